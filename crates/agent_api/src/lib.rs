@@ -1,0 +1,1 @@
+//! One run contract for any agent: bounded live events, and a completion that resolves last.

@@ -1,0 +1,1 @@
+//! What the hub can do: claudecode, loopback, arbor and health.

@@ -1,0 +1,3 @@
+//! The `plexus-bench` program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The vocabulary of Plexus: ids, handles, activations, hubs, callers and resolution; no I/O.

@@ -1,0 +1,3 @@
+//! The `plexus-shim` program.
+
+fn main() {}

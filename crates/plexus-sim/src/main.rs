@@ -1,0 +1,3 @@
+//! The `plexus-sim` program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Everything durable: Arbor trees, sessions, chats, events, approvals, cursors and rules.

@@ -1,0 +1,1 @@
+//! The doors: MCP, JSON-RPC and SSE, with identity and limits.

@@ -1,0 +1,1 @@
+//! The plexus binary: configuration, wiring, command line, dashboard and shutdown.

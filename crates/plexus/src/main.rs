@@ -1,0 +1,3 @@
+//! The `plexus` program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tests only: test server, fixtures, a stand-in for the Messages API, fault helpers.
