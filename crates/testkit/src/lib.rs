@@ -1,1 +1,27 @@
 //! Tests only: test server, fixtures, a stand-in for the Messages API, fault helpers.
+//!
+//! Nothing outside of tests and benchmarks uses this crate, and it uses none of ours. In reading order:
+//!
+//! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
+//! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
+//! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left behind.
+//! - [`proxy`]: a TCP relay that can be slowed, stalled and cut.
+//! - [`netns`]: moves a whole test program into a network that has only loopback.
+//! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
+//! - [`permit_server`]: a minimal MCP server with one permission tool.
+//! - [`real_claude`]: finds the real Claude Code CLI, gives it a sandbox, and runs suites that need it.
+//! - [`server`]: a real `plexus serve` in a directory of its own.
+
+pub mod fixtures;
+pub mod messages_api;
+#[cfg(unix)]
+pub mod netns;
+pub mod permit_server;
+#[cfg(target_os = "linux")]
+pub mod process;
+pub mod proxy;
+pub mod real_claude;
+pub mod server;
+pub mod wait;
+
+pub use wait::{eventually, eventually_async};

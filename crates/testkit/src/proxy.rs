@@ -1,0 +1,185 @@
+//! A TCP relay that can be slowed, stalled and cut: what a bad network does, on demand.
+//!
+//! Clients connect to [`Proxy::address`]; bytes go on to the target. Changes apply at once to every open connection.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+/// How much is relayed at a time: small enough that a delay is felt by every part of a long answer.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// What the relay does with what passes through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weather {
+    /// Relays at once.
+    Clear,
+    /// Holds every chunk back for this long.
+    Slow(Duration),
+    /// Accepts connections and bytes and passes nothing on: a network that has gone silent.
+    Stalled,
+    /// Refuses connections and has closed those that were open.
+    Cut,
+}
+
+/// What every connection watches.
+#[derive(Debug, Clone, Copy)]
+struct Sky {
+    weather: Weather,
+    /// How often open connections were cut; one that began under a lower count ends.
+    cuts: u64,
+}
+
+/// A running relay; dropping it closes everything.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    sky: watch::Sender<Sky>,
+    task: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Starts a relay on a free loopback port towards `target`.
+    pub async fn start(target: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("could not listen for the proxy")?;
+        let address = listener.local_addr()?;
+        let (sky, watching) = watch::channel(Sky { weather: Weather::Clear, cuts: 0 });
+        let task = tokio::spawn(accept(listener, target, watching));
+        Ok(Self { address, sky, task })
+    }
+
+    /// Returns where clients connect to.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes the weather for open and for new connections.
+    pub fn set(&self, weather: Weather) {
+        self.sky.send_modify(|sky| {
+            sky.weather = weather;
+            sky.cuts += u64::from(weather == Weather::Cut);
+        });
+    }
+
+    /// Closes every open connection; new ones are relayed as before.
+    pub fn cut_open_connections(&self) {
+        self.sky.send_modify(|sky| sky.cuts += 1);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, target: SocketAddr, sky: watch::Receiver<Sky>) {
+    // Owned here, so that dropping this task drops every connection with it.
+    let mut connections = JoinSet::new();
+    while let Ok((client, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
+        let now = *sky.borrow();
+        if now.weather != Weather::Cut {
+            connections.spawn(relay(client, target, sky.clone(), now.cuts));
+        }
+    }
+}
+
+async fn relay(client: TcpStream, target: SocketAddr, mut sky: watch::Receiver<Sky>, began_under: u64) {
+    let Ok(server) = TcpStream::connect(target).await else { return };
+    // Without this the proxy itself would add 40 ms to small messages.
+    let (Ok(()), Ok(())) = (client.set_nodelay(true), server.set_nodelay(true)) else { return };
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let up = copy(from_client, to_server, sky.clone());
+    let down = copy(from_server, to_client, sky.clone());
+    tokio::select! {
+        _cut = sky.wait_for(|sky| sky.cuts != began_under) => {}
+        _ended = async { tokio::join!(up, down) } => {}
+    }
+}
+
+/// Relays one direction until its end; an end of file is passed on, so half-closed connections stay half closed.
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut sky: watch::Receiver<Sky>) {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        let Ok(weather) = sky.wait_for(|sky| sky.weather != Weather::Stalled).await.map(|sky| sky.weather) else {
+            return;
+        };
+        if let Weather::Slow(delay) = weather {
+            tokio::time::sleep(delay).await;
+        }
+        if to.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+    // A peer that is gone already needs no goodbye.
+    let _gone = to.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{PATIENCE, within};
+
+    async fn echo() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut from, mut to) = stream.split();
+                    tokio::io::copy(&mut from, &mut to).await
+                });
+            }
+        });
+        address
+    }
+
+    async fn said_back(stream: &mut TcpStream, word: &[u8]) -> bool {
+        let mut answer = vec![0; word.len()];
+        stream.write_all(word).await.is_ok() && stream.read_exact(&mut answer).await.is_ok() && answer == word
+    }
+
+    #[tokio::test]
+    async fn a_cut_closes_open_connections_and_spares_new_ones() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut first = TcpStream::connect(proxy.address()).await.unwrap();
+        assert!(said_back(&mut first, b"one").await);
+        proxy.cut_open_connections();
+        assert!(!within("the end of the first connection", PATIENCE, said_back(&mut first, b"two")).await);
+        let mut second = TcpStream::connect(proxy.address()).await.unwrap();
+        assert!(said_back(&mut second, b"three").await);
+    }
+
+    #[tokio::test]
+    async fn a_stalled_relay_holds_bytes_and_lets_them_go_later() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
+        proxy.set(Weather::Stalled);
+        stream.write_all(b"held").await.unwrap();
+        let mut answer = [0; 4];
+        let early = tokio::time::timeout(Duration::from_millis(50), stream.read_exact(&mut answer)).await;
+        assert!(early.is_err(), "a stalled relay must pass nothing on");
+        proxy.set(Weather::Slow(Duration::from_millis(1)));
+        within("the held bytes", PATIENCE, stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(&answer, b"held");
+    }
+
+    #[tokio::test]
+    async fn a_cut_relay_refuses_until_the_weather_clears() {
+        let proxy = Proxy::start(echo().await).await.unwrap();
+        proxy.set(Weather::Cut);
+        let mut refused = TcpStream::connect(proxy.address()).await.unwrap();
+        assert!(!within("the refusal", PATIENCE, said_back(&mut refused, b"no")).await);
+        proxy.set(Weather::Clear);
+        let mut accepted = TcpStream::connect(proxy.address()).await.unwrap();
+        assert!(within("the answer", PATIENCE, said_back(&mut accepted, b"yes")).await);
+    }
+}

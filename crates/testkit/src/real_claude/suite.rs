@@ -1,0 +1,103 @@
+//! A test program that reports *ignored* where the CLI, or the network namespace it needs, cannot be had.
+//!
+//! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and a `main` that calls [`run`].
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use super::{find, is_required};
+use crate::netns;
+
+/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB.
+const CASES_AT_A_TIME: usize = 2;
+
+/// The deadline of one case; the slowest takes a few seconds on an idle machine.
+const CASE_DEADLINE: Duration = Duration::from_secs(90);
+
+/// What one case does with the path of the CLI.
+type Case = Box<dyn FnOnce(PathBuf) -> Result<(), Failed> + Send>;
+
+/// The cases of a suite, each a name and what it does with the path of the CLI.
+#[derive(Default)]
+pub struct Suite {
+    cases: Vec<(&'static str, Case)>,
+}
+
+impl Suite {
+    /// Makes an empty suite.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a deadline.
+    #[must_use]
+    pub fn case<F>(mut self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + 'static,
+    {
+        let run = move |cli: PathBuf| -> Result<(), Failed> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let outcome = runtime.block_on(async { tokio::time::timeout(CASE_DEADLINE, case(cli)).await });
+            match outcome {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(error)) => Err(format!("{error:#}").into()),
+                Err(_elapsed) => Err(format!("the case did not end within {CASE_DEADLINE:?}").into()),
+            }
+        };
+        self.cases.push((name, Box::new(run)));
+        self
+    }
+
+    /// Runs the suite and returns the program's exit code; call it first thing in `main`.
+    ///
+    /// The program is started again inside a network namespace with only loopback. Where that or the CLI is missing, every case
+    /// is ignored and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` one more case fails with the reason.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let cli = find().and_then(|cli| netns::enter_or_explain().map(|()| cli));
+        let mut arguments = Arguments::from_args();
+        arguments.test_threads = Some(arguments.test_threads.unwrap_or(CASES_AT_A_TIME));
+        let conclusion = libtest_mimic::run(&arguments, self.trials(&cli));
+        if let Err(reason) = &cli {
+            explain(reason);
+        }
+        conclusion.exit_code()
+    }
+
+    fn trials(self, cli: &Result<PathBuf, String>) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for (name, case) in self.cases {
+            let cli = cli.clone();
+            let ignored = cli.is_err();
+            let trial = Trial::test(name, move || case(cli?)).with_ignored_flag(ignored);
+            trials.push(trial);
+        }
+        if let (Err(reason), true) = (cli, is_required()) {
+            let reason = reason.clone();
+            trials.push(Trial::test("the_real_cli_can_be_run_here", move || Err(reason.into())));
+        }
+        trials
+    }
+}
+
+impl std::fmt::Debug for Suite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.cases.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "whoever runs the suite must see why its cases were ignored")]
+fn explain(reason: &str) {
+    eprintln!("the cases with the real CLI were ignored: {reason}");
+}
+
+/// Returns the text of a file, or an empty one while it does not exist.
+#[must_use]
+pub fn text_of(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
