@@ -1,0 +1,133 @@
+//! Everything the child started, wherever it moved: found, stopped, killed and reaped, until the kernel says that none is left.
+//!
+//! The shim is the subreaper of its descendants: one whose parent ends becomes a child of the shim, whatever session or
+//! process group it put itself into. So the shim has a descendant exactly as long as it has a child, and "no child" is the
+//! one answer of the kernel that is true at a single moment. Walking `/proc` only finds whom to signal.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, wait};
+
+use crate::clock::Moment;
+use crate::layout::{Stat, signal_process};
+use crate::signals::Signals;
+
+/// How long descendants have to be gone after they were killed. A process in an uninterruptible call takes its time; one of
+/// another user never goes at our word.
+const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often we look for newcomers before the first kill of a round. Each look stops everybody it finds, so the next one
+/// finds only what was forked in between.
+const STOP_ROUNDS: u32 = 16;
+
+/// How long to wait for the killed to be gone before looking again; their exits wake us earlier.
+const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// The children of this process, as the kernel knows them.
+#[derive(Debug)]
+pub(crate) struct Family {
+    child: Pid,
+    /// How the child ended, once it has.
+    pub(crate) child_status: Option<WaitStatus>,
+    /// Whether anybody is left.
+    pub(crate) has_members: bool,
+}
+
+impl Family {
+    /// Begins with the one child that was just started.
+    pub(crate) fn of(child: Pid) -> Self {
+        Self { child, child_status: None, has_members: true }
+    }
+
+    /// Sends a signal to the child itself. Until we reap it, nobody else can have its number.
+    pub(crate) fn signal_child(&self, signal: Signal) -> rustix::io::Result<()> {
+        match self.child_status {
+            Some(_) => Ok(()),
+            None => rustix::process::kill_process(self.child, signal),
+        }
+    }
+
+    /// Reaps everybody who has ended.
+    pub(crate) fn reap(&mut self) {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.child => self.child_status = Some(status),
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return,
+                // ECHILD, the only other answer there is: nobody is left.
+                Err(_) => {
+                    self.has_members = false;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Kills the child and all its descendants and reaps them. Returns how many are left when our patience is over.
+    pub(crate) fn end_all(&mut self, signals: &mut Signals) -> usize {
+        let deadline = Moment::now().plus(KILL_PATIENCE);
+        loop {
+            signals.clear_child();
+            self.reap();
+            if !self.has_members {
+                return 0;
+            }
+            let living = stop_all();
+            if Moment::now() >= deadline {
+                return living.len();
+            }
+            for (pid, start) in living {
+                // One that cannot be signalled is found again by the next look, and counted when our patience is over.
+                drop(signal_process(pid, start, Signal::KILL));
+            }
+            let mut exits = [PollFd::from_borrowed_fd(signals.child_fd(), PollFlags::IN)];
+            // An interrupted wait only means that we look earlier.
+            let _ = poll(&mut exits, Some(&LOOK_AGAIN));
+        }
+    }
+}
+
+/// Stops every living descendant and returns them. A stopped process cannot fork, so this ends even when they fork faster
+/// than we kill.
+fn stop_all() -> HashSet<(i32, u64)> {
+    let mut stopped = HashSet::new();
+    for _ in 0..STOP_ROUNDS {
+        let newcomers: Vec<_> = living_descendants().into_iter().filter(|member| !stopped.contains(member)).collect();
+        if newcomers.is_empty() {
+            break;
+        }
+        for (pid, start) in newcomers {
+            drop(signal_process(pid, start, Signal::STOP));
+            stopped.insert((pid, start));
+        }
+    }
+    stopped
+}
+
+/// Returns pid and start time of everybody below this process who still lives, as one walk of `/proc` shows it.
+fn living_descendants() -> Vec<(i32, u64)> {
+    // No `/proc` means nobody to find; the caller sees that somebody is left all the same.
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let mut children: HashMap<i32, Vec<(i32, Stat)>> = HashMap::new();
+    for entry in entries.flatten() {
+        let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if let Some((pid, stat)) = pid.and_then(|pid| Some((pid, Stat::read(pid)?))) {
+            children.entry(stat.parent).or_default().push((pid, stat));
+        }
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![getpid().as_raw_pid()];
+    while let Some(parent) = parents.pop() {
+        // Taking the entry out means that a walk which caught a moving tree cannot go in circles.
+        for (pid, stat) in children.remove(&parent).unwrap_or_default() {
+            parents.push(pid);
+            if stat.lives() {
+                found.push((pid, stat.start));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,67 @@
+//! How a file of the run directory comes to be: private to the user, and whole from the moment it can be seen.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+
+/// The mode of every directory here: prompts and answers pass through, and they are nobody else's business.
+pub const DIR_MODE: u32 = 0o700;
+
+/// The mode of every file here.
+pub const FILE_MODE: u32 = 0o600;
+
+/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one, never a part: a temporary name beside
+/// it (it starts with a dot, and readers of these directories skip such names), then a rename.
+pub fn write_by_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = temporary_beside(path)?;
+    let written = create_private(&temporary).and_then(|mut file| file.write_all(bytes));
+    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
+    if renamed.is_err() {
+        // The first error is the one to report; a temporary that cannot be removed either is skipped by every reader.
+        drop(std::fs::remove_file(&temporary));
+    }
+    renamed
+}
+
+/// Creates a file that must not exist yet, readable by this user alone. A link in its place is refused, not followed.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// Creates a directory of mode 0700, or sets the mode of the one that is there.
+pub(super) fn make_dir(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(DIR_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if std::fs::symlink_metadata(path)?.is_dir() {
+                std::fs::set_permissions(path, Permissions::from_mode(DIR_MODE))
+            } else {
+                Err(error)
+            }
+        }
+        other => other,
+    }
+}
+
+/// Creates `path` when it is missing and sets its time of change to now. Links are not followed.
+pub(super) fn touch(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(path)?;
+    file.set_modified(SystemTime::now())
+}
+
+fn temporary_beside(path: &Path) -> io::Result<PathBuf> {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    Ok(path.with_file_name(format!(".{name}.{}.{count}.tmp", std::process::id())))
+}

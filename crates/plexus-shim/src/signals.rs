@@ -1,0 +1,65 @@
+//! Signals as readable descriptors, so that the loop waits for them like for anything else.
+//!
+//! Handlers rather than ignoring: an ignored signal stays ignored in the child, a handled one is back to its default there.
+
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::pipe;
+
+/// The signals that mean something to the shim.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    /// SIGTERM and SIGINT: end the child.
+    end: UnixStream,
+    /// SIGCHLD: somebody wants to be reaped.
+    child: UnixStream,
+}
+
+impl Signals {
+    /// Takes the signals over, before there is a child whose end could be missed.
+    pub(crate) fn register() -> io::Result<Self> {
+        let (end, end_writer) = UnixStream::pair()?;
+        let (child, child_writer) = UnixStream::pair()?;
+        pipe::register(SIGINT, end_writer.try_clone()?)?;
+        pipe::register(SIGTERM, end_writer)?;
+        pipe::register(SIGCHLD, child_writer)?;
+        // The terminal of the server going away is nothing to us. The flag is never read.
+        signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
+        end.set_nonblocking(true)?;
+        child.set_nonblocking(true)?;
+        Ok(Self { end, child })
+    }
+
+    pub(crate) fn end_fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    pub(crate) fn child_fd(&self) -> BorrowedFd<'_> {
+        self.child.as_fd()
+    }
+
+    /// Returns how often we were asked to end since the last call. Two signals in quick succession may count as one.
+    pub(crate) fn take_end_requests(&mut self) -> usize {
+        drain(&mut self.end)
+    }
+
+    /// Empties the pipe that SIGCHLD fills; the caller reaps afterwards, so that no exit falls between.
+    pub(crate) fn clear_child(&mut self) {
+        drain(&mut self.child);
+    }
+}
+
+fn drain(stream: &mut UnixStream) -> usize {
+    let mut total = 0;
+    let mut buffer = [0; 64];
+    // Anything but data means that the pipe is empty for now: both ends of it live in this process.
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        total += count;
+    }
+    total
+}

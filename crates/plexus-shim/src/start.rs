@@ -1,0 +1,182 @@
+//! From a command line to a held child: becomes a process of its own, starts the child, writes `pid.json`.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, getpgid, getpid, getppid, getsid, set_child_subreaper, setpgid, setsid};
+
+use crate::args::{Options, StdinSource};
+use crate::hold::Hold;
+use crate::journal::Journal;
+use crate::layout::{ExitFile, FORMAT_VERSION, LayoutError, PidFile, RunDir, boot_id, now_ms, process_identity};
+use crate::signals::Signals;
+
+/// The child was held to its end and `exit.json` says how that was.
+pub const EXIT_HELD: u8 = 0;
+/// The child was not started, or not held to its end; `exit.json` says why when it could be written.
+pub const EXIT_NOT_STARTED: u8 = 1;
+/// The command line was not understood; nothing was touched.
+pub const EXIT_USAGE: u8 = 2;
+
+/// Runs a shim with the arguments after `plexus shim` and returns its exit code.
+///
+/// It takes the whole process: signals, session, standard streams and working directory. Call it first in `main`, before any
+/// thread is started. The child gets the environment, working directory, umask and limits of this process unchanged, so that
+/// no secret has to be written into an argument or a file.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
+    let options = match Options::parse(args) {
+        Ok(options) => options,
+        Err(error) => {
+            complain(&error);
+            return EXIT_USAGE;
+        }
+    };
+    let run = match std::path::absolute(&options.dir) {
+        Ok(dir) => RunDir::new(dir),
+        Err(error) => {
+            complain(&error);
+            return EXIT_NOT_STARTED;
+        }
+    };
+    match start(&options, &run) {
+        Ok(hold) => hold.until_the_end(),
+        Err(failure) => {
+            complain(&failure);
+            if failure.is_ours_to_record() {
+                // Whoever waits for this directory reads the reason there. When that fails too, stderr and the code remain.
+                drop(run.write_exit(&ExitFile::without_status(failure.to_string())));
+            }
+            EXIT_NOT_STARTED
+        }
+    }
+}
+
+/// Why no child was started.
+#[derive(Debug)]
+enum StartFailure {
+    /// Another shim has or had this directory: what is in it is not ours to change.
+    DirectoryInUse,
+    Layout(LayoutError),
+    Step(&'static str, io::Error),
+    Spawn(OsString, io::Error),
+}
+
+impl StartFailure {
+    fn is_ours_to_record(&self) -> bool {
+        !matches!(self, Self::DirectoryInUse)
+    }
+}
+
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DirectoryInUse => f.write_str("the run directory belongs to another run"),
+            Self::Layout(error) => match std::error::Error::source(error) {
+                Some(source) => write!(f, "{error}: {source}"),
+                None => write!(f, "{error}"),
+            },
+            Self::Step(what, error) => write!(f, "could not {what}: {error}"),
+            Self::Spawn(program, error) => write!(f, "could not start {}: {error}", program.display()),
+        }
+    }
+}
+
+impl From<LayoutError> for StartFailure {
+    fn from(error: LayoutError) -> Self {
+        Self::Layout(error)
+    }
+}
+
+fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
+    let step = |what| move |error: io::Error| StartFailure::Step(what, error);
+    run.create()?;
+    if run.read_pid()?.is_some() || run.read_exit()?.is_some() {
+        return Err(StartFailure::DirectoryInUse);
+    }
+    // Of two shims at once, the one that creates the first segment has the directory.
+    let journal = Journal::create(run.clone(), options.segment_bytes, options.backlog_bytes).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => StartFailure::DirectoryInUse,
+            _ => StartFailure::Step("begin the journal", error),
+        }
+    })?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(step("open /dev/null"))?;
+    rustix::stdio::dup2_stdin(&null).map_err(|error| StartFailure::Step("leave stdin", error.into()))?;
+    rustix::stdio::dup2_stdout(&null).map_err(|error| StartFailure::Step("leave stdout", error.into()))?;
+    lead_a_session().map_err(step("lead a session"))?;
+    set_child_subreaper(Some(getpid())).map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
+    let signals = Signals::register().map_err(step("handle signals"))?;
+
+    let child = spawn(options)?;
+    let pid = pid_file(&child);
+    let mut hold = Hold::new(options, run, child, journal, signals).map_err(step("hold the child"))?;
+    if let Err(error) = run.write_pid(&pid) {
+        // Nobody could ever find this child again.
+        hold.kill_all();
+        return Err(error.into());
+    }
+    // From here on the files speak. Nobody may be left to read our stderr, and its pipe must not keep a server waiting.
+    let left = rustix::stdio::dup2_stderr(&null).map_err(io::Error::from);
+    // The child has its working directory; ours must not keep a file system busy.
+    if let Err(error) = left.and_then(|()| std::env::set_current_dir("/")) {
+        hold.note(&format!("could not leave the surroundings of the server: {error}"));
+    }
+    Ok(hold)
+}
+
+/// Makes this process the leader of a new session, so that neither a terminal's signals nor the end of the server's session
+/// reach it.
+fn lead_a_session() -> io::Result<()> {
+    if getsid(None)? == getpid() {
+        return Ok(());
+    }
+    if getpgid(None)? == getpid() {
+        // A leader of a process group may not begin a session. The parent's group is one that we may join.
+        let parents = getpgid(getppid())?;
+        setpgid(None, Some(parents))?;
+    }
+    setsid()?;
+    Ok(())
+}
+
+fn spawn(options: &Options) -> Result<Child, StartFailure> {
+    let stdin = match &options.stdin {
+        StdinSource::Inbox => Stdio::piped(),
+        StdinSource::Null => Stdio::null(),
+        StdinSource::File(path) => {
+            Stdio::from(File::open(path).map_err(|error| StartFailure::Step("open the file for stdin", error))?)
+        }
+    };
+    Command::new(&options.program)
+        .args(&options.args)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| StartFailure::Spawn(options.program.clone(), error))
+}
+
+fn pid_file(child: &Child) -> PidFile {
+    let shim = getpid().as_raw_pid();
+    let child = Pid::from_child(child).as_raw_pid();
+    PidFile {
+        format_version: FORMAT_VERSION,
+        shim_pid: shim,
+        shim_start: process_identity(shim).unwrap_or(0),
+        child_pid: child,
+        child_start: process_identity(child).unwrap_or(0),
+        child_pgid: child,
+        started_at_ms: now_ms(),
+        boot_id: boot_id(),
+    }
+}
+
+fn complain(error: &dyn fmt::Display) {
+    // When stderr is gone there is nobody to tell.
+    drop(writeln!(io::stderr(), "plexus shim: {error}"));
+}
