@@ -1,0 +1,12 @@
+//! The control channel: the lines that we write to the CLI, and a duplex that speaks it over any pair of byte streams.
+//!
+//! The lines that the CLI writes are in [`crate::event::control`].
+
+mod duplex;
+mod lines;
+
+pub use duplex::{Duplex, DuplexError, DuplexEvent, PermissionRequest};
+pub use lines::{
+    AfterDeny, ControlLine, PermissionAnswer, answer_error, answer_permission, control_request, initialize, interrupt,
+    set_model, set_permission_mode, user_prompt, user_prompt_blocks,
+};

@@ -1,0 +1,142 @@
+//! `stream_event` lines: a message while the model writes it (with `--include-partial-messages`).
+//!
+//! The same text comes again, whole, in an `assistant` line: count it once.
+
+use super::message::{ContentBlock, Message, Usage};
+use crate::json::{FromJson, RawJson, Text, Value, json_object};
+
+/// A part of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StreamEvent {
+    /// The part.
+    pub event: StreamPart,
+    /// The tool use whose subagent speaks; none for the main agent.
+    pub parent_tool_use_id: Option<Text>,
+    /// The message it belongs to.
+    pub api_message_id: Option<Text>,
+    /// Time to the first token, on the first part.
+    pub ttft_ms: Option<u64>,
+}
+
+/// The parts, in the order they come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamPart {
+    /// A message begins.
+    MessageStart(Box<Message>),
+    /// A block begins.
+    ContentBlockStart {
+        /// Its place in the message.
+        index: u64,
+        /// Its empty form.
+        content_block: ContentBlock,
+    },
+    /// A block grows.
+    ContentBlockDelta {
+        /// Its place in the message.
+        index: u64,
+        /// What is added.
+        delta: Delta,
+    },
+    /// A block is complete.
+    ContentBlockStop {
+        /// Its place in the message.
+        index: u64,
+    },
+    /// The message's own fields change.
+    MessageDelta(MessageDelta),
+    /// The message is complete.
+    MessageStop,
+    /// The API keeps the connection open.
+    Ping,
+    /// Any other part, whole.
+    Unknown(RawJson),
+}
+
+/// What is added to a block.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Delta {
+    /// Text.
+    Text(Text),
+    /// A piece of a tool's input; the pieces together are JSON.
+    InputJson(Text),
+    /// Thinking.
+    Thinking(Text),
+    /// The seal on the thinking.
+    Signature(Text),
+    /// A citation.
+    Citations(RawJson),
+    /// Any other delta, whole.
+    Unknown(RawJson),
+}
+
+json_object! {
+    /// The end of a message, apart from its content.
+    pub struct MessageDelta {
+        /// What changes.
+        delta: StopDelta = "delta",
+        /// What it has cost.
+        usage: Option<Box<Usage>> = "usage",
+    }
+
+    /// Why the model stopped.
+    pub struct StopDelta {
+        /// The reason.
+        stop_reason: Option<Text> = "stop_reason",
+        /// The sequence that stopped it.
+        stop_sequence: Option<Text> = "stop_sequence",
+    }
+}
+
+impl FromJson for StreamEvent {
+    fn from_json(line: Value<'_>) -> Option<Self> {
+        let (mut event, mut parent_tool_use_id, mut api_message_id, mut ttft_ms) = (None, None, None, None);
+        line.each_field(|key, value| match key {
+            "event" => event = value.is_object().then(|| StreamPart::read(value)),
+            "parent_tool_use_id" => parent_tool_use_id = value.text(),
+            "api_message_id" => api_message_id = value.text(),
+            "ttft_ms" => ttft_ms = value.as_number(),
+            _ => {}
+        });
+        event.map(|event| Self { event, parent_tool_use_id, api_message_id, ttft_ms })
+    }
+}
+
+impl StreamPart {
+    fn read(value: Value<'_>) -> Self {
+        let index = || value.get("index").and_then(Value::as_number);
+        let kind = value.get("type").and_then(Value::as_str);
+        let known = match kind.as_deref().unwrap_or_default() {
+            "content_block_delta" => index().zip(value.get("delta")).map(|(index, delta)| {
+                let delta = Delta::read(delta);
+                Self::ContentBlockDelta { index, delta }
+            }),
+            "content_block_start" => index().zip(value.get("content_block")).map(|(index, block)| {
+                let content_block = ContentBlock::read(block);
+                Self::ContentBlockStart { index, content_block }
+            }),
+            "content_block_stop" => index().map(|index| Self::ContentBlockStop { index }),
+            "message_start" => value.get("message").and_then(FromJson::from_json).map(Self::MessageStart),
+            "message_delta" => FromJson::from_json(value).map(Self::MessageDelta),
+            "message_stop" => Some(Self::MessageStop),
+            "ping" => Some(Self::Ping),
+            _ => None,
+        };
+        known.unwrap_or_else(|| Self::Unknown(value.raw()))
+    }
+}
+
+impl Delta {
+    fn read(value: Value<'_>) -> Self {
+        let text = |name| value.get(name).and_then(Value::text);
+        let kind = value.get("type").and_then(Value::as_str);
+        let known = match kind.as_deref().unwrap_or_default() {
+            "text_delta" => text("text").map(Self::Text),
+            "input_json_delta" => text("partial_json").map(Self::InputJson),
+            "thinking_delta" => text("thinking").map(Self::Thinking),
+            "signature_delta" => text("signature").map(Self::Signature),
+            "citations_delta" => value.get("citation").map(|citation| Self::Citations(citation.raw())),
+            _ => None,
+        };
+        known.unwrap_or_else(|| Self::Unknown(value.raw()))
+    }
+}

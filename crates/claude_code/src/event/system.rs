@@ -1,0 +1,397 @@
+//! `system` lines, by subtype.
+//!
+//! Those seen in recordings have the fields seen there. Those only typed by the vendor (`compact_boundary` and what follows
+//! it below) may miss any field. A subtype not listed is [`SystemEvent::Other`], whole.
+
+use crate::json::{FromJson, RawJson, Text, Value, json_object};
+
+/// Turns the list of subtypes into the enum, its reader and its names, so that the three cannot disagree.
+macro_rules! system_events {
+    ($( $(#[$meta:meta])* $variant:ident($type:ty) = $subtype:literal, )*) => {
+        /// What a `system` line says.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum SystemEvent {
+            $( $(#[$meta])* $variant(Box<$type>), )*
+            /// Any other subtype; the whole line is in the event's raw JSON.
+            Other {
+                /// The subtype, if it has one.
+                subtype: Option<Text>,
+            },
+        }
+
+        impl SystemEvent {
+            /// Reads a `system` line of that subtype.
+            pub(super) fn read(line: Value<'_>, subtype: Option<Value<'_>>) -> Self {
+                let name = subtype.and_then(Value::as_str);
+                let known = match name.as_deref().unwrap_or_default() {
+                    $( $subtype => FromJson::from_json(line).map(Self::$variant), )*
+                    _ => None,
+                };
+                known.unwrap_or_else(|| Self::Other { subtype: subtype.and_then(Value::text) })
+            }
+
+            /// Returns the subtype.
+            pub fn subtype(&self) -> Option<&str> {
+                match self {
+                    $( Self::$variant(_) => Some($subtype), )*
+                    Self::Other { subtype } => subtype.as_deref(),
+                }
+            }
+        }
+    };
+}
+
+system_events! {
+    /// A turn begins: what the session can do.
+    Init(SystemInit) = "init",
+    /// What the CLI is doing.
+    Status(SystemStatus) = "status",
+    /// A request to the API failed and is tried again.
+    ApiRetry(ApiRetry) = "api_retry",
+    /// A tool was refused without anybody being asked.
+    PermissionDenied(PermissionDenied) = "permission_denied",
+    /// A background task began.
+    TaskStarted(TaskStarted) = "task_started",
+    /// A background task goes on.
+    TaskProgress(TaskProgress) = "task_progress",
+    /// A background task's record changed.
+    TaskUpdated(TaskUpdated) = "task_updated",
+    /// A background task ended.
+    TaskNotification(TaskNotification) = "task_notification",
+    /// The set of open background tasks, whole.
+    BackgroundTasksChanged(BackgroundTasksChanged) = "background_tasks_changed",
+    /// A hook began.
+    HookStarted(Hook) = "hook_started",
+    /// A hook goes on.
+    HookProgress(Hook) = "hook_progress",
+    /// A hook ended.
+    HookResponse(Hook) = "hook_response",
+    /// The session runs, waits for an answer, or is idle.
+    SessionStateChanged(SessionStateChanged) = "session_state_changed",
+    /// An estimate of how much the model has thought.
+    ThinkingTokens(ThinkingTokens) = "thinking_tokens",
+    /// Something worth telling a person.
+    Informational(Notice) = "informational",
+    /// The session got another title.
+    SessionTitleChanged(SessionTitleChanged) = "session_title_changed",
+    /// A screen should be drawn again.
+    UiInvalidate(UiInvalidate) = "ui_invalidate",
+    /// Older parts of the conversation were summarised.
+    CompactBoundary(CompactBoundary) = "compact_boundary",
+    /// What a command of the CLI itself printed.
+    LocalCommandOutput(LocalCommandOutput) = "local_command_output",
+    /// A plugin is being installed.
+    PluginInstall(PluginInstall) = "plugin_install",
+    /// Files were kept.
+    FilesPersisted(FilesPersisted) = "files_persisted",
+    /// Something was remembered.
+    MemoryRecall(MemoryRecall) = "memory_recall",
+    /// A question of an MCP server was answered.
+    ElicitationComplete(ElicitationComplete) = "elicitation_complete",
+    /// The session's copy could not be written.
+    MirrorError(Notice) = "mirror_error",
+    /// Something worth telling a person.
+    Notification(Notice) = "notification",
+}
+
+json_object! {
+    /// What the session can do, at the start of each turn.
+    pub struct SystemInit {
+        /// The working directory.
+        cwd: Option<Text> = "cwd",
+        /// Tools of the model.
+        tools: Vec<Text> = "tools",
+        /// MCP servers and whether they are connected.
+        mcp_servers: Vec<McpServer> = "mcp_servers",
+        /// The model.
+        model: Option<Text> = "model",
+        /// The permission mode.
+        permission_mode: Option<Text> = "permissionMode",
+        /// Slash commands.
+        slash_commands: Vec<Text> = "slash_commands",
+        /// Where the API key comes from.
+        api_key_source: Option<Text> = "apiKeySource",
+        /// The CLI's version.
+        claude_code_version: Option<Text> = "claude_code_version",
+        /// The output style.
+        output_style: Option<Text> = "output_style",
+        /// Subagents.
+        agents: Vec<Text> = "agents",
+        /// Skills.
+        skills: Vec<Text> = "skills",
+        /// Plugins.
+        plugins: Vec<Plugin> = "plugins",
+        /// What this CLI can do beyond the base protocol.
+        capabilities: Vec<Text> = "capabilities",
+        /// Directories beside the working directory.
+        additional_directories: Vec<Text> = "additional_directories",
+        /// The prompts this turn answers.
+        user_message_uuids: Vec<Text> = "user_message_uuids",
+    }
+
+    /// An MCP server as the CLI sees it.
+    pub struct McpServer {
+        /// Its name in the configuration.
+        name: Option<Text> = "name",
+        /// `connected`, `failed` or `pending`.
+        status: Option<Text> = "status",
+        /// Which configuration named it.
+        source: Option<Text> = "source",
+    }
+
+    /// A plugin of the CLI.
+    pub struct Plugin {
+        /// Its name.
+        name: Option<Text> = "name",
+        /// Where it is.
+        path: Option<Text> = "path",
+        /// Where it came from.
+        source: Option<Text> = "source",
+    }
+
+    /// What the CLI is doing.
+    pub struct SystemStatus {
+        /// `requesting`, `compacting`, …; none when it is done.
+        status: Option<Text> = "status",
+        /// The permission mode, when it changed.
+        permission_mode: Option<Text> = "permissionMode",
+    }
+
+    /// A failed request to the API that will be tried again.
+    pub struct ApiRetry {
+        /// Which attempt.
+        attempt: Option<u64> = "attempt",
+        /// How many there may be.
+        max_retries: Option<u64> = "max_retries",
+        /// When the next one comes.
+        retry_delay_ms: Option<f64> = "retry_delay_ms",
+        /// The HTTP status.
+        error_status: Option<i64> = "error_status",
+        /// The failure's kind.
+        error: Option<Text> = "error",
+    }
+
+    /// A tool that was refused without a question.
+    pub struct PermissionDenied {
+        /// The tool.
+        tool_name: Option<Text> = "tool_name",
+        /// The call.
+        tool_use_id: Option<Text> = "tool_use_id",
+        /// What refused it.
+        decision_reason_type: Option<Text> = "decision_reason_type",
+        /// Why.
+        decision_reason: Option<Text> = "decision_reason",
+        /// What the model is told.
+        message: Option<Text> = "message",
+    }
+
+    /// A background task that began.
+    pub struct TaskStarted {
+        /// The task.
+        task_id: Option<Text> = "task_id",
+        /// This run of it.
+        run_id: Option<Text> = "run_id",
+        /// The call that started it.
+        tool_use_id: Option<Text> = "tool_use_id",
+        /// What it does.
+        description: Option<Text> = "description",
+        /// `local_bash`, `local_agent`, …
+        task_type: Option<Text> = "task_type",
+        /// Whether it runs in the background from the start.
+        is_backgrounded: Option<bool> = "is_backgrounded",
+        /// The subagent's kind.
+        subagent_type: Option<Text> = "subagent_type",
+        /// What the subagent was asked.
+        prompt: Option<Text> = "prompt",
+    }
+
+    /// A background task that goes on.
+    pub struct TaskProgress {
+        /// The task.
+        task_id: Option<Text> = "task_id",
+        /// This run of it.
+        run_id: Option<Text> = "run_id",
+        /// The call that started it.
+        tool_use_id: Option<Text> = "tool_use_id",
+        /// What it does now.
+        description: Option<Text> = "description",
+        /// The subagent's kind.
+        subagent_type: Option<Text> = "subagent_type",
+        /// The last tool it used.
+        last_tool_name: Option<Text> = "last_tool_name",
+        /// What it has cost.
+        usage: Option<TaskUsage> = "usage",
+    }
+
+    /// A change of a background task's record.
+    pub struct TaskUpdated {
+        /// The task.
+        task_id: Option<Text> = "task_id",
+        /// This run of it.
+        run_id: Option<Text> = "run_id",
+        /// The fields that changed.
+        patch: Option<RawJson> = "patch",
+    }
+
+    /// A background task that ended.
+    pub struct TaskNotification {
+        /// The task.
+        task_id: Option<Text> = "task_id",
+        /// This run of it.
+        run_id: Option<Text> = "run_id",
+        /// The call that started it.
+        tool_use_id: Option<Text> = "tool_use_id",
+        /// `completed`, `failed`, `stopped`, …
+        status: Option<Text> = "status",
+        /// Where its output is.
+        output_file: Option<Text> = "output_file",
+        /// Its end in a sentence.
+        summary: Option<Text> = "summary",
+        /// What it has cost.
+        usage: Option<TaskUsage> = "usage",
+    }
+
+    /// What a background task has cost.
+    pub struct TaskUsage {
+        /// Tokens.
+        total_tokens: Option<u64> = "total_tokens",
+        /// Calls of tools.
+        tool_uses: Option<u64> = "tool_uses",
+        /// Time.
+        duration_ms: Option<u64> = "duration_ms",
+    }
+
+    /// The open background tasks. An empty list comes before the turn that a finished task starts by itself.
+    pub struct BackgroundTasksChanged {
+        /// All of them.
+        tasks: Vec<BackgroundTask> = "tasks",
+    }
+
+    /// One open background task.
+    pub struct BackgroundTask {
+        /// The task.
+        task_id: Option<Text> = "task_id",
+        /// This run of it.
+        run_id: Option<Text> = "run_id",
+        /// `local_bash`, `local_agent`, …
+        task_type: Option<Text> = "task_type",
+        /// What it does.
+        description: Option<Text> = "description",
+        /// The subagent's kind.
+        subagent_type: Option<Text> = "subagent_type",
+    }
+
+    /// A hook that runs or has run.
+    pub struct Hook {
+        /// This run of the hook.
+        hook_id: Option<Text> = "hook_id",
+        /// The hook.
+        hook_name: Option<Text> = "hook_name",
+        /// What it hooks on.
+        hook_event: Option<Text> = "hook_event",
+        /// What it said, both streams.
+        output: Option<Text> = "output",
+        /// Its standard output.
+        stdout: Option<Text> = "stdout",
+        /// Its standard error.
+        stderr: Option<Text> = "stderr",
+        /// Its exit code.
+        exit_code: Option<i64> = "exit_code",
+        /// `success`, `error`, `cancelled`, …
+        outcome: Option<Text> = "outcome",
+    }
+
+    /// The session's state (with `CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS=1`).
+    pub struct SessionStateChanged {
+        /// `running`, `requires_action` or `idle`.
+        state: Option<Text> = "state",
+    }
+
+    /// An estimate of the model's thinking.
+    pub struct ThinkingTokens {
+        /// So far.
+        estimated_tokens: Option<u64> = "estimated_tokens",
+        /// Since the last line.
+        estimated_tokens_delta: Option<u64> = "estimated_tokens_delta",
+    }
+
+    /// Words for a person.
+    pub struct Notice {
+        /// The words.
+        content: Option<Text> = "content",
+        /// The words, as some of these lines call them.
+        message: Option<Text> = "message",
+        /// How much it matters.
+        level: Option<Text> = "level",
+        /// A heading.
+        title: Option<Text> = "title",
+        /// What went wrong.
+        error: Option<Text> = "error",
+    }
+
+    /// Another title of the session.
+    pub struct SessionTitleChanged {
+        /// The title.
+        title: Option<Text> = "title",
+    }
+
+    /// A hint to a screen.
+    pub struct UiInvalidate {
+        /// What to draw again.
+        target: Option<Text> = "target",
+    }
+
+    /// Where a summary replaced older parts of the conversation.
+    pub struct CompactBoundary {
+        /// More about it.
+        compact_metadata: Option<CompactMetadata> = "compact_metadata",
+    }
+
+    /// Why and when a conversation was summarised.
+    pub struct CompactMetadata {
+        /// `manual` or `auto`.
+        trigger: Option<Text> = "trigger",
+        /// Tokens before.
+        pre_tokens: Option<u64> = "pre_tokens",
+        /// Tokens after.
+        post_tokens: Option<u64> = "post_tokens",
+    }
+
+    /// What a command of the CLI itself printed.
+    pub struct LocalCommandOutput {
+        /// The output.
+        content: Option<Text> = "content",
+    }
+
+    /// The installation of a plugin.
+    pub struct PluginInstall {
+        /// The plugin.
+        name: Option<Text> = "name",
+        /// How far it is.
+        status: Option<Text> = "status",
+        /// What went wrong.
+        error: Option<Text> = "error",
+    }
+
+    /// Files that were kept.
+    pub struct FilesPersisted {
+        /// Those that were.
+        files: Option<RawJson> = "files",
+        /// Those that could not be.
+        failed: Option<RawJson> = "failed",
+    }
+
+    /// Something that was remembered.
+    pub struct MemoryRecall {
+        /// What, in the CLI's own form.
+        memories: Option<RawJson> = "memories",
+    }
+
+    /// A question of an MCP server that was answered.
+    pub struct ElicitationComplete {
+        /// The server.
+        mcp_server_name: Option<Text> = "mcp_server_name",
+        /// The question.
+        elicitation_id: Option<Text> = "elicitation_id",
+    }
+}

@@ -1,0 +1,95 @@
+//! A journal that is one growing file.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use super::segment::{Segment, Stopped};
+use super::{Growth, JournalError, JournalLine, JournalOptions};
+use crate::event::ClaudeStreamJsonEvent;
+use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
+
+/// How much [`Journal::next_event`] reads ahead.
+const READ_AHEAD_BYTES: usize = 256 * 1024;
+
+/// Reads one growing file from an offset on.
+#[derive(Debug)]
+pub struct Journal {
+    segment: Segment,
+    parser: ClaudeStreamJsonParser,
+    /// Lines that were read and not yet handed out as events.
+    ahead: VecDeque<JournalLine<u64>>,
+}
+
+/// One event of a journal, or the error that stands in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalEvent {
+    /// What the line says.
+    pub event: Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>,
+    /// Where to go on after it.
+    pub offset_after: u64,
+}
+
+impl Journal {
+    /// Opens the journal at `path` from `offset` on: 0, or what an earlier reader got with its last line. The file need
+    /// not exist yet.
+    pub fn open(path: impl Into<PathBuf>, offset: u64) -> Self {
+        Self::open_with(path, offset, JournalOptions::default())
+    }
+
+    /// Opens the journal with options.
+    pub fn open_with(path: impl Into<PathBuf>, offset: u64, options: JournalOptions) -> Self {
+        Self {
+            segment: Segment::new(path.into(), offset, options.max_line_bytes),
+            parser: ClaudeStreamJsonParser::new(),
+            ahead: VecDeque::new(),
+        }
+    }
+
+    /// Returns the file.
+    pub fn path(&self) -> &Path {
+        self.segment.path()
+    }
+
+    /// Reads about `max_bytes` and returns the lines that are complete. Empty when there is nothing new; never waits.
+    pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
+        let mut lines: Vec<_> = self.ahead.drain(..).collect();
+        self.segment.read(max_bytes, |content, position_after| lines.push(JournalLine { content, position_after }))?;
+        Ok(lines)
+    }
+
+    /// Returns the last line if it has no newline. Only for when the writer is gone and [`Journal::read_lines`] gave
+    /// nothing more.
+    pub fn drain_tail(&mut self) -> Option<JournalLine<u64>> {
+        self.segment.drain_tail().map(|(content, position_after)| JournalLine { content, position_after })
+    }
+
+    /// Returns the next event, waiting with `growth` until there is one. Dropping the future loses nothing.
+    pub async fn next_event(&mut self, growth: &mut Growth) -> Result<JournalEvent, JournalError> {
+        loop {
+            if let Some(event) = self.try_next_event()? {
+                return Ok(event);
+            }
+            growth.wait().await;
+        }
+    }
+
+    /// Returns the next event if it is there; never waits.
+    pub fn try_next_event(&mut self) -> Result<Option<JournalEvent>, JournalError> {
+        loop {
+            if self.ahead.is_empty() {
+                let ahead = &mut self.ahead;
+                let stopped = self.segment.read(READ_AHEAD_BYTES, |content, position_after| {
+                    ahead.push_back(JournalLine { content, position_after });
+                })?;
+                if ahead.is_empty() && stopped == Stopped::AtEnd {
+                    return Ok(None);
+                }
+            }
+            while let Some(line) = self.ahead.pop_front() {
+                if let Some(event) = line.content.parse(&mut self.parser).transpose() {
+                    return Ok(Some(JournalEvent { event, offset_after: line.position_after }));
+                }
+            }
+        }
+    }
+}

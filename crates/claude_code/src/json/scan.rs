@@ -1,0 +1,372 @@
+//! Validates one line of JSON and writes an index of its values, in one pass and without copying a byte.
+//!
+//! The scanner accepts exactly what `serde_json` accepts (a test compares the two on generated input), with one
+//! exception: an escape of half a surrogate pair is accepted and reported, because losing a whole event over one
+//! broken character in a tool's output would be worse. Recursion is bounded by [`MAX_DEPTH`].
+
+/// How many arrays and objects may stand inside each other: the limit of `serde_json`, so that whoever reads
+/// a part of an event with it can.
+pub(crate) const MAX_DEPTH: u32 = 127;
+
+/// What a [`Node`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An object; its children are keys and values in turn.
+    Object,
+    /// An array; its children are its items.
+    Array,
+    /// A string without escapes: the bytes between the quotes are its text.
+    Plain,
+    /// A string with escapes.
+    Escaped,
+    /// A number.
+    Number,
+    /// `true`.
+    True,
+    /// `false`.
+    False,
+    /// `null`.
+    Null,
+}
+
+/// One value (or key) of the line, in document order. Sixteen bytes, so that the index stays a small multiple of the line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    /// Offset of the first byte.
+    pub(crate) start: u32,
+    /// Offset after the last byte.
+    pub(crate) end: u32,
+    /// Index of the next node that is not inside this one.
+    pub(crate) next: u32,
+    /// What it is.
+    pub(crate) kind: Kind,
+}
+
+/// How much of the line is indexed. All of it is validated either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// The outer object's own keys and values; what is inside them is only validated.
+    Outer,
+    /// Every value.
+    Everything,
+}
+
+/// What the scan found besides the index.
+#[derive(Debug, Default)]
+pub(crate) struct Scanned {
+    /// Offsets of `\uXXXX` escapes that are half a surrogate pair.
+    pub(crate) lone_surrogates: Vec<usize>,
+}
+
+/// Why a line is not JSON. Holds an offset and nothing of the line itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScanError {
+    /// A byte that cannot stand where it stands.
+    Unexpected { at: usize },
+    /// The line ends inside a value.
+    Truncated,
+    /// More than [`MAX_DEPTH`] levels.
+    TooDeep { at: usize },
+    /// Offsets are 32 bits wide.
+    TooLong,
+}
+
+/// Scans `line` into `nodes`, which is cleared first. Node 0 is the value itself.
+pub(crate) fn scan(line: &str, recorded: Recorded, nodes: &mut Vec<Node>) -> Result<Scanned, ScanError> {
+    nodes.clear();
+    if u32::try_from(line.len()).is_err() {
+        return Err(ScanError::TooLong);
+    }
+    let recorded_depth = match recorded {
+        Recorded::Outer => 1,
+        Recorded::Everything => u32::MAX,
+    };
+    let mut scanner = Scanner { bytes: line.as_bytes(), at: 0, nodes, recorded_depth, found: Scanned::default() };
+    scanner.value(0)?;
+    match scanner.next_byte() {
+        None => Ok(scanner.found),
+        Some(_) => Err(ScanError::Unexpected { at: scanner.at }),
+    }
+}
+
+struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    nodes: &'a mut Vec<Node>,
+    recorded_depth: u32,
+    found: Scanned,
+}
+
+impl Scanner<'_> {
+    /// The next byte that is not white space, left in place.
+    #[inline]
+    fn next_byte(&mut self) -> Option<u8> {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
+                other => return other.copied(),
+            }
+        }
+    }
+
+    #[inline]
+    fn unexpected<T>(&self) -> Result<T, ScanError> {
+        if self.at < self.bytes.len() { Err(ScanError::Unexpected { at: self.at }) } else { Err(ScanError::Truncated) }
+    }
+
+    /// Scans one value; `depth` is how many containers stand around it.
+    fn value(&mut self, depth: u32) -> Result<(), ScanError> {
+        let Some(byte) = self.next_byte() else { return Err(ScanError::Truncated) };
+        match byte {
+            b'"' => self.string(depth),
+            b'{' => self.container(depth, Kind::Object, b'}'),
+            b'[' => self.container(depth, Kind::Array, b']'),
+            b'-' | b'0'..=b'9' => self.number(depth),
+            b't' => self.literal(depth, b"true", Kind::True),
+            b'f' => self.literal(depth, b"false", Kind::False),
+            b'n' => self.literal(depth, b"null", Kind::Null),
+            _ => self.unexpected(),
+        }
+    }
+
+    fn container(&mut self, depth: u32, kind: Kind, close: u8) -> Result<(), ScanError> {
+        if depth >= MAX_DEPTH {
+            return Err(ScanError::TooDeep { at: self.at });
+        }
+        let own = self.open(depth, kind);
+        self.at += 1;
+        if self.next_byte() == Some(close) {
+            self.at += 1;
+            self.close(own);
+            return Ok(());
+        }
+        loop {
+            if kind == Kind::Object {
+                if self.next_byte() != Some(b'"') {
+                    return self.unexpected();
+                }
+                self.string(depth + 1)?;
+                if self.next_byte() != Some(b':') {
+                    return self.unexpected();
+                }
+                self.at += 1;
+            }
+            self.value(depth + 1)?;
+            match self.next_byte() {
+                Some(b',') => self.at += 1,
+                Some(byte) if byte == close => {
+                    self.at += 1;
+                    self.close(own);
+                    return Ok(());
+                }
+                _ => return self.unexpected(),
+            }
+        }
+    }
+
+    fn string(&mut self, depth: u32) -> Result<(), ScanError> {
+        let start = self.at;
+        self.at += 1;
+        let mut kind = Kind::Plain;
+        loop {
+            self.at = skip_plain(self.bytes, self.at);
+            match self.bytes.get(self.at) {
+                Some(b'"') => {
+                    self.at += 1;
+                    self.leaf(depth, start, kind);
+                    return Ok(());
+                }
+                Some(b'\\') => {
+                    kind = Kind::Escaped;
+                    self.escape()?;
+                }
+                _ => return self.unexpected(),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), ScanError> {
+        match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 2;
+                Ok(())
+            }
+            Some(b'u') => self.unicode_escape(),
+            Some(_) => Err(ScanError::Unexpected { at: self.at + 1 }),
+            None => Err(ScanError::Truncated),
+        }
+    }
+
+    fn unicode_escape(&mut self) -> Result<(), ScanError> {
+        let unit = self.code_unit(self.at)?;
+        match unit {
+            0xD800..=0xDBFF => {
+                let second = self.at + 6;
+                let paired = self.bytes.get(second..second + 2) == Some(b"\\u")
+                    && matches!(self.code_unit(second)?, 0xDC00..=0xDFFF);
+                if paired {
+                    self.at += 12;
+                    return Ok(());
+                }
+                self.found.lone_surrogates.push(self.at);
+            }
+            0xDC00..=0xDFFF => self.found.lone_surrogates.push(self.at),
+            _ => {}
+        }
+        self.at += 6;
+        Ok(())
+    }
+
+    /// The number in the `\uXXXX` that begins at `at`.
+    fn code_unit(&self, at: usize) -> Result<u32, ScanError> {
+        let Some(digits) = self.bytes.get(at + 2..at + 6) else { return Err(ScanError::Truncated) };
+        digits.iter().enumerate().try_fold(0, |unit, (i, digit)| match char::from(*digit).to_digit(16) {
+            Some(digit) => Ok(unit << 4 | digit),
+            None => Err(ScanError::Unexpected { at: at + 2 + i }),
+        })
+    }
+
+    fn number(&mut self, depth: u32) -> Result<(), ScanError> {
+        let start = self.at;
+        if self.bytes.get(self.at) == Some(&b'-') {
+            self.at += 1;
+        }
+        match self.bytes.get(self.at) {
+            Some(b'0') => self.at += 1,
+            Some(b'1'..=b'9') => self.digits(),
+            _ => return self.unexpected(),
+        }
+        if self.bytes.get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.some_digits()?;
+        }
+        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
+                self.at += 1;
+            }
+            self.some_digits()?;
+        }
+        self.leaf(depth, start, Kind::Number);
+        Ok(())
+    }
+
+    fn digits(&mut self) {
+        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    fn some_digits(&mut self) -> Result<(), ScanError> {
+        let before = self.at;
+        self.digits();
+        if self.at == before { self.unexpected() } else { Ok(()) }
+    }
+
+    fn literal(&mut self, depth: u32, word: &[u8], kind: Kind) -> Result<(), ScanError> {
+        let start = self.at;
+        for letter in word {
+            if self.bytes.get(self.at) != Some(letter) {
+                return self.unexpected();
+            }
+            self.at += 1;
+        }
+        self.leaf(depth, start, kind);
+        Ok(())
+    }
+
+    #[inline]
+    fn leaf(&mut self, depth: u32, start: usize, kind: Kind) {
+        if depth <= self.recorded_depth {
+            let next = self.nodes.len() as u32 + 1;
+            self.nodes.push(Node { start: start as u32, end: self.at as u32, next, kind });
+        }
+    }
+
+    #[inline]
+    fn open(&mut self, depth: u32, kind: Kind) -> Option<usize> {
+        (depth <= self.recorded_depth).then(|| {
+            self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind });
+            self.nodes.len() - 1
+        })
+    }
+
+    #[inline]
+    fn close(&mut self, own: Option<usize>) {
+        let next = self.nodes.len() as u32;
+        if let Some(node) = own.and_then(|own| self.nodes.get_mut(own)) {
+            node.end = self.at as u32;
+            node.next = next;
+        }
+    }
+}
+
+/// The offset, from `at` on, of the first byte that ends a run of plain string content: a quote, a backslash, a control
+/// character, or the end of the line.
+#[inline]
+fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
+    // Short strings (keys, ids) end within a few words; long ones are worth the wide step, which the compiler turns
+    // into vector instructions.
+    for _ in 0..4 {
+        match word_at(bytes, at) {
+            Some(word) => {
+                let stops = stops_in(word);
+                if stops != 0 {
+                    return at + (stops.trailing_zeros() / 8) as usize;
+                }
+                at += 8;
+            }
+            None => return skip_plain_slowly(bytes, at),
+        }
+    }
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<64>()) {
+        let stop = chunk.iter().fold(0u8, |stop, &byte| stop | u8::from(is_stop(byte)));
+        if stop != 0 {
+            break;
+        }
+        at += 64;
+    }
+    while let Some(word) = word_at(bytes, at) {
+        let stops = stops_in(word);
+        if stops != 0 {
+            return at + (stops.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    skip_plain_slowly(bytes, at)
+}
+
+#[inline]
+fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|chunk| u64::from_le_bytes(*chunk))
+}
+
+#[inline]
+fn skip_plain_slowly(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        if is_stop(byte) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+#[inline]
+fn is_stop(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < 0x20
+}
+
+/// The high bit of each byte of `word` that ends plain string content. Only the lowest set bit is exact: a borrow may
+/// set bits above it.
+#[inline]
+fn stops_in(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let quote = word ^ (ONES * b'"' as u64);
+    let backslash = word ^ (ONES * b'\\' as u64);
+    let quotes = quote.wrapping_sub(ONES) & !quote;
+    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (quotes | backslashes | controls) & HIGH
+}

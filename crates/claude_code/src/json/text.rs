@@ -1,0 +1,134 @@
+//! A string of an event: a slice of its line, decoded when first looked at.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::unescape;
+
+/// A string inside an event. It shares the allocation of the line it came from, so cloning it is cheap and holding it
+/// holds the line; `to_string()` makes an independent copy.
+///
+/// It reads like a `&str`. A string that has escapes is decoded the first time somebody looks.
+#[derive(Clone)]
+pub struct Text(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Empty,
+    Slice { line: Arc<str>, start: u32, len: u32 },
+    Escaped(Arc<Escaped>),
+}
+
+struct Escaped {
+    line: Arc<str>,
+    start: u32,
+    len: u32,
+    decoded: OnceLock<Box<str>>,
+}
+
+impl Text {
+    /// The plain text at `start`.
+    pub(crate) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
+        Self(Repr::Slice { line, start, len })
+    }
+
+    /// The text whose escaped form is at `start`.
+    pub(crate) fn escaped(line: Arc<str>, start: u32, len: u32) -> Self {
+        Self(Repr::Escaped(Arc::new(Escaped { line, start, len, decoded: OnceLock::new() })))
+    }
+
+    /// Returns the text, decoding it if nobody has yet.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Repr::Empty => "",
+            Repr::Slice { line, start, len } => part(line, *start, *len),
+            Repr::Escaped(escaped) => escaped
+                .decoded
+                .get_or_init(|| unescape(part(&escaped.line, escaped.start, escaped.len)).into_boxed_str()),
+        }
+    }
+}
+
+/// The scanner only records offsets between ASCII bytes of the same line, so the slice always exists.
+fn part(line: &str, start: u32, len: u32) -> &str {
+    line.get(start as usize..start as usize + len as usize).unwrap_or_default()
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl From<&str> for Text {
+    /// Copies `text`. One of 4 GiB or more, which no line can hold, is cut.
+    fn from(text: &str) -> Self {
+        let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        Self::slice(Arc::from(text), 0, len)
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.as_str().to_owned()
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self(Repr::Empty)
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl std::hash::Hash for Text {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl serde::Serialize for Text {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

@@ -1,0 +1,105 @@
+//! Cuts a stream of bytes into lines, with a limit on how much of one line is held.
+//!
+//! Used by everything that reads the CLI: the live handle, the journal and the duplex.
+
+/// The longest line that is read by default. The largest line seen from the CLI is a tool result of a few MiB; beyond this
+/// one line is not worth the memory.
+pub const DEFAULT_MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// How much of the head of a skipped line is kept: enough to find the `request_id` of a control request, which the CLI
+/// writes within the first 100 bytes.
+pub const SKIPPED_HEAD_BYTES: usize = 512;
+
+/// A buffer that grew for a long line is given back when it is larger than this.
+const KEPT_BUFFER_BYTES: usize = 256 * 1024;
+
+/// One line, without its newline.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum SplitLine<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It was longer than the limit: its true size, and its first [`SKIPPED_HEAD_BYTES`].
+    TooLong { size: u64, head: &'a [u8] },
+}
+
+/// Cuts chunks into lines. Holds at most `max_line_bytes` of an unfinished line.
+#[derive(Debug)]
+pub(crate) struct LineSplitter {
+    max_line_bytes: usize,
+    /// The unfinished line, or the head of one that is being skipped.
+    held: Vec<u8>,
+    /// The size so far of a line that is being skipped.
+    skipping: Option<u64>,
+    /// Whether `held` belongs to a line that was already handed out.
+    spent: bool,
+}
+
+impl LineSplitter {
+    pub(crate) fn new(max_line_bytes: usize) -> Self {
+        Self { max_line_bytes, held: Vec::new(), skipping: None, spent: false }
+    }
+
+    /// Takes bytes off `input` up to the end of the next line and returns that line; `None` when `input` is used up.
+    pub(crate) fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<SplitLine<'a>> {
+        self.forget_spent();
+        match input.iter().position(|&byte| byte == b'\n') {
+            None => {
+                self.hold(input);
+                *input = &[];
+                None
+            }
+            Some(end) => {
+                let (line, rest) = (&input[..end], &input[end + 1..]);
+                *input = rest;
+                if self.held.is_empty() && self.skipping.is_none() && line.len() <= self.max_line_bytes {
+                    return Some(SplitLine::Whole(line));
+                }
+                self.hold(line);
+                Some(self.hand_out())
+            }
+        }
+    }
+
+    /// Returns the last line if the stream ended without a newline.
+    pub(crate) fn finish(&mut self) -> Option<SplitLine<'_>> {
+        self.forget_spent();
+        (!self.held.is_empty() || self.skipping.is_some()).then(|| self.hand_out())
+    }
+
+    /// Forgets an unfinished line.
+    pub(crate) fn clear(&mut self) {
+        self.spent = true;
+        self.forget_spent();
+    }
+
+    fn hold(&mut self, part: &[u8]) {
+        if let Some(size) = &mut self.skipping {
+            *size += part.len() as u64;
+        } else if self.held.len() + part.len() <= self.max_line_bytes {
+            self.held.extend_from_slice(part);
+        } else {
+            self.skipping = Some((self.held.len() + part.len()) as u64);
+            let missing = SKIPPED_HEAD_BYTES.saturating_sub(self.held.len()).min(part.len());
+            self.held.extend_from_slice(&part[..missing]);
+            self.held.truncate(SKIPPED_HEAD_BYTES);
+            self.held.shrink_to(KEPT_BUFFER_BYTES);
+        }
+    }
+
+    fn hand_out(&mut self) -> SplitLine<'_> {
+        self.spent = true;
+        match self.skipping {
+            Some(size) => SplitLine::TooLong { size, head: &self.held },
+            None => SplitLine::Whole(&self.held),
+        }
+    }
+
+    fn forget_spent(&mut self) {
+        if self.spent {
+            self.spent = false;
+            self.skipping = None;
+            self.held.clear();
+            self.held.shrink_to(KEPT_BUFFER_BYTES);
+        }
+    }
+}
