@@ -1,0 +1,196 @@
+//! Running the tool calls of one message: judged by the rules, asked about where needed, then really run.
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::ask::ToolCall;
+use crate::last::Last;
+use crate::mcp::CallError;
+use crate::result::Ending;
+use crate::rules::Ruling;
+use crate::sim::{OpenTool, Sim, ToolStage};
+use crate::tools::{self, ToolOutput};
+use crate::turn::{TurnEnd, result_block};
+use crate::wire::{PermissionDecision, ToolResultMeta};
+
+/// What the model is told of a call that was stopped before it ran.
+const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \
+                        file edit, the new_string was NOT written to the file). STOP what you are doing and wait for \
+                        the user to tell you how to proceed.";
+
+/// What the model is told when nobody can be asked.
+const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It requires approval, and this session has no \
+                                   approval surface — nobody can answer a permission prompt here — so it was denied \
+                                   automatically. The action was NOT performed; do not claim that it was.";
+
+pub(crate) const BY_AN_ANSWER: PermissionDecision =
+    PermissionDecision { decision: "accept", source: "user_temporary", reason_type: None };
+const REJECTED_BY_AN_ANSWER: PermissionDecision =
+    PermissionDecision { decision: "reject", source: "user_reject", reason_type: None };
+const REJECTED_UNASKED: PermissionDecision =
+    PermissionDecision { decision: "reject", source: "config", reason_type: Some("asyncAgent") };
+
+/// How one call ended.
+struct Executed {
+    ran: bool,
+    text: String,
+    /// Set when the turn ends with it.
+    end: Option<TurnEnd>,
+}
+
+impl Sim {
+    /// Runs the calls of one message and writes their results: Reads at the same time, everything else one by one.
+    pub(crate) async fn run_tools(&self, calls: Vec<ToolCall>) -> Result<Last, TurnEnd> {
+        self.turn.borrow_mut().open_tools = calls
+            .iter()
+            .map(|call| OpenTool {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone(),
+                stage: ToolStage::Waiting,
+            })
+            .collect();
+        let mut last = Last::default();
+        for group in calls.chunk_by(|one, next| one.name == "Read" && next.name == "Read") {
+            for executed in join_all(group.iter().map(|call| self.run_tool(call))).await {
+                if let Some(end) = executed.end {
+                    return Err(end);
+                }
+                last = Last::of_text(&executed.text, last.all_ran && executed.ran);
+            }
+        }
+        Ok(last)
+    }
+
+    async fn run_tool(&self, call: &ToolCall) -> Executed {
+        let ruling = self.rules.borrow().judge(&call.name, &call.input);
+        match ruling {
+            Ruling::Runs(decision) => self.really_run(call, &call.input, decision).await,
+            Ruling::NoSuchTool => {
+                let error = format!("Error: No such tool available: {}", call.name);
+                self.conclude(call, ToolOutput::use_error(&error), None, None)
+            }
+            Ruling::Refused { message, decision } => {
+                self.note_denial(&call.name, &call.id, &call.input);
+                self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), Some(decision))
+            }
+            Ruling::Asks => {
+                self.turn.borrow_mut().set_stage(&call.id, ToolStage::Asking);
+                let answer = self.ask(call).await;
+                self.obey(call, answer).await
+            }
+        }
+    }
+
+    async fn obey(&self, call: &ToolCall, answer: Option<Answer>) -> Executed {
+        let Some(answer) = answer else { return self.refuse_unasked(call) };
+        match answer {
+            Answer::Allow { input, updates } => {
+                self.rules.borrow_mut().update(&updates);
+                self.really_run(call, input.as_ref().unwrap_or(&call.input), BY_AN_ANSWER).await
+            }
+            Answer::Deny { message } => {
+                self.note_denial(&call.name, &call.id, &call.input);
+                let decision = Some(REJECTED_BY_AN_ANSWER);
+                self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), decision)
+            }
+            Answer::Invalid { reason } => {
+                self.note_denial(&call.name, &call.id, &call.input);
+                let message = format!("Permission prompt tool returned an invalid permission result: {reason}");
+                let decision = Some(REJECTED_BY_AN_ANSWER);
+                self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), decision)
+            }
+            Answer::Failed { error } => {
+                let error = format!("Error calling tool ({}): {error}", call.name);
+                self.conclude(call, ToolOutput::use_error(&error), None, None)
+            }
+            Answer::DenyAndInterrupt => {
+                self.reject_open_tools();
+                let end = TurnEnd::Ended(Ending::Interrupted { stop_reason: Some("tool_use") });
+                Executed { ran: false, text: String::new(), end: Some(end) }
+            }
+            Answer::NobodyToAsk { error } => {
+                let error = format!("Error calling tool ({}): {error}", call.name);
+                let executed = self.conclude(call, ToolOutput::use_error(&error), None, None);
+                Executed { end: Some(TurnEnd::Exit(1)), ..executed }
+            }
+        }
+    }
+
+    fn refuse_unasked(&self, call: &ToolCall) -> Executed {
+        self.emit_system(
+            "permission_denied",
+            json!({
+                "tool_name": call.name, "tool_use_id": call.id, "decision_reason_type": "asyncAgent",
+                "decision_reason": "no approval surface in this session; permission request denied automatically",
+                "message": NO_APPROVAL_SURFACE,
+            }),
+        );
+        self.note_denial(&call.name, &call.id, &call.input);
+        let output = ToolOutput::error(NO_APPROVAL_SURFACE);
+        self.conclude(call, output, Some("permission-rule"), Some(REJECTED_UNASKED))
+    }
+
+    async fn really_run(&self, call: &ToolCall, input: &Value, decision: PermissionDecision) -> Executed {
+        self.turn.borrow_mut().set_stage(&call.id, ToolStage::Running);
+        let output = match call.name.as_str() {
+            "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => self.start_task(&call.id, input),
+            "Bash" => tools::bash(input, &self.cwd).await,
+            "Read" | "Write" | "Edit" => tools::file(&call.name, input, &self.cwd),
+            name if name.starts_with("mcp__") => {
+                let arguments = input.as_object().cloned().unwrap_or_default();
+                match self.servers.call(name, arguments, &call.id).await {
+                    Ok(result) => tools::mcp_output(&result),
+                    Err(CallError::Failed(error)) => ToolOutput::error(&error),
+                    Err(CallError::NoSuchTool { .. }) => {
+                        ToolOutput::use_error(&format!("Error: No such tool available: {name}"))
+                    }
+                }
+            }
+            name => ToolOutput::use_error(&format!("Error: the simulator does not play the tool {name}")),
+        };
+        let ran = output.is_error != Some(true);
+        Executed { ran, ..self.conclude(call, output, None, Some(decision)) }
+    }
+
+    /// Writes a call's result.
+    fn conclude(
+        &self,
+        call: &ToolCall,
+        output: ToolOutput,
+        non_execution_kind: Option<&'static str>,
+        permission_decision: Option<PermissionDecision>,
+    ) -> Executed {
+        self.turn.borrow_mut().open_tools.retain(|tool| tool.id != call.id);
+        let text = output.text();
+        // A call that never came to a decision has no word about one.
+        let meta = permission_decision.map(|decision| ToolResultMeta {
+            id: call.id.clone(),
+            non_execution_kind,
+            permission_decision: Some(decision),
+        });
+        self.emit_user(result_block(&call.id, output.content, output.is_error), Some(output.detail), meta);
+        Executed { ran: false, text, end: None }
+    }
+
+    /// Writes the results of calls that an interrupt stopped, and the note that it did.
+    pub(crate) fn reject_open_tools(&self) {
+        let open = std::mem::take(&mut self.turn.borrow_mut().open_tools);
+        for tool in open {
+            self.note_denial(&tool.name, &tool.id, &tool.input);
+            let meta = ToolResultMeta {
+                id: tool.id.clone(),
+                non_execution_kind: Some("user-rejected"),
+                permission_decision: None,
+            };
+            let block = result_block(&tool.id, json!(REJECTED), Some(true));
+            self.emit_user(block, Some(json!("User rejected tool use")), Some(meta));
+        }
+        self.emit_interrupted();
+    }
+
+    pub(crate) fn emit_interrupted(&self) {
+        self.emit_user(json!([{"type": "text", "text": "[Request interrupted by user]"}]), None, None);
+    }
+}

@@ -1,0 +1,179 @@
+//! One message of the simulated model: its blocks as `assistant` lines, and its deltas where partial messages are on.
+
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::sim::Sim;
+use crate::wire::{
+    ApiEvent, Assistant, AssistantMessage, Block, Delta, MessageUsage, PromptedBy, StartedMessage, StopDelta,
+    StreamEvent, line_id, now,
+};
+
+/// A text or an input arrives in at most this many deltas; more would only repeat the same thing.
+const MAX_DELTAS: usize = 4;
+const SIGNATURE: &str = "c2ltdWxhdGVk";
+
+/// A message that has begun.
+pub(crate) struct Message {
+    id: String,
+    request_id: String,
+    blocks: usize,
+}
+
+impl Message {
+    /// Begins a message: from here on the model is billed for it.
+    pub(crate) fn begin(sim: &Sim) -> Self {
+        let message = Self { id: made_up("msg_sim"), request_id: made_up("req_sim"), blocks: 0 };
+        sim.turn.borrow_mut().messages += 1;
+        sim.messages.set(sim.messages.get() + 1);
+        if sim.options.partial_messages {
+            sim.emit_system("status", json!({"status": "requesting"}));
+            let model = sim.model.borrow();
+            let started = StartedMessage {
+                id: &message.id,
+                r#type: "message",
+                role: "assistant",
+                model: &model,
+                content: [],
+                stop_reason: None,
+                stop_sequence: None,
+                usage: MessageUsage::AT_START,
+            };
+            message.emit_event(sim, ApiEvent::MessageStart { message: started }, Some("updates"), Some(1));
+        }
+        message
+    }
+
+    /// Adds one block. The whole `assistant` line comes before the block's end, as the CLI does it.
+    pub(crate) fn add(&mut self, sim: &Sim, block: &Block) {
+        let index = self.blocks;
+        self.blocks += 1;
+        let display = matches!(block, Block::Thinking { .. }).then_some("updates");
+        if sim.options.partial_messages {
+            let content_block = match block {
+                Block::Text { .. } => json!({"type": "text", "text": ""}),
+                Block::Thinking { .. } => json!({"type": "thinking", "thinking": "", "signature": ""}),
+                Block::ToolUse { id, name, .. } => json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+            };
+            self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, display, None);
+        }
+        self.add_deltas(sim, index, block);
+        let prompted_by = {
+            let mut turn = sim.turn.borrow_mut();
+            if std::mem::take(&mut turn.unnamed) { PromptedBy::new(&turn.prompts) } else { PromptedBy::default() }
+        };
+        sim.emit(&Assistant {
+            r#type: "assistant",
+            message: AssistantMessage {
+                id: &self.id,
+                r#type: "message",
+                role: "assistant",
+                model: &sim.model.borrow(),
+                content: [block],
+                stop_reason: None,
+                stop_sequence: None,
+                usage: MessageUsage::AT_START,
+                context_management: None,
+            },
+            parent_tool_use_id: None,
+            session_id: &sim.session_id,
+            uuid: line_id(),
+            timestamp: now(),
+            request_id: &self.request_id,
+            aborted: false,
+            thinking_duration_ms: display.map(|_| 1),
+            thinking_display: display,
+            prompted_by,
+        });
+        if sim.options.partial_messages {
+            self.emit_event(sim, ApiEvent::ContentBlockStop { index }, None, None);
+        }
+    }
+
+    /// Ends the message.
+    pub(crate) fn end(self, sim: &Sim, stop_reason: &'static str) {
+        if sim.options.partial_messages {
+            let delta = StopDelta { stop_reason: Some(stop_reason), stop_sequence: None };
+            self.emit_event(sim, ApiEvent::MessageDelta { delta, usage: MessageUsage::AT_START }, None, None);
+            self.emit_event(sim, ApiEvent::MessageStop, None, None);
+        }
+    }
+
+    fn add_deltas(&self, sim: &Sim, index: usize, block: &Block) {
+        let partial = sim.options.partial_messages;
+        let emit = |delta, display| self.emit_event(sim, ApiEvent::ContentBlockDelta { index, delta }, display, None);
+        match block {
+            Block::Text { text } if partial => {
+                pieces(text).for_each(|text| emit(Delta::Text { text }, None));
+            }
+            Block::ToolUse { input, .. } if partial => {
+                pieces(input.get()).for_each(|partial_json| emit(Delta::InputJson { partial_json }, None));
+            }
+            Block::Text { .. } | Block::ToolUse { .. } => {}
+            Block::Thinking { thinking, signature } => {
+                // The count of thought tokens is told with and without partial messages.
+                for (n, thinking) in pieces(thinking).enumerate() {
+                    let tokens = json!({"estimated_tokens": n + 1, "estimated_tokens_delta": 1});
+                    sim.emit_system("thinking_tokens", tokens);
+                    if partial {
+                        emit(Delta::Thinking { thinking }, Some("updates"));
+                    }
+                }
+                if partial {
+                    emit(Delta::Signature { signature }, None);
+                }
+            }
+        }
+    }
+
+    fn emit_event(&self, sim: &Sim, event: ApiEvent<'_>, thinking_display: Option<&'static str>, ttft_ms: Option<u64>) {
+        sim.emit(&StreamEvent {
+            r#type: "stream_event",
+            event,
+            session_id: &sim.session_id,
+            parent_tool_use_id: None,
+            uuid: line_id(),
+            ttft_ms,
+            thinking_display,
+            api_message_id: &self.id,
+        });
+    }
+}
+
+/// A thought of the model.
+pub(crate) fn thinking(text: String) -> Block {
+    Block::Thinking { thinking: text, signature: SIGNATURE }
+}
+
+/// An id that looks like the vendor's and says whose it is.
+pub(crate) fn made_up(prefix: &str) -> String {
+    format!("{prefix}_{}", Uuid::new_v4().simple())
+}
+
+/// Cuts a text into at most [`MAX_DELTAS`] pieces of about the same length.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let length = text.len().div_ceil(MAX_DELTAS).max(1);
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, tail) = rest.split_at(rest.ceil_char_boundary(length));
+        rest = tail;
+        Some(piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pieces;
+
+    #[test]
+    fn the_pieces_of_a_text_make_up_the_text() {
+        for text in ["", "a", "let me think", "ääääääääääää", "日本語のテキスト"] {
+            let cut: Vec<&str> = pieces(text).collect();
+            assert_eq!(cut.concat(), text);
+            assert!(cut.len() <= super::MAX_DELTAS, "{cut:?}");
+        }
+    }
+}

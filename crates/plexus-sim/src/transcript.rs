@@ -1,0 +1,152 @@
+//! Conversations on disk, so that `--resume`, `--fork-session` and `--continue` mean something.
+//!
+//! One file for each session under `plexus-sim/` of the CLI's own configuration directory: a first line with the working
+//! directory, then a line for each prompt. The real CLI's files live elsewhere and are never touched.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::cli::Options;
+
+/// The conversation of this process.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    session_id: String,
+    /// Where it is kept; `None` when there is no home directory, and then nothing is.
+    file: Option<PathBuf>,
+    prompts: Vec<String>,
+}
+
+/// One line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    Session { cwd: String },
+    Prompt { text: String },
+}
+
+/// Why there is no conversation to work in.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TranscriptError {
+    #[error("No conversation found with session ID: {0}")]
+    Unknown(String),
+    #[error("Error: Session ID {0} is already in use.")]
+    InUse(String),
+    #[error("could not keep the transcript at {path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl Transcript {
+    /// Finds or starts the conversation that the options name.
+    pub(crate) fn open(options: &Options, cwd: &str) -> Result<Self, TranscriptError> {
+        let folder = folder();
+        let earlier = match &options.resume {
+            Some(id) => Some((id.clone(), read(folder.as_deref(), id)?)),
+            // Nothing to continue silently starts a new session.
+            None if options.continue_last => folder.as_deref().and_then(|folder| newest(folder, cwd)),
+            None => None,
+        };
+        match earlier {
+            Some((session_id, prompts)) if !options.fork_session => {
+                let file = folder.map(|folder| file_of(&folder, &session_id));
+                Ok(Self { session_id, file, prompts })
+            }
+            earlier => {
+                let session_id = options.session_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+                let file = folder.map(|folder| file_of(&folder, &session_id));
+                let prompts = earlier.map(|(_, prompts)| prompts).unwrap_or_default();
+                let transcript = Self { session_id, file, prompts };
+                transcript.create(cwd)?;
+                Ok(transcript)
+            }
+        }
+    }
+
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
+    /// The prompts so far, oldest first.
+    pub(crate) fn prompts(&self) -> &[String] {
+        &self.prompts
+    }
+
+    /// Adds a prompt, on disk first.
+    pub(crate) fn add(&mut self, prompt: &str) -> Result<(), TranscriptError> {
+        self.append(&[Line::Prompt { text: prompt.to_owned() }], fs::OpenOptions::new().append(true).create(true))?;
+        self.prompts.push(prompt.to_owned());
+        Ok(())
+    }
+
+    fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
+        let mut lines = vec![Line::Session { cwd: cwd.to_owned() }];
+        lines.extend(self.prompts.iter().map(|text| Line::Prompt { text: text.clone() }));
+        self.append(&lines, fs::OpenOptions::new().write(true).create_new(true))
+    }
+
+    fn append(&self, lines: &[Line], how: &fs::OpenOptions) -> Result<(), TranscriptError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let write = || -> io::Result<()> {
+            let mut bytes = Vec::new();
+            for line in lines {
+                serde_json::to_writer(&mut bytes, line)?;
+                bytes.push(b'\n');
+            }
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            how.open(file)?.write_all(&bytes)
+        };
+        write().map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists => TranscriptError::InUse(self.session_id.clone()),
+            _ => TranscriptError::Io { path: file.clone(), source },
+        })
+    }
+}
+
+fn folder() -> Option<PathBuf> {
+    let configuration = match std::env::var_os("CLAUDE_CONFIG_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::home_dir()?.join(".claude"),
+    };
+    Some(configuration.join("plexus-sim"))
+}
+
+fn file_of(folder: &Path, session_id: &str) -> PathBuf {
+    folder.join(format!("{session_id}.jsonl"))
+}
+
+fn read(folder: Option<&Path>, session_id: &str) -> Result<Vec<String>, TranscriptError> {
+    let unknown = || TranscriptError::Unknown(session_id.to_owned());
+    // The id comes from the command line: only a UUID may become part of a path.
+    let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;
+    let path = file_of(folder.ok_or_else(unknown)?, &id.to_string());
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(unknown()),
+        Err(source) => return Err(TranscriptError::Io { path, source }),
+    };
+    let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    Ok(lines.filter_map(|line| if let Line::Prompt { text } = line { Some(text) } else { None }).collect())
+}
+
+/// The conversation of this working directory that was written to last.
+fn newest(folder: &Path, cwd: &str) -> Option<(String, Vec<String>)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    files.sort();
+    files.into_iter().rev().find_map(|(_, path)| {
+        let text = fs::read_to_string(&path).ok()?;
+        let first = serde_json::from_str(text.lines().next()?).ok()?;
+        let Line::Session { cwd: its_cwd } = first else { return None };
+        let id = path.file_stem()?.to_str()?.to_owned();
+        if its_cwd == cwd { read(Some(folder), &id).ok().map(|prompts| (id, prompts)) } else { None }
+    })
+}
