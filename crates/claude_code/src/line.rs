@@ -66,12 +66,6 @@ impl LineSplitter {
         (!self.held.is_empty() || self.skipping.is_some()).then(|| self.hand_out())
     }
 
-    /// Forgets an unfinished line.
-    pub(crate) fn clear(&mut self) {
-        self.spent = true;
-        self.forget_spent();
-    }
-
     fn hold(&mut self, part: &[u8]) {
         if let Some(size) = &mut self.skipping {
             *size += part.len() as u64;

@@ -51,7 +51,7 @@ pub struct Duplex<R, W> {
 #[derive(Debug)]
 pub enum DuplexEvent {
     /// The CLI asks whether a tool may run, and waits.
-    Permission(PermissionRequest),
+    Permission(Box<PermissionRequest>),
     /// The CLI no longer wants the answer to a request of its own.
     PermissionCancelled {
         /// The request.
@@ -301,7 +301,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
             EventBody::ControlRequest(request) => {
                 if let ControlRequestBody::CanUseTool(tool) = &request.request {
                     let (request_id, tool) = (request.request_id.clone(), CanUseTool::clone(tool));
-                    return DuplexEvent::Permission(PermissionRequest { request_id, tool });
+                    return DuplexEvent::Permission(Box::new(PermissionRequest { request_id, tool }));
                 }
             }
             EventBody::ControlCancelRequest(cancel) => {

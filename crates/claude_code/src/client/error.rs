@@ -1,0 +1,76 @@
+//! What can go wrong with a run, for the person who must act.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a run could not be started or did not end by itself. Nothing that the child printed is in here.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaudeCodeError {
+    /// There is no such program.
+    #[error(
+        "could not start the Claude Code CLI: there is no program {}; install it \
+         (`npm install -g @anthropic-ai/claude-code`) or give the path of an installed one",
+        binary.display()
+    )]
+    BinaryNotFound {
+        /// What was looked for.
+        binary: PathBuf,
+    },
+    /// It is not a program that we may run.
+    #[error(
+        "could not start the Claude Code CLI: {} is not executable; check its permissions, or give the path of an installed one",
+        binary.display()
+    )]
+    BinaryNotExecutable {
+        /// The file.
+        binary: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory to run in does not exist.
+    #[error("could not start the Claude Code CLI: the working directory {} is not a directory", working_dir.display())]
+    WorkingDir {
+        /// The directory.
+        working_dir: PathBuf,
+    },
+    /// The system did not start the program.
+    #[error("could not start the Claude Code CLI at {}", binary.display())]
+    Spawn {
+        /// The program.
+        binary: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The run took longer than it may. The child and what it started are gone.
+    #[error("the Claude Code CLI did not end within {after:?} and was stopped")]
+    Timeout {
+        /// The limit.
+        after: Duration,
+    },
+    /// The run printed more than a buffered run may hold.
+    #[error("the Claude Code CLI printed more than {limit} bytes; read its events as they come instead")]
+    TooMuchOutput {
+        /// The limit.
+        limit: usize,
+    },
+    /// The system could not tell how the child ended.
+    #[error("could not wait for the Claude Code CLI")]
+    Wait(#[source] io::Error),
+    /// The task that owns the run is gone, because its runtime was shut down.
+    #[error("the run was given up because its runtime was shut down")]
+    RunLost,
+}
+
+impl ClaudeCodeError {
+    /// The error of an attempt to start `binary`.
+    pub(super) fn from_spawn(binary: PathBuf, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::BinaryNotFound { binary },
+            io::ErrorKind::PermissionDenied => Self::BinaryNotExecutable { binary, source },
+            _ => Self::Spawn { binary, source },
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The task that owns one child: waits for its end, stops it when asked, and leaves nothing of it behind.
+
+use std::future;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, ChildStdin};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::handle::{EVENT_CHANNEL_CAPACITY, Item, TerminationHandle};
+use super::output::{self, Output};
+use super::{ClaudeCodeError, ClaudeCompletion, ClaudeEventStream, ClaudePrintStreamJsonHandle, StderrTail, stderr};
+use crate::process::ProcessTree;
+
+/// How long the output of a child that has exited may stay open. What the child wrote is in the pipe already; only a
+/// process that it left behind can keep the pipe open.
+const OUTPUT_GRACE: Duration = Duration::from_millis(250);
+
+/// What a run is started with.
+pub(super) struct RunOptions {
+    /// The prompt, when it goes in by standard input.
+    pub(super) prompt: Option<String>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) max_line_bytes: usize,
+    pub(super) termination_grace: Duration,
+}
+
+/// Takes over a child that was just started.
+pub(super) fn start(mut child: Child, tree: ProcessTree, options: RunOptions) -> ClaudePrintStreamJsonHandle {
+    let started = Instant::now();
+    let (items, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
+    let (completed, completion) = oneshot::channel();
+    let (asked_sender, asked) = watch::channel(0);
+    let (exited, exit_seen) = watch::channel(false);
+    let termination = TerminationHandle(Arc::new(asked_sender));
+    let stderr_tail = StderrTail::default();
+
+    let feeder = child.stdin.take().zip(options.prompt).map(|(stdin, prompt)| tokio::spawn(feed(stdin, prompt)));
+    let drain = child.stderr.take().map(|stderr| tokio::spawn(stderr::drain(stderr, stderr_tail.clone())));
+    let output = child.stdout.take().map(|stdout| {
+        let output = Output { items: items.clone(), max_line_bytes: options.max_line_bytes, exited: exit_seen };
+        tokio::spawn(output::read(stdout, output))
+    });
+    let run = Run {
+        child,
+        tree,
+        items,
+        asked,
+        // Held so that `asked` stays open when the caller has dropped its own.
+        _termination: termination.clone(),
+        exited,
+        output,
+        drain,
+        feeder,
+        timeout: options.timeout.map(|after| (after, started + after)),
+        grace: options.termination_grace,
+    };
+    tokio::spawn(async move {
+        // Nobody may be waiting for the completion, which is their choice.
+        let _ = completed.send(run.run().await);
+    });
+    ClaudePrintStreamJsonHandle {
+        events: ClaudeEventStream(events),
+        completion: ClaudeCompletion(completion),
+        termination,
+        stderr_tail,
+    }
+}
+
+/// One child and everything that serves it.
+struct Run {
+    child: Child,
+    tree: ProcessTree,
+    /// Kept to see that the caller is gone, and so that the stream ends with the child and not before.
+    items: mpsc::Sender<Item>,
+    /// Counts how often the run was asked to end.
+    asked: watch::Receiver<u32>,
+    _termination: TerminationHandle,
+    /// Tells the reader of the output that no more will come.
+    exited: watch::Sender<bool>,
+    output: Option<JoinHandle<()>>,
+    drain: Option<JoinHandle<()>>,
+    feeder: Option<JoinHandle<()>>,
+    timeout: Option<(Duration, Instant)>,
+    grace: Duration,
+}
+
+/// How far the child's end has come.
+#[derive(Clone, Copy)]
+enum Stage {
+    Running,
+    /// Asked to end; killed when this passes.
+    Asked {
+        kill_at: Instant,
+    },
+    Killed,
+}
+
+/// Why the loop woke.
+enum Cause {
+    Exited(std::io::Result<ExitStatus>),
+    TimedOut,
+    AskedToEnd,
+    CallerGone,
+    GraceOver,
+}
+
+impl Run {
+    async fn run(mut self) -> Result<ExitStatus, ClaudeCodeError> {
+        let mut stage = Stage::Running;
+        let mut caller_gone = false;
+        let mut timed_out = None;
+        let status = loop {
+            let cause = tokio::select! {
+                status = self.child.wait() => Cause::Exited(status),
+                () = at(self.timeout.map(|(_, at)| at)), if timed_out.is_none() => Cause::TimedOut,
+                Ok(()) = self.asked.changed() => Cause::AskedToEnd,
+                () = self.items.closed(), if !caller_gone => Cause::CallerGone,
+                () = at(stage.kill_at()) => Cause::GraceOver,
+            };
+            stage = match (cause, stage) {
+                (Cause::Exited(status), _) => break status,
+                (Cause::TimedOut, _) => {
+                    timed_out = self.timeout.map(|(after, _)| after);
+                    self.ask(stage)
+                }
+                (Cause::CallerGone, _) => {
+                    caller_gone = true;
+                    self.ask(stage)
+                }
+                (Cause::AskedToEnd, Stage::Running) => self.ask(stage),
+                (Cause::AskedToEnd, Stage::Asked { .. }) | (Cause::GraceOver, _) => self.kill(),
+                (Cause::AskedToEnd, Stage::Killed) => Stage::Killed,
+            };
+        };
+        self.finish().await;
+        match (status, timed_out) {
+            (Ok(_), Some(after)) => Err(ClaudeCodeError::Timeout { after }),
+            (Ok(status), None) => Ok(status),
+            (Err(error), _) => Err(ClaudeCodeError::Wait(error)),
+        }
+    }
+
+    /// Asks the child to end, unless that was done.
+    fn ask(&mut self, stage: Stage) -> Stage {
+        match stage {
+            Stage::Running => {
+                self.tree.ask_to_end();
+                Stage::Asked { kill_at: Instant::now() + self.grace }
+            }
+            asked_or_killed => asked_or_killed,
+        }
+    }
+
+    /// Kills the child and everything that descends from it.
+    fn kill(&mut self) -> Stage {
+        self.tree.kill();
+        Stage::Killed
+    }
+
+    /// Cleans up after the child's exit.
+    async fn finish(self) {
+        let Self { tree, items, exited, mut output, mut drain, feeder, .. } = self;
+        if let Some(feeder) = feeder {
+            feeder.abort();
+        }
+        // Usually the pipes end with the child, at once. A reader that waits for a slow caller also runs into this
+        // limit, and goes on reading what is in the pipe.
+        for task in [&mut output, &mut drain].into_iter().flatten() {
+            let _ = timeout(OUTPUT_GRACE, task).await;
+        }
+        tree.end_leftovers().await;
+        exited.send_replace(true);
+        if let Some(drain) = drain {
+            let _ = timeout(OUTPUT_GRACE, drain).await;
+        }
+        drop(items);
+    }
+}
+
+impl Stage {
+    fn kill_at(self) -> Option<Instant> {
+        match self {
+            Self::Asked { kill_at } => Some(kill_at),
+            Self::Running | Self::Killed => None,
+        }
+    }
+}
+
+/// Waits until then, or for ever.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => future::pending().await,
+    }
+}
+
+/// Writes the prompt while the output is being read, then closes the input.
+async fn feed(mut stdin: ChildStdin, prompt: String) {
+    // A child that does not read its prompt says why on its other streams; a broken pipe here adds nothing.
+    if stdin.write_all(prompt.as_bytes()).await.is_ok() {
+        let _ = stdin.shutdown().await;
+    }
+}

@@ -1,0 +1,140 @@
+//! Finds a child's descendants in `/proc` and ends them without ever hitting a process that only inherited a number.
+
+use std::collections::HashSet;
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use tokio::process::{Child, Command};
+
+/// A child that leads a process group, and the mark in its environment.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    leader: Option<Pid>,
+    mark: String,
+}
+
+/// Makes the child the leader of a group of its own.
+pub(super) fn prepare(command: &mut Command) {
+    command.process_group(0);
+}
+
+impl Group {
+    pub(super) fn of(child: &Child, mark: String) -> Self {
+        let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Self { leader, mark }
+    }
+
+    pub(super) fn ask_to_end(&self) {
+        if let Some(leader) = self.leader {
+            // It may have ended meanwhile.
+            let _ = kill_process_group(leader, Signal::TERM);
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        let Some(leader) = self.leader else { return };
+        // Looked for before the kill: afterwards their parent is gone and the tree has no root.
+        let descendants = self.find(Look::Descendants);
+        let _ = kill_process_group(leader, Signal::KILL);
+        descendants.iter().for_each(Process::kill);
+    }
+
+    /// Kills what is left and returns how many there were.
+    pub(super) fn kill_leftovers(&self) -> usize {
+        let found = self.find(Look::Leftovers);
+        found.iter().for_each(Process::kill);
+        found.len()
+    }
+
+    fn find(&self, look: Look) -> Vec<Process> {
+        let processes: Vec<Process> = list();
+        let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
+        // While any process is in the group the kernel gives its number to nobody. So a group without its leader is
+        // still ours, and a process of that number, once ours was waited for, is a stranger.
+        let has_leader = processes.iter().any(|process| process.pid == leader);
+        let owns_group = look == Look::Descendants || !has_leader;
+        let mut ours: HashSet<i32> = HashSet::new();
+        if look == Look::Descendants {
+            ours.insert(leader);
+        }
+        loop {
+            let before = ours.len();
+            for process in &processes {
+                if ours.contains(&process.parent)
+                    || (owns_group && process.group == leader)
+                    || (!ours.contains(&process.pid) && process.has_mark(&self.mark))
+                {
+                    ours.insert(process.pid);
+                }
+            }
+            if ours.len() == before {
+                break;
+            }
+        }
+        processes.into_iter().filter(|process| ours.contains(&process.pid) && !process.is_dead).collect()
+    }
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// The child, not yet waited for, and what it started.
+    Descendants,
+    /// What it started, after it was waited for.
+    Leftovers,
+}
+
+/// One line of the process table.
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    group: i32,
+    /// With the pid this names a process for good.
+    start_time: u64,
+    /// A zombie: it only waits to be reaped by its parent.
+    is_dead: bool,
+}
+
+impl Process {
+    fn read(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name stands in parentheses and may hold anything, parentheses too.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        Some(Self {
+            pid,
+            parent: fields.get(1)?.parse().ok()?,
+            group: fields.get(2)?.parse().ok()?,
+            start_time: fields.get(19)?.parse().ok()?,
+            is_dead: matches!(fields.first(), Some(&("Z" | "X"))),
+        })
+    }
+
+    fn has_mark(&self, mark: &str) -> bool {
+        // Another user's environment cannot be read, and another user's process is not ours.
+        fs::read(format!("/proc/{}/environ", self.pid))
+            .is_ok_and(|environ| environ.windows(mark.len()).any(|part| part == mark.as_bytes()))
+    }
+
+    /// Kills exactly this process: the descriptor is opened first, and only then is it checked that the number still
+    /// belongs to the process that was looked at.
+    fn kill(&self) {
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
+        let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if Self::read(self.pid).is_some_and(|now| now.start_time == self.start_time) {
+            // It may have ended by itself.
+            let _ = pidfd_send_signal(&descriptor, Signal::KILL);
+        }
+    }
+}
+
+/// Everything that runs, except this process.
+fn list() -> Vec<Process> {
+    let own = rustix::process::getpid().as_raw_pid();
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| *pid != own)
+        .filter_map(Process::read)
+        .collect()
+}

@@ -1,0 +1,48 @@
+//! Ends a child's process group, on Unix systems other than Linux.
+//!
+//! A tool that made a session of its own is out of reach here; the CLI ends its tools itself when it is asked to end, which
+//! is why it is asked first.
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::{Child, Command};
+
+/// A child that leads a process group.
+#[derive(Debug, Clone)]
+pub(super) struct Group {
+    leader: Option<Pid>,
+}
+
+/// Makes the child the leader of a group of its own.
+pub(super) fn prepare(command: &mut Command) {
+    command.process_group(0);
+}
+
+impl Group {
+    pub(super) fn of(child: &Child, _mark: String) -> Self {
+        Self { leader: child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) }
+    }
+
+    pub(super) fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Kills what is left of the group and returns how many groups there were.
+    pub(super) fn kill_leftovers(&self) -> usize {
+        let is_left = self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok());
+        if is_left {
+            self.signal(Signal::KILL);
+        }
+        usize::from(is_left)
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(leader) = self.leader {
+            // It may have ended meanwhile.
+            let _ = kill_process_group(leader, signal);
+        }
+    }
+}
