@@ -1,0 +1,41 @@
+//! How a door turns a token into a [`Caller`]: through [`Authenticator`], which the server's identity module implements.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::caller::Caller;
+use crate::error::CallError;
+
+/// Every token of ours begins with this, so that a child's output can be scrubbed of them.
+pub const TOKEN_PREFIX: &str = "plx_";
+
+/// A token as it came over the wire or out of its file. Never prints.
+#[derive(Clone)]
+pub struct SecretToken(String);
+
+impl SecretToken {
+    /// Wraps a token.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// Returns the token itself: for comparing its hash, writing its 0600 file, or sending it as a header. For nothing else.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretToken(…)")
+    }
+}
+
+/// Knows which caller a token stands for.
+#[async_trait]
+pub trait Authenticator: Send + Sync + 'static {
+    /// Returns the caller behind `token`, or `unauthorized`. An error of the store is `unavailable`, never a caller.
+    async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError>;
+}

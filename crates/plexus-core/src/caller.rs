@@ -1,0 +1,57 @@
+//! Who is calling. A [`Caller`] comes from a token and from nothing else: never from an argument, a header or a path.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::SessionId;
+
+/// The identity behind one call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// The person who runs the server. May do everything.
+    Operator,
+    /// A session acting as a parent: sees and answers for its own strict descendants only.
+    Session(SessionId),
+    /// The CLI process of a session, asking for permission: may call `permit` for that session and nothing else.
+    Child(SessionId),
+}
+
+impl Caller {
+    /// Returns the session this caller acts as, if it is not the operator.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::Operator => None,
+            Self::Session(id) | Self::Child(id) => Some(*id),
+        }
+    }
+}
+
+/// Which kinds of caller a method is for. Others neither see it listed nor may call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Audience {
+    /// The operator only.
+    Operator,
+    /// The operator and sessions; what a session may touch is decided by the method.
+    Parents,
+    /// The CLI process of a session only.
+    Child,
+    /// Everybody with a token.
+    Everyone,
+}
+
+impl Audience {
+    /// Says whether `caller` belongs to this audience.
+    #[must_use]
+    pub fn admits(self, caller: &Caller) -> bool {
+        match (self, caller) {
+            (Self::Everyone, _) => true,
+            (Self::Operator | Self::Parents, Caller::Operator) => true,
+            (Self::Parents, Caller::Session(_)) => true,
+            (Self::Child, Caller::Child(_)) => true,
+            (Self::Operator, Caller::Session(_) | Caller::Child(_)) => false,
+            (Self::Parents, Caller::Child(_)) => false,
+            (Self::Child, Caller::Operator | Caller::Session(_)) => false,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The one error shape that every door shows: a kind, a message, and what to do next.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a caller can do about a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The parameters are wrong; the same call will fail again.
+    Invalid,
+    /// It does not exist, or the caller may not know that it does.
+    NotFound,
+    /// It changed under the caller, or the name is taken; `standing` says what stands.
+    Conflict,
+    /// The caller may not do this.
+    Forbidden,
+    /// There is no valid token.
+    Unauthorized,
+    /// A limit is reached; `retry_after_ms` says when to try again.
+    Busy,
+    /// The time for it has passed.
+    Expired,
+    /// A part we need does not work right now; nothing was changed.
+    Unavailable,
+    /// We are broken; the log has more.
+    Internal,
+}
+
+/// A failed call, as its caller sees it. What goes to the log is another text.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[error("{message}")]
+pub struct CallError {
+    /// What the caller can do.
+    pub kind: ErrorKind,
+    /// What happened, as a lowercase fragment that reads well after "could not".
+    pub message: String,
+    /// The next step.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub hint: String,
+    /// When to try again, for `busy` and `unavailable`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retry_after_ms: Option<u64>,
+    /// What stands, for `conflict`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    pub standing: Option<Value>,
+    /// The JSON-RPC code when it is not the one of `kind`: an unknown method, a request that cannot be read.
+    #[serde(skip)]
+    pub code: Option<i64>,
+}
+
+impl CallError {
+    /// Makes an error of `kind`; see the named constructors for the usual ones.
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self {
+            kind,
+            message: message.to_string(),
+            hint: String::new(),
+            retry_after_ms: None,
+            standing: None,
+            code: None,
+        }
+    }
+
+    /// The parameters are wrong.
+    pub fn invalid(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// It does not exist.
+    pub fn not_found(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// Something else stands.
+    pub fn conflict(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Conflict, message)
+    }
+
+    /// The caller may not do this.
+    pub fn forbidden(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Forbidden, message)
+    }
+
+    /// There is no valid token.
+    pub fn unauthorized(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Unauthorized, message)
+    }
+
+    /// A limit is reached; try again after `retry_after_ms`.
+    pub fn busy(message: impl fmt::Display, retry_after_ms: u64) -> Self {
+        Self { retry_after_ms: Some(retry_after_ms), ..Self::new(ErrorKind::Busy, message) }
+    }
+
+    /// The time for it has passed.
+    pub fn expired(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Expired, message)
+    }
+
+    /// A part we need does not work right now.
+    pub fn unavailable(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Unavailable, message)
+    }
+
+    /// We are broken. The message must not hold anything that belongs in the log only.
+    pub fn internal(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// The method does not exist (or not for this caller).
+    pub fn unknown_method(name: &str) -> Self {
+        let mut error = Self::not_found(format_args!("call {name:?}: there is no such method"));
+        error.code = Some(-32601);
+        error.with_hint("plexus.methods lists what you may call")
+    }
+
+    /// Adds the next step.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint = hint.to_string();
+        self
+    }
+
+    /// Adds what stands.
+    #[must_use]
+    pub fn with_standing(mut self, standing: Value) -> Self {
+        self.standing = Some(standing);
+        self
+    }
+
+    /// Returns the JSON-RPC code of this error.
+    #[must_use]
+    pub fn rpc_code(&self) -> i64 {
+        match (self.code, self.kind) {
+            (Some(code), _) => code,
+            (None, ErrorKind::Invalid) => -32602,
+            (None, _) => -32000,
+        }
+    }
+}

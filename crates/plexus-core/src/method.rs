@@ -1,0 +1,321 @@
+//! What a method is: a name, a description, schemas, who may call it, and a typed handler.
+//!
+//! An activation builds its [`MethodTable`] once, one line for each method: a typed parameter struct (`Deserialize + JsonSchema`), a typed result
+//! (`Serialize + JsonSchema`), and an async function. Doors learn everything that is special about a method from its [`MethodDescriptor`]; they name no method.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::caller::{Audience, Caller};
+use crate::error::CallError;
+use crate::schema;
+
+/// What a handler knows about the call besides its parameters.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who calls, by token.
+    pub caller: Caller,
+    /// Where a long wait may tell that it is still alive. Doors that cannot show progress drop it.
+    pub progress: Progress,
+    /// Whether this door can carry a stream. A method of both shapes streams only when this is so.
+    pub can_stream: bool,
+}
+
+impl Call {
+    /// A call by `caller` through a door that shows no progress and carries no stream.
+    #[must_use]
+    pub fn plain(caller: Caller) -> Self {
+        Self { caller, progress: Progress::default(), can_stream: false }
+    }
+}
+
+/// A place to report progress to; reports are dropped when the door is slow, since only the newest matters.
+#[derive(Clone, Debug, Default)]
+pub struct Progress(Option<tokio::sync::watch::Sender<String>>);
+
+impl Progress {
+    /// Makes a reporter and the end that a door watches.
+    #[must_use]
+    pub fn channel() -> (Self, tokio::sync::watch::Receiver<String>) {
+        let (sender, receiver) = tokio::sync::watch::channel(String::new());
+        (Self(Some(sender)), receiver)
+    }
+
+    /// Says how far the work is.
+    pub fn report(&self, message: impl Into<String>) {
+        if let Some(sender) = &self.0 {
+            sender.send_replace(message.into());
+        }
+    }
+}
+
+/// One item of a streaming method.
+#[derive(Clone, Debug)]
+pub struct StreamItem {
+    /// The cursor after this item: handed back, the stream goes on behind it. Items that are never stored have none.
+    pub cursor: Option<String>,
+    /// The item, serialised once for all its readers.
+    pub body: Arc<RawValue>,
+}
+
+/// The items of a streaming call. Dropping it cancels the work.
+pub type ReplyStream = BoxStream<'static, Result<StreamItem, CallError>>;
+
+/// What a call gives back.
+pub enum Reply {
+    /// One answer.
+    Value(Box<RawValue>),
+    /// Many items, then the end.
+    Stream(ReplyStream),
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Value(_) => f.write_str("Reply::Value"),
+            Self::Stream(_) => f.write_str("Reply::Stream"),
+        }
+    }
+}
+
+impl Reply {
+    /// Serialises `value` as the one answer.
+    ///
+    /// # Errors
+    /// `internal` when the value cannot be JSON (a map with keys that are not strings).
+    pub fn of(value: &impl Serialize) -> Result<Self, CallError> {
+        Ok(Self::Value(raw(value)?))
+    }
+}
+
+/// Serialises `value` once.
+///
+/// # Errors
+/// `internal` when the value cannot be JSON.
+pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, CallError> {
+    serde_json::value::to_raw_value(value).map_err(|error| {
+        tracing::error!(%error, "a result could not be serialised");
+        CallError::internal("serialise the result")
+    })
+}
+
+/// Whether a method gives one answer, a stream, or either, depending on the door.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// One answer.
+    Unary,
+    /// A stream of items; only doors that carry streams can call it.
+    Streaming,
+    /// A stream where the door carries one, else one answer.
+    Either,
+}
+
+/// What a door must know about the form of the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WireForm {
+    /// A result like any other.
+    Ordinary,
+    /// Over MCP: one text block that holds exactly the JSON of the result; no structured content, never an error result, nothing appended.
+    /// A failure is turned into the denial that [`MethodDescriptor::closed_on_failure`] writes.
+    ExactText,
+}
+
+/// How a blocked MCP call is picked up again by another process of the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resume {
+    /// The parameter that names the work, for example `tool_use_id`. It travels in the stream's event ids.
+    pub key: &'static str,
+    /// The method (of the same activation) that joins the open work, with `key` as its only parameter. It is listed nowhere.
+    pub rejoin: &'static str,
+}
+
+/// What a door serves by way of this method, if anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Door {
+    /// Listed and called like any other.
+    Listed,
+    /// Also the source of `/events`: called with `session_id` (or none, for all) and `cursor`.
+    Events,
+    /// Callable by the server's own parts, listed nowhere and refused at the doors.
+    Internal,
+}
+
+/// Hints for a model or a person that has to choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hints {
+    /// It changes nothing.
+    pub read_only: bool,
+    /// It ends or removes something.
+    pub destructive: bool,
+    /// Twice is the same as once.
+    pub idempotent: bool,
+    /// It may wait for long: doors report progress meanwhile.
+    pub waits: bool,
+}
+
+/// Everything the doors know about a method.
+#[derive(Clone, Debug)]
+pub struct MethodDescriptor {
+    /// The namespace of its activation, for example `claudecode`.
+    pub namespace: &'static str,
+    /// Its name within the namespace, for example `poll`.
+    pub name: &'static str,
+    /// What it does, written for a model that has to choose.
+    pub description: &'static str,
+    /// JSON Schema of the parameters, an object at its root.
+    pub params: Value,
+    /// JSON Schema of the result or, for a stream, of one item.
+    pub result: Value,
+    /// One answer, a stream, or either.
+    pub shape: Shape,
+    /// Who may call it.
+    pub audience: Audience,
+    /// The form of the answer.
+    pub wire: WireForm,
+    /// Whether a blocked call survives a restart of the server, and how.
+    pub resume: Option<Resume>,
+    /// What a door serves by way of it.
+    pub door: Door,
+    /// Hints for whoever chooses.
+    pub hints: Hints,
+}
+
+impl MethodDescriptor {
+    /// Returns the JSON-RPC name: `namespace.name`.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.namespace, self.name)
+    }
+
+    /// Returns the MCP tool name: `namespace_name`.
+    #[must_use]
+    pub fn tool_name(&self) -> String {
+        format!("{}_{}", self.namespace, self.name)
+    }
+}
+
+type Handler = Arc<dyn Fn(Call, Box<RawValue>) -> BoxFuture<'static, Result<Reply, CallError>> + Send + Sync>;
+
+/// One method: its descriptor and what runs when it is called.
+#[derive(Clone)]
+pub(crate) struct Method {
+    pub(crate) descriptor: Arc<MethodDescriptor>,
+    pub(crate) handler: Handler,
+}
+
+/// The methods of one activation, by name.
+#[derive(Default)]
+pub struct MethodTable {
+    namespace: &'static str,
+    pub(crate) methods: BTreeMap<&'static str, Method>,
+}
+
+impl MethodTable {
+    /// Makes an empty table for `namespace`.
+    #[must_use]
+    pub fn new(namespace: &'static str) -> Self {
+        Self { namespace, methods: BTreeMap::new() }
+    }
+
+    /// Adds a method with one typed answer. `adjust` sets what differs from the defaults (for parents, ordinary, listed).
+    #[must_use]
+    pub fn unary<P, R, F, Fut>(
+        self,
+        name: &'static str,
+        description: &'static str,
+        adjust: fn(&mut MethodDescriptor),
+        handler: F,
+    ) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        R: Serialize + JsonSchema + Send + 'static,
+        F: Fn(Call, P) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, CallError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.add::<P, R>(name, description, Shape::Unary, adjust, move |call, params| {
+            let handler = Arc::clone(&handler);
+            Box::pin(async move { Reply::of(&handler(call, parse(&params)?).await?) })
+        })
+    }
+
+    /// Adds a method whose answer is a stream (or, by `adjust`, either), built by the handler itself.
+    #[must_use]
+    pub fn streaming<P, I, F, Fut>(
+        self,
+        name: &'static str,
+        description: &'static str,
+        adjust: fn(&mut MethodDescriptor),
+        handler: F,
+    ) -> Self
+    where
+        P: DeserializeOwned + JsonSchema + Send + 'static,
+        I: JsonSchema,
+        F: Fn(Call, P) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, CallError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.add::<P, I>(name, description, Shape::Streaming, adjust, move |call, params| {
+            let handler = Arc::clone(&handler);
+            Box::pin(async move { handler(call, parse(&params)?).await })
+        })
+    }
+
+    fn add<P: JsonSchema, R: JsonSchema>(
+        mut self,
+        name: &'static str,
+        description: &'static str,
+        shape: Shape,
+        adjust: fn(&mut MethodDescriptor),
+        handler: impl Fn(Call, Box<RawValue>) -> Pin<Box<dyn Future<Output = Result<Reply, CallError>> + Send>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let mut descriptor = MethodDescriptor {
+            namespace: self.namespace,
+            name,
+            description,
+            params: schema::of_params::<P>(),
+            result: schema::of_result::<R>(),
+            shape,
+            audience: Audience::Parents,
+            wire: WireForm::Ordinary,
+            resume: None,
+            door: Door::Listed,
+            hints: Hints::default(),
+        };
+        adjust(&mut descriptor);
+        self.methods.insert(name, Method { descriptor: Arc::new(descriptor), handler: Arc::new(handler) });
+        self
+    }
+}
+
+/// Reads typed parameters. What is wrong is said by name, and unknown ones are refused (parameter structs deny them).
+fn parse<P: DeserializeOwned>(params: &RawValue) -> Result<P, CallError> {
+    serde_json::from_str(params.get()).map_err(|error| {
+        // The position is of no use to a caller that sent an object; serde's message names the field.
+        let text = error.to_string();
+        let text = text.split(" at line ").next().unwrap_or_default();
+        CallError::invalid(format_args!("read the parameters: {text}"))
+            .with_hint("plexus.schema shows the parameters of every method")
+    })
+}
+
+/// Boxes a stream of typed items as a reply.
+pub fn stream_reply<S>(stream: S) -> Reply
+where
+    S: futures::Stream<Item = Result<StreamItem, CallError>> + Send + 'static,
+{
+    Reply::Stream(stream.boxed())
+}
