@@ -1,55 +1,85 @@
 //! Tells when the server put something into the inbox or took a segment from the journal.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-use crate::layout::RunDir;
+use crate::layout::{RunDir, make_bell};
 
-/// How often to look into the inbox when the kernel gives us no watch: their number is limited for each user. An answer to
-/// the child is then late by half of this on average.
-const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(100);
+/// How often to look into the inbox when the kernel does not tell us of every file: whoever puts one by other means than
+/// [`RunDir::put_inbox`] does not ring.
+const LOOK_BY_ONESELF: Duration = Duration::from_secs(1);
 
-/// A watch on the run directory's inbox and journal.
+/// How the shim learns of new files.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    fd: Option<OwnedFd>,
+pub(crate) enum Watch {
+    /// The kernel tells us.
+    Inotify(OwnedFd),
+    /// Whoever puts a file rings: the kernel had no inotify left for this user.
+    Bell(File),
+    /// Neither could be had, so we look.
+    Nothing,
 }
 
 impl Watch {
-    /// Begins to watch; without a watch of the kernel's the caller has to [look](Self::look_every).
+    /// Begins to watch in the best way there is.
     pub(crate) fn new(run: &RunDir) -> Self {
-        Self { fd: watch(run).ok() }
+        // Why the better way failed is of no use to anybody: the next one does the same job.
+        watch(run).map_or_else(|_| Self::with_bell(run), Self::Inotify)
+    }
+
+    fn with_bell(run: &RunDir) -> Self {
+        make_bell(&run.inbox_wake()).map_or(Self::Nothing, Self::Bell)
     }
 
     /// Returns what to wait for.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.fd.as_ref().map(|fd| fd.as_fd())
+        match self {
+            Self::Inotify(fd) => Some(fd.as_fd()),
+            Self::Bell(bell) => Some(bell.as_fd()),
+            Self::Nothing => None,
+        }
     }
 
     /// Returns how often to look by oneself; `None` when the kernel tells us.
     pub(crate) fn look_every(&self) -> Option<Duration> {
-        self.fd.is_none().then_some(LOOK_WITHOUT_WATCH)
+        match self {
+            Self::Inotify(_) => None,
+            Self::Bell(_) | Self::Nothing => Some(LOOK_BY_ONESELF),
+        }
     }
 
-    /// Takes what the kernel told and returns whether the inbox may hold something new.
+    /// Takes what we were told and returns whether the inbox may hold something new.
     pub(crate) fn take_inbox_changed(&mut self) -> bool {
-        let Some(fd) = &self.fd else { return true };
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(fd, &mut buffer);
-        let mut changed = false;
-        while let Ok(event) = events.next() {
-            // Temporary names and our own renames are no news. An event without a name is a lost or general one: look.
-            let is_news = event.file_name().is_none_or(|name| {
-                let name = name.to_bytes();
-                !name.starts_with(b".") && !name.ends_with(b".sent") && !name.ends_with(b".bad")
-            });
-            changed |= is_news;
+        match self {
+            Self::Inotify(fd) => take_events(fd),
+            Self::Bell(bell) => {
+                let mut rings = [0; 256];
+                while let Ok(1..) = bell.read(&mut rings) {}
+                true
+            }
+            Self::Nothing => true,
         }
-        changed
     }
+}
+
+fn take_events(fd: &OwnedFd) -> bool {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = inotify::Reader::new(fd, &mut buffer);
+    let mut changed = false;
+    while let Ok(event) = events.next() {
+        // Temporary names and our own renames are no news. An event without a name is a lost or general one: look.
+        let is_news = event.file_name().is_none_or(|name| {
+            let name = name.to_bytes();
+            !name.starts_with(b".") && !name.ends_with(b".sent") && !name.ends_with(b".bad")
+        });
+        changed |= is_news;
+    }
+    changed
 }
 
 fn watch(run: &RunDir) -> rustix::io::Result<OwnedFd> {
@@ -58,4 +88,44 @@ fn watch(run: &RunDir) -> rustix::io::Result<OwnedFd> {
     // A segment that goes is room; waking is enough, the loop looks by itself.
     inotify::add_watch(&fd, run.journal(), WatchFlags::DELETE | WatchFlags::MOVED_FROM)?;
     Ok(fd)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+    use crate::layout::InboxSeq;
+
+    fn is_woken(watch: &Watch) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(watch.fd().unwrap(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    #[test]
+    fn putting_a_message_wakes_either_kind_of_watch_once() {
+        for make in [Watch::new, Watch::with_bell] {
+            let temp = tempfile::tempdir().unwrap();
+            let run = RunDir::new(temp.path().join("run"));
+            run.create().unwrap();
+            let mut watch = make(&run);
+            assert!(!is_woken(&watch), "{watch:?}");
+            run.put_inbox(InboxSeq::FIRST, b"{}").unwrap();
+            run.put_close().unwrap();
+            assert!(is_woken(&watch), "{watch:?}");
+            assert!(watch.take_inbox_changed());
+            assert!(!is_woken(&watch), "{watch:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_shim_does_in_the_inbox_is_no_news() {
+        let temp = tempfile::tempdir().unwrap();
+        let run = RunDir::new(temp.path().join("run"));
+        run.create().unwrap();
+        run.put_inbox(InboxSeq::FIRST, b"{}").unwrap();
+        let mut watch = Watch::new(&run);
+        std::fs::rename(run.inbox_message(InboxSeq::FIRST), run.inbox_sent(InboxSeq::FIRST)).unwrap();
+        assert!(!watch.take_inbox_changed());
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// The mode of every directory here: prompts and answers pass through, and they are nobody else's business.
 pub const DIR_MODE: u32 = 0o700;
@@ -57,6 +58,28 @@ pub(super) fn touch(path: &Path) -> io::Result<()> {
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(path)?;
     file.set_modified(SystemTime::now())
+}
+
+/// Makes a named pipe that [`ring`] can ring, and opens it so that it never waits and never ends.
+pub(crate) fn make_bell(path: &Path) -> io::Result<File> {
+    let mode = rustix::fs::Mode::from_raw_mode(FILE_MODE);
+    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?;
+    open_bell(OpenOptions::new().read(true).write(true), path)
+}
+
+/// Rings a bell, when there is one and somebody listens. A bell that is full has been rung.
+pub(super) fn ring(path: &Path) -> io::Result<()> {
+    match open_bell(OpenOptions::new().write(true), path).and_then(|mut bell| bell.write(b"!")) {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::AGAIN)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_bell(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let bell = how.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
+    // Nothing but a pipe: a byte must not end up in a file.
+    if bell.metadata()?.file_type().is_fifo() { Ok(bell) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {

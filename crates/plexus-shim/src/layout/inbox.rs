@@ -8,10 +8,13 @@
 //! and is never sent. A child that has gone leaves what it did not get as `.json`.
 //!
 //! An empty file `close` asks for the end of stdin once everything before it is sent; it is removed when that is done.
+//!
+//! The shim learns of new files through inotify. Where the kernel refuses that (a user has 128 instances by default), it
+//! makes a named pipe `.wake` here, and whoever puts a file rings it.
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
 
@@ -112,14 +115,19 @@ impl RunDir {
     /// Puts a message for the child's stdin into the inbox, whole or not at all. The same number again is sent once.
     pub fn put_inbox(&self, seq: InboxSeq, message: &[u8]) -> Result<(), LayoutError> {
         let line = check_message(message)?;
-        let path = self.inbox_message(seq);
-        files::write_by_rename(&path, line).map_err(|source| LayoutError::io("write", &path, source))
+        self.put(&self.inbox_message(seq), line)
     }
 
     /// Asks for the end of the child's stdin after everything that was put before.
     pub fn put_close(&self) -> Result<(), LayoutError> {
-        let path = self.inbox_close();
-        files::write_by_rename(&path, b"").map_err(|source| LayoutError::io("write", &path, source))
+        self.put(&self.inbox_close(), b"")
+    }
+
+    fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
+        files::write_by_rename(path, bytes).map_err(|source| LayoutError::io("write", path, source))?;
+        // The file is there, and a shim with a bell also looks by itself: one that cannot be rung costs a second, no message.
+        drop(files::ring(&self.inbox_wake()));
+        Ok(())
     }
 
     /// Looks at the inbox.
@@ -157,6 +165,10 @@ impl RunDir {
 
     pub(crate) fn inbox_bad(&self, seq: InboxSeq) -> PathBuf {
         self.inbox().join(format!("{:08}.bad", seq.0))
+    }
+
+    pub(crate) fn inbox_wake(&self) -> PathBuf {
+        self.inbox().join(".wake")
     }
 
     pub(crate) fn inbox_close(&self) -> PathBuf {

@@ -29,8 +29,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use error::LayoutError;
-pub(crate) use files::create_private;
 pub use files::{DIR_MODE, FILE_MODE, write_by_rename};
+pub(crate) use files::{create_private, make_bell};
 pub(crate) use identity::Stat;
 pub use identity::{Delivery, boot_id, process_identity, signal_process};
 pub use inbox::{InboxSeq, InboxState, MAX_INBOX_BYTES, check_message};

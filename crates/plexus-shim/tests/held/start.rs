@@ -1,0 +1,118 @@
+//! How a run begins, and what the child finds there.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use plexus_shim::layout::{DIR_MODE, ExitFile, FILE_MODE, InboxSeq, process_identity};
+use plexus_shim::{EXIT_NOT_STARTED, EXIT_USAGE};
+
+use crate::harness::{Shim, wait_for};
+
+#[test]
+fn pid_json_names_both_processes() {
+    let mut shim = Shim::start("cat");
+    let pid = shim.pid();
+    assert_eq!(u32::try_from(pid.shim_pid).unwrap(), shim.process.id());
+    assert_eq!(Some(pid.shim_start), process_identity(pid.shim_pid));
+    assert_eq!(Some(pid.child_start), process_identity(pid.child_pid));
+    assert_eq!(pid.child_pgid, pid.child_pid);
+    shim.run.put_close().unwrap();
+    shim.end();
+    assert!(!pid.shim_lives() && !pid.child_lives());
+}
+
+#[test]
+fn the_shim_leaves_the_servers_surroundings() {
+    let mut prepared = Shim::prepare("cat", |_| {});
+    prepared.command.stderr(std::process::Stdio::piped());
+    // As a leader of a process group it has to take one more step to a session of its own.
+    std::os::unix::process::CommandExt::process_group(&mut prepared.command, 0);
+    let mut shim = prepared.start();
+    let pid = shim.pid();
+    let proc = Path::new("/proc").join(pid.shim_pid.to_string());
+    wait_for("a working directory of its own", || {
+        (std::fs::read_link(proc.join("cwd")).ok()? == Path::new("/")).then_some(())
+    });
+    for descriptor in ["fd/0", "fd/1", "fd/2"] {
+        assert_eq!(std::fs::read_link(proc.join(descriptor)).unwrap(), Path::new("/dev/null"), "{descriptor}");
+    }
+    let raw = rustix::process::Pid::from_raw(pid.shim_pid);
+    assert_eq!(Some(rustix::process::getsid(raw).unwrap()), raw);
+    shim.run.put_close().unwrap();
+    shim.end();
+}
+
+#[test]
+fn the_child_gets_what_the_shim_got_and_no_more() {
+    let script = "echo \"$SECRET\"; pwd; umask; grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd";
+    let mut prepared = Shim::prepare(script, |_| {});
+    let temp = prepared.temp.path().to_path_buf();
+    prepared.command.env("SECRET", "kept").current_dir(&temp);
+    // The same without a shim.
+    let mut direct = Command::new("sh");
+    direct.args(["-c", script]).env("SECRET", "kept").current_dir(&temp).stdin(std::process::Stdio::piped());
+    let direct = String::from_utf8(direct.output().unwrap().stdout).unwrap();
+    let mut shim = prepared.start();
+    shim.end();
+    assert!(direct.starts_with("kept\n"));
+    assert_eq!(shim.journal(), direct);
+}
+
+#[test]
+fn everything_is_private_whatever_the_umask() {
+    let mut prepared = Shim::prepare("cat", |options| options.segment_bytes = 1);
+    let args: Vec<_> = prepared.command.get_args().map(ToOwned::to_owned).collect();
+    let program = prepared.command.get_program().to_owned();
+    prepared.command = Command::new("sh");
+    prepared.command.args(["-c", "umask 0; exec \"$@\"", "sh"]).arg(program).args(args);
+    let mut shim = prepared.start();
+    drop(shim.pid());
+    for number in 1..=3 {
+        shim.run.put_inbox(InboxSeq(number), b"{}").unwrap();
+    }
+    shim.run.put_close().unwrap();
+    shim.end();
+    let mut files = 0;
+    for dir in [shim.run.path(), &shim.run.journal(), &shim.run.inbox()] {
+        assert_eq!(std::fs::metadata(dir).unwrap().permissions().mode() & 0o7777, DIR_MODE, "{}", dir.display());
+        for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_file() {
+                files += 1;
+                assert_eq!(metadata.permissions().mode() & 0o7777, FILE_MODE, "{}", entry.path().display());
+            }
+        }
+    }
+    // Three segments, the last message sent, pid.json, exit.json and the lease.
+    assert_eq!(files, 7);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_told() {
+    let mut shim = Shim::start_with("", |options| options.program = "no-such-program-of-ours".into());
+    let exit = shim.end();
+    assert_eq!((exit.code, exit.signal), (None, None));
+    let reason = exit.reason.unwrap();
+    assert!(reason.starts_with("could not start no-such-program-of-ours: "), "{reason}");
+    assert_eq!(shim.process.wait().unwrap().code(), Some(EXIT_NOT_STARTED.into()));
+    assert_eq!(shim.run.read_pid().unwrap(), None);
+}
+
+#[test]
+fn a_directory_that_was_used_is_left_as_it_is() {
+    let prepared = Shim::prepare("echo again", |_| {});
+    let before = ExitFile { code: Some(3), ..ExitFile::without_status("before") };
+    prepared.run.write_exit(&before).unwrap();
+    let mut shim = prepared.start();
+    assert_eq!(shim.end(), before);
+    assert_eq!(shim.process.wait().unwrap().code(), Some(EXIT_NOT_STARTED.into()));
+    assert_eq!(shim.journal(), "");
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_touches_nothing() {
+    let output = Command::new(env!("CARGO_BIN_EXE_plexus-shim")).args(["--dir", "", "--", "true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(EXIT_USAGE.into()));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("usage: plexus shim --dir RUN_DIR"));
+}
