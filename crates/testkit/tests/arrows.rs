@@ -1,0 +1,59 @@
+//! The dependency arrows between our crates, as ARCHITECTURE.md draws them. Another arrow is a design decision: it comes in a change of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Which of our crates each crate may depend on when it is built for use. Tests (dev-dependencies) may use everything.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("claude_code", &[]),
+    ("agent_api", &["claude_code"]),
+    ("plexus-core", &[]),
+    ("plexus-shim", &[]),
+    ("plexus-store", &["plexus-core"]),
+    ("plexus-activations", &["plexus-core", "plexus-store", "claude_code", "plexus-shim"]),
+    ("plexus-transport", &["plexus-core"]),
+    ("plexus-client", &["plexus-core"]),
+    ("plexus-sim", &["claude_code"]),
+    (
+        "plexus",
+        &["plexus-core", "plexus-store", "plexus-activations", "plexus-transport", "plexus-shim", "plexus-sim", "plexus-client", "claude_code"],
+    ),
+    (
+        "plexus-bench",
+        &[
+            "claude_code", "agent_api", "plexus-core", "plexus-store", "plexus-activations", "plexus-transport", "plexus-shim", "plexus-client",
+            "plexus-sim", "testkit",
+        ],
+    ),
+    ("testkit", &["claude_code", "agent_api", "plexus-core", "plexus-store", "plexus-client", "plexus-sim"]),
+];
+
+#[test]
+fn no_crate_depends_on_what_the_design_does_not_allow() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--all-features"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    assert_eq!(ours, allowed.keys().copied().collect(), "a crate came or went: say here what it may depend on");
+
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let target = dependency["name"].as_str().expect("a name");
+            let for_tests_only = dependency["kind"] == "dev";
+            if ours.contains(target) && !for_tests_only && !allowed[name].contains(&target) {
+                wrong.push(format!("{name} -> {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that the design does not allow: {wrong:?}");
+}

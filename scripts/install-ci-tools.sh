@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs what `.ci/run` needs beyond Rust and a C compiler, from Debian's packages and the registries. Does nothing for what is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+missing=()
+need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
+need cc gcc
+need unshare util-linux
+need ip iproute2
+need npm npm
+need git git
+need chromium chromium
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "installing: ${missing[*]}"
+  as_root=""
+  [ "$(id -u)" = 0 ] || as_root=sudo
+  $as_root apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
+bash scripts/install-claude-cli.sh
