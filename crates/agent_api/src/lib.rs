@@ -8,11 +8,16 @@
 //! - [`AgentWrapperRunRequest`], [`AgentWrapperEvent`], [`AgentWrapperRunHandle`], [`AgentWrapperCompletion`]: what goes in
 //!   and what comes out.
 //! - [`AgentWrapperBackend`]: what an agent must offer, and [`capabilities`]: the words in which it says what it can do.
+//! - [`backends`]: the agents that this crate can run.
 //! - [`validate`] and [`extensions`]: what is refused before anything is started.
 //! - [`gate`]: keeps the completion behind the process and the stream. [`bounds`]: the limits of an event.
+//! - `conformance` (feature of that name): holds a backend, ours or yours, to the contract.
 
+pub mod backends;
 pub mod bounds;
 pub mod capabilities;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod extensions;
 pub mod gate;
 pub mod validate;

@@ -93,3 +93,12 @@ pub enum AgentWrapperOutcome {
         reason: String,
     },
 }
+
+/// The status of a run that failed before a process was started.
+#[cfg(feature = "claude_code")]
+pub(crate) fn failed_status() -> ExitStatus {
+    #[cfg(unix)]
+    return std::os::unix::process::ExitStatusExt::from_raw(1 << 8);
+    #[cfg(windows)]
+    return std::os::windows::process::ExitStatusExt::from_raw(1);
+}

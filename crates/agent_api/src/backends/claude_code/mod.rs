@@ -1,0 +1,132 @@
+//! The backend that runs the Claude Code CLI in print mode.
+//!
+//! A request becomes one process ([`launch`]); one task ([`drive`]) reads its lines, turns them into events ([`translate`]) and
+//! says how it ended ([`outcome`]). Sessions to resume or fork are looked up first ([`sessions`]), because the CLI itself starts
+//! a new one where there is none.
+//!
+//! What the backend decides for its user:
+//! - Text arrives while the model writes it, and once.
+//! - Nobody is there to answer: a tool that needs leave is refused by the CLI, and the run goes on. That is so whatever
+//!   `agent_api.exec.non_interactive` says, since print mode has nobody to ask.
+//! - The settings, hooks and MCP servers of the directory it works in count only when the configuration
+//!   [trusts them](ClaudeCodeProjectSettings::Trust): the CLI runs a repository's hooks unasked.
+//! - `agent_api.exec.external_sandbox.v1` turns the CLI's permission checks off, and says so first.
+//! - What a subagent says is the output of a tool and no text of the agent; its tool calls are told like any other.
+
+mod config;
+mod drive;
+mod launch;
+mod outcome;
+mod sessions;
+mod translate;
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+
+pub use config::{ClaudeCodeBackendConfig, ClaudeCodeEnvironment, ClaudeCodeProjectSettings};
+pub use sessions::{ClaudeCodeSessionLookup, ClaudeCodeTranscripts};
+
+use self::{
+    drive::{Run, refuse},
+    translate::Translator,
+};
+use crate::{
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
+    AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities as ids, gate, validate,
+};
+
+/// The kind of this backend.
+pub const AGENT_KIND: &str = "claude_code";
+
+/// Says that a run is one process of the CLI in print mode with stream-json output. It takes no value.
+pub const PRINT_STREAM_JSON: &str = "backend.claude_code.print_stream_json";
+
+/// What a run without the CLI's own checks says before everything else.
+const SANDBOX_WARNING: &str =
+    "warning: the agent's permission checks are off (external sandbox); the host alone isolates it";
+
+/// Runs the Claude Code CLI.
+#[derive(Clone, Debug)]
+pub struct ClaudeCodeBackend {
+    config: Arc<ClaudeCodeBackendConfig>,
+    kind: AgentWrapperKind,
+}
+
+impl ClaudeCodeBackend {
+    /// Makes the backend. Nothing is started and nothing is looked at until a run is.
+    pub fn new(config: ClaudeCodeBackendConfig) -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "the name is a constant of this file, and a test makes a backend with it"
+        )]
+        let kind = AgentWrapperKind::new(AGENT_KIND).expect("the name of this backend is a kind");
+        Self { config: Arc::new(config), kind }
+    }
+
+    async fn start(&self, request: AgentWrapperRunRequest) -> Result<AgentWrapperRunControl, AgentWrapperError> {
+        let config = &self.config;
+        let checked =
+            validate::check(&self.kind, &self.capabilities(), &request, config.default_working_dir.as_deref())?;
+        if request.extensions.contains_key(PRINT_STREAM_JSON) {
+            return Err(AgentWrapperError::invalid_request(format!("{PRINT_STREAM_JSON}: takes no value")));
+        }
+        let session = match sessions::resolve(config, &request, &checked).await? {
+            Ok(session) => session,
+            Err(nothing_found) => {
+                let (control, sink) = gate::open(self.kind.clone());
+                tokio::spawn(refuse(nothing_found, self.kind.clone(), sink));
+                return Ok(control);
+            }
+        };
+        let is_unchecked = checked.external_sandbox;
+        let process = launch::start(config, request, checked, session).await?;
+        let (control, sink) = gate::open(self.kind.clone());
+        let run = Run {
+            process,
+            kind: self.kind.clone(),
+            translator: Translator::new(self.kind.clone()),
+            opening: is_unchecked.then(|| AgentWrapperEvent::status(&self.kind, SANDBOX_WARNING)),
+        };
+        tokio::spawn(run.drive(sink));
+        Ok(control)
+    }
+}
+
+impl AgentWrapperBackend for ClaudeCodeBackend {
+    fn kind(&self) -> AgentWrapperKind {
+        self.kind.clone()
+    }
+
+    fn capabilities(&self) -> AgentWrapperCapabilities {
+        let always = [
+            ids::RUN,
+            ids::EVENTS,
+            ids::EVENTS_LIVE,
+            ids::CONTROL_CANCEL,
+            ids::TOOLS_STRUCTURED,
+            ids::TOOLS_RESULTS,
+            ids::FINAL_TEXT,
+            ids::SESSION_HANDLE,
+            ids::SESSION_RESUME,
+            ids::SESSION_FORK,
+            ids::CONFIG_MODEL,
+            ids::EXEC_ADD_DIRS,
+            ids::EXEC_NON_INTERACTIVE,
+            PRINT_STREAM_JSON,
+        ];
+        let sandbox = self.config.allow_external_sandbox_exec.then_some(ids::EXEC_EXTERNAL_SANDBOX);
+        always.into_iter().chain(sandbox).collect()
+    }
+
+    fn run(&self, request: AgentWrapperRunRequest) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
+        async move { Ok(self.start(request).await?.handle) }.boxed()
+    }
+
+    fn run_control(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunControl, AgentWrapperError>> {
+        self.start(request).boxed()
+    }
+}

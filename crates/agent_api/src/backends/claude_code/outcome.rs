@@ -1,0 +1,141 @@
+//! How a run ended, in our own words.
+//!
+//! The CLI tells it in several places that do not agree: a `result` line that says `success` may be a failed login, an exit
+//! code of 0 may be an interrupt, and a run that is killed has no `result` at all. The order of trust is: a failing `result`,
+//! then the exit of the process, then the absence of a `result`.
+
+use std::process::ExitStatus;
+
+use claude_code::event::{message::AssistantMeta, result::ResultEvent};
+
+use crate::{AgentWrapperOutcome, SESSION_NOT_FOUND};
+
+/// What the lines of a run say about its end.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// The last `result`: a task in the background can bring a second one.
+    result: Option<Result<(), Failure>>,
+    /// A failure that the CLI reported as a message before its `result`; it knows more than the `result` does.
+    reported: Option<Failure>,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    NotLoggedIn,
+    SessionNotFound,
+    TurnLimit,
+    Budget,
+    StructuredOutput,
+    /// The service refused a request or failed, with its HTTP status where there was one.
+    Service(Option<i64>),
+    /// The agent stopped in the middle, by an error of its own or an interrupt.
+    Execution,
+    /// The agent calls it an error and we have no name for it.
+    Other,
+}
+
+impl Verdict {
+    pub(super) fn note_result(&mut self, result: &ResultEvent) {
+        self.result = Some(if result.failed() { Err(Failure::of_result(result)) } else { Ok(()) });
+    }
+
+    pub(super) fn note_failure(&mut self, failure: Failure) {
+        self.reported = Some(failure);
+    }
+
+    pub(super) fn is_session_not_found(&self) -> bool {
+        matches!(self.result, Some(Err(Failure::SessionNotFound)))
+    }
+
+    /// Joins what was said with how the process exited.
+    pub(super) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
+        let reason = match (&self.result, status.success()) {
+            (Some(Ok(())), true) => return AgentWrapperOutcome::Succeeded,
+            (Some(Ok(())), false) => format!("the agent reported success and then {}", exit_in_words(status)),
+            (Some(Err(failure)), _) => self.more_precise(failure).to_string(),
+            (None, false) => match &self.reported {
+                Some(failure) => failure.to_string(),
+                None => format!("the agent {} without a result", exit_in_words(status)),
+            },
+            (None, true) => "the agent ended without a result".to_owned(),
+        };
+        AgentWrapperOutcome::Failed { reason }
+    }
+
+    /// A `result` that only says "failed" defers to the message before it.
+    fn more_precise<'a>(&'a self, failure: &'a Failure) -> &'a Failure {
+        match (failure, &self.reported) {
+            (Failure::Service(_) | Failure::Other, Some(reported)) => reported,
+            _ => failure,
+        }
+    }
+}
+
+impl Failure {
+    /// The failure of a message that the CLI wrote in the model's place.
+    pub(super) fn of_message(meta: &AssistantMeta) -> Self {
+        match meta.error.as_deref() {
+            Some("authentication_failed" | "oauth_org_not_allowed") => Self::NotLoggedIn,
+            _ => Self::of_status(meta.api_error_status),
+        }
+    }
+
+    fn of_result(result: &ResultEvent) -> Self {
+        match result.subtype.as_str() {
+            "error_max_turns" => Self::TurnLimit,
+            "error_max_budget_usd" => Self::Budget,
+            "error_max_structured_output_retries" => Self::StructuredOutput,
+            // The CLI has no code for this one, so its words are matched: both forms of them were seen.
+            _ if result.errors.iter().any(|error| names_no_session(error)) => Self::SessionNotFound,
+            "success" => Self::of_status(result.api_error_status),
+            "error_during_execution" => Self::Execution,
+            _ => Self::Other,
+        }
+    }
+
+    fn of_status(status: Option<i64>) -> Self {
+        match status {
+            Some(401 | 403) => Self::NotLoggedIn,
+            status => Self::Service(status),
+        }
+    }
+}
+
+fn names_no_session(error: &str) -> bool {
+    error.starts_with("No conversation found with session ID")
+        || (error.contains("--resume requires a valid session ID") && error.contains("does not match any session"))
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotLoggedIn => f.write_str("the agent is not logged in, or its credentials were refused"),
+            Self::SessionNotFound => f.write_str(SESSION_NOT_FOUND),
+            Self::TurnLimit => f.write_str("the agent reached its limit of turns"),
+            Self::Budget => f.write_str("the agent reached its limit of cost"),
+            Self::StructuredOutput => f.write_str("the agent could not produce the structured output it was asked for"),
+            Self::Service(Some(429)) => f.write_str("the agent's service refused it: too many requests (status 429)"),
+            Self::Service(Some(status @ 500..=599)) => write!(f, "the agent's service failed (status {status})"),
+            Self::Service(Some(status)) => write!(f, "the agent's service refused the request (status {status})"),
+            Self::Service(None) => f.write_str("the agent could not reach its service, or was refused by it"),
+            Self::Execution => f.write_str("the agent stopped with an error while it worked"),
+            Self::Other => f.write_str("the agent reported an error"),
+        }
+    }
+}
+
+/// Says how a process exited, to follow "the agent".
+fn exit_in_words(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("was ended by signal {signal}");
+    }
+    match status.code() {
+        Some(code) => format!("ended with exit code {code}"),
+        None => "ended".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! Turns the lines of one run of the CLI into events, and remembers what the end of the run needs.
+//!
+//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the session's id, and otherwise
+//! our own words: nothing else that the CLI printed is in any event. A line of a type that nobody knows is an
+//! [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line that cannot be read an error event; the run goes on.
+
+mod said;
+mod session;
+mod tool;
+
+use claude_code::{
+    ClaudeStreamJsonEvent, EventBody,
+    event::{
+        message::{AssistantMessage, ContentBlock, MessageContent, UserMessage},
+        stream::{Delta, StreamEvent, StreamPart},
+        system::SystemEvent,
+    },
+};
+use serde_json::Value;
+
+use self::{said::Said, session::Session, tool::Tools};
+use super::outcome::{Failure, Verdict};
+use crate::{AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind};
+
+/// What one run has told so far.
+#[derive(Debug)]
+pub(super) struct Translator {
+    kind: AgentWrapperKind,
+    said: Said,
+    session: Session,
+    tools: Tools,
+    verdict: Verdict,
+}
+
+/// What the lines of a run come to.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) verdict: Verdict,
+    pub(super) final_text: Option<String>,
+    /// The facet that names the session.
+    pub(super) session: Option<Value>,
+}
+
+impl Translator {
+    pub(super) fn new(kind: AgentWrapperKind) -> Self {
+        Self {
+            kind,
+            said: Said::default(),
+            session: Session::default(),
+            tools: Tools::default(),
+            verdict: Verdict::default(),
+        }
+    }
+
+    /// Translates one line into the events it stands for, often none.
+    pub(super) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<AgentWrapperEvent> {
+        let mut events = Vec::new();
+        match &line.body {
+            EventBody::Result(result) => self.verdict.note_result(result),
+            EventBody::Assistant(message) => self.assistant(message, &mut events),
+            EventBody::User(message) => self.user(message, &mut events),
+            EventBody::Stream(part) => self.part(part, &mut events),
+            EventBody::System(system) => events.extend(self.system(system)),
+            EventBody::RateLimit(_) => events.push(self.status("the service told its rate limit")),
+            EventBody::ToolProgress(_) => events.push(self.status("a tool is still running")),
+            EventBody::ConversationReset(_) => events.push(self.status("the conversation was reset")),
+            EventBody::KeepAlive
+            | EventBody::AuthStatus(_)
+            | EventBody::CommandLifecycle(_)
+            | EventBody::ToolUseSummary(_)
+            | EventBody::PromptSuggestion(_) => {}
+            // A run in print mode is asked nothing on its output, so these are as unknown as a type without a name.
+            EventBody::ControlRequest(_)
+            | EventBody::ControlResponse(_)
+            | EventBody::ControlCancelRequest(_)
+            | EventBody::Unknown { .. } => events.push(self.unknown()),
+        }
+        // A result about a session that does not exist names it all the same; that is no session to tell anybody of.
+        if !self.verdict.is_session_not_found()
+            && let Some(id) = line.session_id()
+            && let Some(status) = self.session.note(id, &self.kind)
+        {
+            // Before everything else that this line says: whoever shows the text may want to know where it belongs.
+            events.insert(0, status);
+        }
+        events
+    }
+
+    /// Translates a line that could not be read.
+    pub(super) fn unreadable(&self) -> AgentWrapperEvent {
+        AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
+    }
+
+    /// Says what it all came to.
+    pub(super) fn told(self) -> Told {
+        Told { verdict: self.verdict, final_text: self.said.last_message(), session: self.session.facet() }
+    }
+
+    fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {
+        // The CLI reports a failure as if the model had said it. It did not, so it becomes a reason in our own words.
+        if line.meta.error.is_some() || line.meta.is_api_error_message == Some(true) {
+            self.verdict.note_failure(Failure::of_message(&line.meta));
+            return;
+        }
+        let message_id = line.message.id.as_deref();
+        let parent = line.meta.parent_tool_use_id.as_deref();
+        match &line.message.content {
+            MessageContent::Text(text) => events.extend(self.whole_text(message_id, parent, text)),
+            MessageContent::Blocks(blocks) => {
+                for block in blocks {
+                    events.extend(self.block(message_id, parent, block));
+                }
+            }
+            MessageContent::Other(_) => events.push(self.unknown()),
+        }
+    }
+
+    fn block(
+        &mut self,
+        message_id: Option<&str>,
+        parent: Option<&str>,
+        block: &ContentBlock,
+    ) -> Option<AgentWrapperEvent> {
+        match block {
+            ContentBlock::Text(text) => self.whole_text(message_id, parent, text),
+            ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => {
+                // While it is streamed, its beginning was told already.
+                (parent.is_none() && !self.said.is_streamed(message_id)).then(|| self.status("thinking"))
+            }
+            ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => {
+                Some(self.tools.call(&self.kind, tool, message_id, parent))
+            }
+            ContentBlock::ToolResult(result) => Some(self.tools.result(&self.kind, result, parent)),
+            ContentBlock::ServerToolResult(result) => Some(self.tools.server_result(&self.kind, result, parent)),
+            ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Unknown(_) => Some(self.unknown()),
+        }
+    }
+
+    /// A text that comes whole: forwards what its deltas have not.
+    fn whole_text(&mut self, message_id: Option<&str>, parent: Option<&str>, text: &str) -> Option<AgentWrapperEvent> {
+        // What a subagent says is said to the agent, as the output of a tool, and not to the reader.
+        if parent.is_some() {
+            return None;
+        }
+        let rest = self.said.whole(message_id, text);
+        (!rest.is_empty()).then(|| AgentWrapperEvent::text(&self.kind, rest))
+    }
+
+    fn user(&mut self, line: &UserMessage, events: &mut Vec<AgentWrapperEvent>) {
+        let parent = line.meta.parent_tool_use_id.as_deref();
+        for block in line.message.content.blocks() {
+            match block {
+                ContentBlock::ToolResult(result) => events.push(self.tools.result(&self.kind, result, parent)),
+                ContentBlock::ServerToolResult(result) => {
+                    events.push(self.tools.server_result(&self.kind, result, parent));
+                }
+                // A prompt, or what the CLI adds to it: the reader wrote the one and has no use for the other.
+                _ => {}
+            }
+        }
+    }
+
+    fn part(&mut self, line: &StreamEvent, events: &mut Vec<AgentWrapperEvent>) {
+        if line.parent_tool_use_id.is_some() {
+            return;
+        }
+        match &line.event {
+            StreamPart::MessageStart(message) => self.said.message_starts(message.id.as_deref()),
+            StreamPart::ContentBlockStart { index, content_block: ContentBlock::Text(text) } => {
+                self.said.block_starts(*index);
+                events.extend(self.delta(*index, text));
+            }
+            StreamPart::ContentBlockStart { content_block: ContentBlock::Thinking(_), .. } => {
+                events.push(self.status("thinking"));
+            }
+            StreamPart::ContentBlockDelta { index, delta: Delta::Text(text) } => {
+                events.extend(self.delta(*index, text))
+            }
+            // The rest comes whole later, or is of no use to a reader.
+            StreamPart::ContentBlockStart { .. }
+            | StreamPart::ContentBlockDelta { .. }
+            | StreamPart::ContentBlockStop { .. }
+            | StreamPart::MessageDelta(_)
+            | StreamPart::MessageStop
+            | StreamPart::Ping
+            | StreamPart::Unknown(_) => {}
+        }
+    }
+
+    fn delta(&mut self, index: u64, text: &str) -> Option<AgentWrapperEvent> {
+        self.said.delta(index, text);
+        (!text.is_empty()).then(|| AgentWrapperEvent::text(&self.kind, text))
+    }
+
+    fn system(&mut self, system: &SystemEvent) -> Option<AgentWrapperEvent> {
+        let words = match system {
+            SystemEvent::Init(_) => "a turn begins",
+            SystemEvent::Status(status) => match status.status.as_deref() {
+                Some("requesting") => "waiting for the model",
+                Some("compacting") => "summarising the conversation",
+                _ => return None,
+            },
+            SystemEvent::ApiRetry(retry) => {
+                let attempt = match (retry.attempt, retry.max_retries) {
+                    (Some(attempt), Some(most)) => format!(" (attempt {attempt} of {most})"),
+                    _ => String::new(),
+                };
+                return Some(self.status(&format!("a request failed and is tried again{attempt}")));
+            }
+            SystemEvent::PermissionDenied(_) => "a tool was refused",
+            SystemEvent::TaskStarted(_) => "a background task began",
+            SystemEvent::TaskNotification(_) => "a background task ended",
+            SystemEvent::CompactBoundary(_) => "the conversation was summarised",
+            SystemEvent::TaskProgress(_)
+            | SystemEvent::TaskUpdated(_)
+            | SystemEvent::BackgroundTasksChanged(_)
+            | SystemEvent::HookStarted(_)
+            | SystemEvent::HookProgress(_)
+            | SystemEvent::HookResponse(_)
+            | SystemEvent::SessionStateChanged(_)
+            | SystemEvent::ThinkingTokens(_)
+            | SystemEvent::Informational(_)
+            | SystemEvent::SessionTitleChanged(_)
+            | SystemEvent::UiInvalidate(_)
+            | SystemEvent::LocalCommandOutput(_)
+            | SystemEvent::PluginInstall(_)
+            | SystemEvent::FilesPersisted(_)
+            | SystemEvent::MemoryRecall(_)
+            | SystemEvent::ElicitationComplete(_)
+            | SystemEvent::MirrorError(_)
+            | SystemEvent::Notification(_) => return None,
+            SystemEvent::Other { .. } => return Some(self.unknown()),
+        };
+        Some(self.status(words))
+    }
+
+    fn status(&self, message: &str) -> AgentWrapperEvent {
+        AgentWrapperEvent::status(&self.kind, message)
+    }
+
+    fn unknown(&self) -> AgentWrapperEvent {
+        AgentWrapperEvent::bare(&self.kind, AgentWrapperEventKind::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests;
