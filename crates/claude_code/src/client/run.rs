@@ -170,14 +170,11 @@ impl Run {
         }
         // Usually the pipes end with the child, at once. A reader that waits for a slow caller also runs into this
         // limit, and goes on reading what is in the pipe.
-        for task in [&mut output, &mut drain].into_iter().flatten() {
-            let _ = timeout(OUTPUT_GRACE, task).await;
-        }
+        wait_a_little(&mut output).await;
+        wait_a_little(&mut drain).await;
         tree.end_leftovers().await;
         exited.send_replace(true);
-        if let Some(drain) = drain {
-            let _ = timeout(OUTPUT_GRACE, drain).await;
-        }
+        wait_a_little(&mut drain).await;
         drop(items);
     }
 }
@@ -188,6 +185,15 @@ impl Stage {
             Self::Asked { kill_at } => Some(kill_at),
             Self::Running | Self::Killed => None,
         }
+    }
+}
+
+/// Waits for a task that should be about to end, and forgets it when it has.
+async fn wait_a_little(task: &mut Option<JoinHandle<()>>) {
+    if let Some(running) = task
+        && timeout(OUTPUT_GRACE, running).await.is_ok()
+    {
+        *task = None;
     }
 }
 
