@@ -25,7 +25,7 @@ use crate::layout::RunDir;
 use crate::lease::{Lapse, Lease};
 use crate::lines::{StderrLines, StdoutLines, push_note};
 use crate::signals::Signals;
-use crate::stdin::Stdin;
+use crate::stdin::{Stdin, Turn};
 use crate::watch::Watch;
 
 mod end;
@@ -61,8 +61,8 @@ pub(crate) struct Hold {
     reason: Option<&'static str>,
     /// When the child last said something.
     heard_at: Moment,
-    /// When to look into the inbox again, after it could not be read.
-    inbox_retry_at: Option<Moment>,
+    /// When to look into the inbox by ourselves: after it could not be read, or when nobody tells us of every file.
+    inbox_look_at: Option<Moment>,
     buffer: Vec<u8>,
 }
 
@@ -93,24 +93,14 @@ enum Source {
 }
 
 impl Hold {
-    /// Takes over a child that was just started.
-    pub(crate) fn new(
-        options: &Options,
-        run: &RunDir,
-        mut child: Child,
-        journal: Journal,
-        signals: Signals,
-    ) -> io::Result<Self> {
+    /// Takes over a child that was just started, with pipes that do not block.
+    pub(crate) fn new(options: &Options, run: &RunDir, mut child: Child, journal: Journal, signals: Signals) -> Self {
         let now = Moment::now();
-        let stdin = child.stdin.take().map(|pipe| Stdin::new(run.clone(), pipe)).transpose()?;
-        for pipe in [child.stdout.as_ref().map(AsFd::as_fd), child.stderr.as_ref().map(AsFd::as_fd)] {
-            pipe.map_or(Ok(()), |pipe| rustix::io::ioctl_fionbio(pipe, true))?;
-        }
-        Ok(Self {
+        Self {
             run: run.clone(),
             grace: options.grace,
             family: Family::of(Pid::from_child(&child)),
-            stdin,
+            stdin: child.stdin.take().map(|pipe| Stdin::new(run.clone(), pipe)),
             stdout: child.stdout.take(),
             stderr: child.stderr.take(),
             stdout_lines: StdoutLines::default(),
@@ -122,9 +112,9 @@ impl Hold {
             stage: Stage::Running,
             reason: None,
             heard_at: now,
-            inbox_retry_at: None,
+            inbox_look_at: None,
             buffer: vec![0; READ_BYTES],
-        })
+        }
     }
 
     /// Holds the child until it and all its descendants are gone, and returns the shim's exit code.
@@ -199,10 +189,8 @@ impl Hold {
             Stage::Running | Stage::Over => None,
             Stage::StdinClosed { until } | Stage::Terminating { until } | Stage::Draining { until } => Some(until),
         };
-        let now = Moment::now();
-        let room = self.journal.is_backlogged().then(|| now.plus(LOOK_AGAIN));
-        let inbox = self.stdin.as_ref().and(self.watch.look_every()).map(|pause| now.plus(pause));
-        [stage, self.journal.retry_at(), room, inbox, self.inbox_retry_at]
+        let room = self.journal.is_backlogged().then(|| Moment::now().plus(LOOK_AGAIN));
+        [stage, self.journal.retry_at(), room, self.inbox_look_at]
             .into_iter()
             .flatten()
             .fold(self.lease.next_look(), Ord::min)
@@ -240,7 +228,7 @@ impl Hold {
         if self.journal.is_backlogged() {
             self.journal.look_for_room();
         }
-        if self.watch.look_every().is_some() || self.inbox_retry_at.is_some_and(|at| now >= at) {
+        if self.inbox_look_at.is_some_and(|at| now >= at) {
             self.forward_inbox(now);
         }
         if now >= self.lease.next_look()
@@ -304,9 +292,14 @@ impl Hold {
     }
 
     fn forward_inbox(&mut self, now: Moment) {
-        let outcome = self.stdin.as_mut().map_or(Ok(()), Stdin::forward);
-        // The messages are in their files still, so an inbox that cannot be used now is tried again.
-        self.inbox_retry_at = outcome.is_err().then(|| now.plus(LOOK_AGAIN));
+        let Some(stdin) = &mut self.stdin else { return };
+        let pause = match stdin.forward() {
+            Ok(Turn::Done) => self.watch.look_every(),
+            Ok(Turn::MoreToDo) => Some(Duration::ZERO),
+            // The messages are in their files still, so an inbox that cannot be used now is tried again.
+            Err(_) => Some(LOOK_AGAIN),
+        };
+        self.inbox_look_at = pause.filter(|_| stdin.is_open()).map(|pause| now.plus(pause));
     }
 
     fn read_stdout(&mut self, now: Moment) -> Chunk {

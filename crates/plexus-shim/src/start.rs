@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
@@ -111,9 +112,14 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     set_child_subreaper(Some(getpid())).map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
     let signals = Signals::register().map_err(step("handle signals"))?;
 
-    let child = spawn(options)?;
+    let mut child = spawn(options)?;
+    if let Err(error) = unblock_pipes(&child) {
+        // It is newborn and unheld: nobody else would end it. What kill and wait say changes nothing about why we fail.
+        let _ = child.kill().and_then(|()| child.wait());
+        return Err(StartFailure::Step("hold the child's pipes", error));
+    }
     let pid = pid_file(&child);
-    let mut hold = Hold::new(options, run, child, journal, signals).map_err(step("hold the child"))?;
+    let mut hold = Hold::new(options, run, child, journal, signals);
     if let Err(error) = run.write_pid(&pid) {
         // Nobody could ever find this child again.
         hold.kill_all();
@@ -134,10 +140,11 @@ fn lead_a_session() -> io::Result<()> {
     if getsid(None)? == getpid() {
         return Ok(());
     }
-    if getpgid(None)? == getpid() {
-        // A leader of a process group may not begin a session. The parent's group is one that we may join.
-        let parents = getpgid(getppid())?;
-        setpgid(None, Some(parents))?;
+    // A leader of a process group may not begin a session. The parent's group is one that we may join.
+    let leads_group = getpgid(None)? == getpid();
+    if leads_group && getpgid(getppid()).and_then(|parents| setpgid(None, Some(parents))).is_err() {
+        // The parent has gone already. A group of our own that hears no hang-up is as far from a terminal as matters.
+        return Ok(());
     }
     setsid()?;
     Ok(())
@@ -159,6 +166,16 @@ fn spawn(options: &Options) -> Result<Child, StartFailure> {
         .process_group(0)
         .spawn()
         .map_err(|error| StartFailure::Spawn(options.program.clone(), error))
+}
+
+/// Makes our ends of the pipes non-blocking. The child's ends are other descriptions of the same pipes and stay as they are.
+fn unblock_pipes(child: &Child) -> io::Result<()> {
+    let pipes = [
+        child.stdin.as_ref().map(AsFd::as_fd),
+        child.stdout.as_ref().map(AsFd::as_fd),
+        child.stderr.as_ref().map(AsFd::as_fd),
+    ];
+    pipes.into_iter().flatten().try_for_each(|pipe| Ok(rustix::io::ioctl_fionbio(pipe, true)?))
 }
 
 fn pid_file(child: &Child) -> PidFile {

@@ -1,14 +1,29 @@
 //! From the inbox into the child's stdin, one message at a time, without ever waiting for the child.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::process::ChildStdin;
 
 use rustix::fs::OFlags;
 
 use crate::layout::{InboxSeq, LayoutError, MAX_INBOX_BYTES, RunDir, check_message};
+
+/// How many steps (a message loaded, a piece written) are taken before signals and output get their turn again: somebody may
+/// fill the inbox as fast as we empty it.
+const STEPS_PER_TURN: u32 = 256;
+
+/// Why forwarding stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There is nothing to do until something changes.
+    Done,
+    /// There is more, and others first.
+    MoreToDo,
+}
 
 /// Feeds one child's stdin.
 #[derive(Debug)]
@@ -18,7 +33,9 @@ pub(crate) struct Stdin {
     pipe: Option<ChildStdin>,
     /// The message being written.
     sending: Option<Sending>,
-    last_sent: Option<InboxSeq>,
+    /// What the last listing showed and was not sent yet, in order.
+    waiting: VecDeque<InboxSeq>,
+    sent: SentNumbers,
 }
 
 /// A message on its way: the line and how much of it the pipe took.
@@ -29,6 +46,33 @@ struct Sending {
     done: usize,
 }
 
+/// Which messages were sent. Numbers come nearly in order, so this is one bound and a few above it.
+#[derive(Debug, Default)]
+struct SentNumbers {
+    /// Every number up to this one was sent.
+    all_up_to: u64,
+    /// Sent numbers above a gap.
+    above: BTreeSet<u64>,
+}
+
+impl SentNumbers {
+    fn contains(&self, seq: InboxSeq) -> bool {
+        seq.0 <= self.all_up_to || self.above.contains(&seq.0)
+    }
+
+    fn highest(&self) -> Option<InboxSeq> {
+        let highest = self.above.last().copied().unwrap_or(self.all_up_to);
+        (highest > 0).then_some(InboxSeq(highest))
+    }
+
+    fn insert(&mut self, seq: InboxSeq) {
+        self.above.insert(seq.0);
+        while self.above.remove(&self.all_up_to.saturating_add(1)) {
+            self.all_up_to += 1;
+        }
+    }
+}
+
 /// What to do with a file that claims to be a message.
 enum Loaded {
     Message(Vec<u8>),
@@ -36,10 +80,9 @@ enum Loaded {
 }
 
 impl Stdin {
-    /// Takes the pipe over. It must not block, so that a child that does not read delays nobody.
-    pub(crate) fn new(run: RunDir, pipe: ChildStdin) -> io::Result<Self> {
-        rustix::io::ioctl_fionbio(&pipe, true)?;
-        Ok(Self { run, pipe: Some(pipe), sending: None, last_sent: None })
+    /// Takes over a pipe that does not block, so that a child that does not read delays nobody.
+    pub(crate) fn new(run: RunDir, pipe: ChildStdin) -> Self {
+        Self { run, pipe: Some(pipe), sending: None, waiting: VecDeque::new(), sent: SentNumbers::default() }
     }
 
     /// Returns the pipe to wait for, while a message waits for room in it.
@@ -58,50 +101,57 @@ impl Stdin {
         self.sending = None;
     }
 
-    /// Sends what the inbox holds, until the pipe is full or nothing is left. An error is one of the inbox's directory.
-    pub(crate) fn forward(&mut self) -> Result<(), LayoutError> {
-        while self.pipe.is_some() {
-            if self.sending.is_none() && !self.load_next()? {
-                return Ok(());
+    /// Sends what the inbox holds, until the pipe is full, nothing is left, or it is somebody else's turn. An error is one of
+    /// the inbox's files; they are as they were, and trying again is safe.
+    pub(crate) fn forward(&mut self) -> Result<Turn, LayoutError> {
+        for _ in 0..STEPS_PER_TURN {
+            if self.pipe.is_none() {
+                return Ok(Turn::Done);
             }
-            if !self.write_some()? {
-                return Ok(());
+            if self.sending.is_some() {
+                if !self.write_some()? {
+                    return Ok(Turn::Done);
+                }
+            } else if let Some(seq) = self.waiting.pop_front() {
+                self.load(seq)?;
+            } else if !self.list()? {
+                return Ok(Turn::Done);
             }
         }
-        Ok(())
+        Ok(Turn::MoreToDo)
     }
 
-    /// Makes the next message the one to send; `false` when there is none.
-    fn load_next(&mut self) -> Result<bool, LayoutError> {
+    /// Makes a message the one to send, unless it was sent before or is none.
+    fn load(&mut self, seq: InboxSeq) -> Result<(), LayoutError> {
+        let path = self.run.inbox_message(seq);
+        if self.sent.contains(seq) {
+            return std::fs::remove_file(&path).map_err(|source| LayoutError::io("remove", &path, source));
+        }
+        match read_message(&path).map_err(|source| LayoutError::io("read", &path, source))? {
+            Loaded::Message(line) => {
+                self.sending = Some(Sending { seq, line, done: 0 });
+                Ok(())
+            }
+            Loaded::NotAMessage => std::fs::rename(&path, self.run.inbox_bad(seq))
+                .map_err(|source| LayoutError::io("set aside", &path, source)),
+        }
+    }
+
+    /// Lists the inbox, and closes stdin when that is asked for and nothing is left to send. Returns whether there is any.
+    fn list(&mut self) -> Result<bool, LayoutError> {
         let mut state = self.run.inbox_state()?;
         if state.close_waiting && state.waiting.is_empty() {
             // A listing that runs while files appear may show the later and miss the earlier. Whatever was put before
             // `close` is there by now, so a second one shows it.
             state = self.run.inbox_state()?;
         }
-        for seq in state.waiting {
-            let path = self.run.inbox_message(seq);
-            if self.last_sent.is_some_and(|last| seq <= last) {
-                std::fs::remove_file(&path).map_err(|source| LayoutError::io("remove", &path, source))?;
-                continue;
-            }
-            match load(&path).map_err(|source| LayoutError::io("read", &path, source))? {
-                Loaded::Message(line) => {
-                    self.sending = Some(Sending { seq, line, done: 0 });
-                    return Ok(true);
-                }
-                Loaded::NotAMessage => {
-                    let bad = self.run.inbox_bad(seq);
-                    std::fs::rename(&path, &bad).map_err(|source| LayoutError::io("set aside", &path, source))?;
-                }
-            }
-        }
-        if state.close_waiting {
+        self.waiting = state.waiting.into();
+        if state.close_waiting && self.waiting.is_empty() {
             let close = self.run.inbox_close();
             self.close();
             std::fs::remove_file(&close).map_err(|source| LayoutError::io("remove", &close, source))?;
         }
-        Ok(false)
+        Ok(!self.waiting.is_empty())
     }
 
     /// Writes on at the current message; `false` when the pipe is full.
@@ -114,22 +164,31 @@ impl Stdin {
             // The child closed its end, or is gone. What it did not get stays in the inbox, where the server sees it.
             Err(_) => self.close(),
         }
-        if let Some(sent) = self.sending.take_if(|sending| sending.done == sending.line.len()) {
-            let before = self.last_sent.replace(sent.seq);
-            let (from, to) = (self.run.inbox_message(sent.seq), self.run.inbox_sent(sent.seq));
-            std::fs::rename(&from, &to).map_err(|source| LayoutError::io("mark as sent", &from, source))?;
-            if let Some(before) = before {
-                let path = self.run.inbox_sent(before);
-                std::fs::remove_file(&path).map_err(|source| LayoutError::io("remove", &path, source))?;
-            }
+        match self.sending.take_if(|sending| sending.done == sending.line.len()) {
+            Some(sent) => self.mark_sent(sent.seq).map(|()| true),
+            None => Ok(true),
         }
-        Ok(true)
+    }
+
+    /// Notes in the inbox that a message was sent: the highest one stays, as `<number>.sent`.
+    fn mark_sent(&mut self, seq: InboxSeq) -> Result<(), LayoutError> {
+        let before = self.sent.highest();
+        // Noted here first: whatever the disk says now, this message is not sent again.
+        self.sent.insert(seq);
+        let from = self.run.inbox_message(seq);
+        let done = if before > Some(seq) {
+            std::fs::remove_file(&from)
+        } else {
+            let marked = std::fs::rename(&from, self.run.inbox_sent(seq));
+            marked.and_then(|()| before.map_or(Ok(()), |before| std::fs::remove_file(self.run.inbox_sent(before))))
+        };
+        done.map_err(|source| LayoutError::io("mark as sent", &from, source))
     }
 }
 
 /// Reads a message with its newline. Only a plain file of bounded size is read: a link is not followed and a pipe is not
 /// waited for.
-fn load(path: &std::path::Path) -> io::Result<Loaded> {
+fn read_message(path: &Path) -> io::Result<Loaded> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file: File = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -150,5 +209,23 @@ fn load(path: &std::path::Path) -> io::Result<Loaded> {
             Ok(Loaded::Message(bytes))
         }
         Err(_) => Ok(Loaded::NotAMessage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_remembered_in_any_order() {
+        let mut sent = SentNumbers::default();
+        assert_eq!(sent.highest(), None);
+        for (number, highest, kept) in [(1, 1, 0), (2, 2, 0), (5, 5, 1), (4, 5, 2), (3, 5, 0), (9, 9, 1)] {
+            assert!(!sent.contains(InboxSeq(number)));
+            sent.insert(InboxSeq(number));
+            assert!(sent.contains(InboxSeq(number)));
+            assert_eq!((sent.highest(), sent.above.len()), (Some(InboxSeq(highest)), kept), "after {number}");
+        }
+        assert!(!sent.contains(InboxSeq(6)));
     }
 }

@@ -1,11 +1,11 @@
 //! The inbox: what the server wants written to the child's stdin.
 //!
 //! Each message is a file `00000001.json`, `00000002.json`, … that appears by rename and holds one JSON object on one line.
-//! The shim sends what is there in the order of the numbers. When a message is fully written to the pipe its file becomes
-//! `<number>.sent` and the earlier `.sent` goes, so the one that remains names the highest number that was sent. A message
-//! whose number is not above that is dropped: **putting the same number again is safe**, and a server that does not know
-//! whether a message went out before it was killed simply puts it again. One that is not a message becomes `<number>.bad`
-//! and is never sent. A child that has gone leaves what it did not get as `.json`.
+//! The shim sends what is there in the order of the numbers; one that appears after a higher one was sent is sent late, not
+//! lost. When a message is fully written to the pipe its file goes, and the highest that was sent stays as `<number>.sent`.
+//! The shim remembers what it sent and drops a number that comes again: **putting the same message twice is safe**, and a
+//! server that does not know whether one went out before it was killed simply puts it again. A file that is not a message
+//! becomes `<number>.bad` and is never sent. A child that has gone leaves what it did not get as `.json`.
 //!
 //! An empty file `close` asks for the end of stdin once everything before it is sent; it is removed when that is done.
 //!
@@ -125,9 +125,14 @@ impl RunDir {
 
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
         files::write_by_rename(path, bytes).map_err(|source| LayoutError::io("write", path, source))?;
-        // The file is there, and a shim with a bell also looks by itself: one that cannot be rung costs a second, no message.
-        drop(files::ring(&self.inbox_wake()));
+        self.wake_shim();
         Ok(())
+    }
+
+    /// Rings the shim's bell, where it has one. A shim with a bell also looks by itself, so one that cannot be rung costs a
+    /// second and nothing else.
+    pub(super) fn wake_shim(&self) {
+        drop(files::ring(&self.inbox_wake()));
     }
 
     /// Looks at the inbox.

@@ -44,6 +44,19 @@ impl RunDir {
         self.journal().join(number.to_string())
     }
 
+    /// Removes a segment that is complete and committed, and lets a shim that waits for room know. One that is gone already is
+    /// no error.
+    pub fn remove_segment(&self, number: SegmentNo) -> Result<(), LayoutError> {
+        let path = self.segment(number);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LayoutError::io("remove", &path, error)),
+            _ => {
+                self.wake_shim();
+                Ok(())
+            }
+        }
+    }
+
     /// Returns the segments that are there, in order; none when there is no journal.
     pub fn segments(&self) -> Result<Vec<SegmentNo>, LayoutError> {
         let journal = self.journal();

@@ -27,17 +27,32 @@ fn messages_arrive_in_order_and_then_stdin_closes() {
 }
 
 #[test]
-fn the_same_number_again_is_sent_once() {
-    let mut shim = Shim::start("cat");
-    for _ in 0..2 {
-        shim.run.put_inbox(InboxSeq(1), b"{\"n\":1}").unwrap();
-        shim.wait_for_line("{\"n\":1}");
-        wait_for("an empty inbox", || shim.run.inbox_state().unwrap().waiting.is_empty().then_some(()));
+fn more_messages_than_fit_one_turn_arrive() {
+    let prepared = Shim::prepare("cat", |_| {});
+    for number in 1..=1_000 {
+        prepared.run.put_inbox(InboxSeq(number), format!("{{\"n\":{number}}}").as_bytes()).unwrap();
     }
-    shim.run.put_inbox(InboxSeq(2), b"{\"n\":2}").unwrap();
+    prepared.run.put_close().unwrap();
+    let mut shim = prepared.start();
+    assert_eq!(shim.end().code, Some(0));
+    let expected: String = (1..=1_000).map(|number| format!("{{\"n\":{number}}}\n")).collect();
+    assert!(shim.journal() == expected, "something is missing, doubled or out of order");
+}
+
+#[test]
+fn a_late_number_is_sent_late_and_no_number_twice() {
+    let mut shim = Shim::start("cat");
+    for number in [2, 1, 1, 2] {
+        let message = format!("{{\"n\":{number}}}");
+        shim.run.put_inbox(InboxSeq(number), message.as_bytes()).unwrap();
+        shim.wait_for_line(&message);
+        wait_for("an empty inbox", || shim.run.inbox_state().unwrap().waiting.is_empty().then_some(()));
+        assert_eq!(shim.run.inbox_state().unwrap().last_sent, Some(InboxSeq(2)));
+    }
+    shim.run.put_inbox(InboxSeq(3), b"{\"n\":3}").unwrap();
     shim.run.put_close().unwrap();
     shim.end();
-    assert_eq!(shim.journal(), "{\"n\":1}\n{\"n\":2}\n");
+    assert_eq!(shim.journal(), "{\"n\":2}\n{\"n\":1}\n{\"n\":3}\n");
 }
 
 #[test]
