@@ -23,6 +23,8 @@ pub(crate) struct Shim {
     pub(crate) process: Child,
     _temp: TempDir,
     mark: String,
+    /// Whether it is known that nobody is left.
+    is_over: bool,
 }
 
 impl Shim {
@@ -57,8 +59,14 @@ impl Shim {
 
     /// Waits until the shim has gone, checks that nobody is left of it, and returns how the run ended.
     pub(crate) fn end(&mut self) -> ExitFile {
+        let exit = self.exit();
+        assert_nobody_is_left(std::slice::from_mut(self));
+        exit
+    }
+
+    /// Waits until the shim has gone and returns how the run ended.
+    pub(crate) fn exit(&mut self) -> ExitFile {
         wait_for("the end of the shim", || self.process.try_wait().unwrap());
-        assert_eq!(marked(&self.mark), Vec::<i32>::new(), "the shim left processes behind");
         self.run.read_exit().unwrap().expect("exit.json is there when the shim has gone")
     }
 
@@ -79,16 +87,28 @@ impl Shim {
 
     /// Returns everybody who descends from this shim and lives, the shim included.
     pub(crate) fn family(&self) -> Vec<i32> {
-        marked(&self.mark)
+        marked(&[&self.mark])
+    }
+}
+
+/// Checks that nobody is left of shims that have gone.
+pub(crate) fn assert_nobody_is_left(shims: &mut [Shim]) {
+    let marks: Vec<_> = shims.iter().map(|shim| shim.mark.as_str()).collect();
+    assert_eq!(marked(&marks), Vec::<i32>::new(), "a shim left processes behind");
+    for shim in shims {
+        shim.is_over = true;
     }
 }
 
 impl Drop for Shim {
     fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
         for _ in 0..100 {
-            let left = marked(&self.mark);
+            let left = marked(&[&self.mark]);
             for pid in &left {
                 if let Some(start) = process_identity(*pid) {
                     let _ = signal_process(*pid, start, Signal::KILL);
@@ -112,7 +132,7 @@ pub(crate) struct Prepared {
 impl Prepared {
     pub(crate) fn start(mut self) -> Shim {
         let process = self.command.spawn().unwrap();
-        Shim { run: self.run, process, _temp: self.temp, mark: self.mark }
+        Shim { run: self.run, process, _temp: self.temp, mark: self.mark, is_over: false }
     }
 }
 
@@ -131,17 +151,21 @@ pub(crate) fn journal(run: &RunDir) -> String {
     segments.into_iter().map(|number| std::fs::read_to_string(run.segment(number)).unwrap()).collect()
 }
 
-/// Returns every living process whose environment carries `mark`.
-fn marked(mark: &str) -> Vec<i32> {
-    let wanted = format!("{MARK}={mark}");
+/// Returns every living process whose environment carries one of the marks.
+fn marked(marks: &[&str]) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|pid| process_identity(*pid).is_some() && has_variable(*pid, wanted.as_bytes())).collect()
+    pids.filter(|pid| {
+        mark_of(*pid).is_some_and(|mark| marks.contains(&mark.as_str())) && process_identity(*pid).is_some()
+    })
+    .collect()
 }
 
-fn has_variable(pid: i32, wanted: &[u8]) -> bool {
-    let environ = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).unwrap_or_default();
-    environ.split(|&byte| byte == 0).any(|variable| variable == wanted)
+fn mark_of(pid: i32) -> Option<String> {
+    let environ = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()?;
+    let prefix = format!("{MARK}=");
+    let mark = environ.split(|&byte| byte == 0).find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+    String::from_utf8(mark.to_vec()).ok()
 }
 
 /// Asks again and again until there is an answer.
@@ -152,7 +176,7 @@ pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(start.elapsed() < DEADLINE, "did not come within {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(3));
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -2,18 +2,20 @@
 
 use plexus_shim::layout::InboxSeq;
 
-use crate::harness::Shim;
+use crate::harness::{Shim, assert_nobody_is_left};
 
 #[test]
 fn two_hundred_runs_leave_no_process_and_no_temporary_file() {
+    let mut shims = Vec::new();
     for number in 0..200 {
         let mut shim = Shim::start("(sleep 600 > /dev/null 2>&1 &); echo hi");
-        // `end` fails when anybody is left.
-        assert_eq!(shim.end().code, Some(0), "run {number}");
+        assert_eq!(shim.exit().code, Some(0), "run {number}");
         let names: Vec<_> =
             std::fs::read_dir(shim.run.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
+        shims.push(shim);
     }
+    assert_nobody_is_left(&mut shims);
 }
 
 #[test]
