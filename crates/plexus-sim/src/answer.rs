@@ -11,8 +11,8 @@ pub(crate) enum Answer {
     Deny { message: String },
     /// The tool does not run and the turn ends; the message is lost.
     DenyAndInterrupt,
-    /// The answer is no permission result. The call counts as denied.
-    Invalid { reason: String },
+    /// The tool does not run because the answer cannot be used, or will never come. The call counts as denied.
+    Unusable { message: String },
     /// The question itself failed. The model sees a tool error; nobody denied anything.
     Failed { error: String },
     /// There is no permit tool to ask. The CLI gives up altogether.
@@ -23,9 +23,15 @@ pub(crate) enum Answer {
 const NOT_ONE_TEXT: &str = "Permission prompt tool returned an invalid result. Expected a single text block param with \
                             type=\"text\" and a string text value.";
 
+/// Who gave an answer; a bad one is blamed on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answerer {
+    PermitTool,
+    ControlChannel,
+}
+
 /// Reads a permission result: `{"behavior":"allow",…}` or `{"behavior":"deny","message":…}`.
-pub(crate) fn parse(answer: &Value) -> Answer {
-    let invalid = |reason: &str| Answer::Invalid { reason: reason.to_owned() };
+pub(crate) fn parse(answer: &Value, from: Answerer) -> Answer {
     match answer.get("behavior").and_then(Value::as_str) {
         Some("allow") => {
             let input = match answer.get("updatedInput") {
@@ -33,17 +39,17 @@ pub(crate) fn parse(answer: &Value) -> Answer {
                 // An empty object means the original input in this version.
                 Some(Value::Object(fields)) if fields.is_empty() => None,
                 Some(input @ Value::Object(_)) => Some(input.clone()),
-                Some(_) => return invalid("updatedInput must be an object"),
+                Some(_) => return unusable(from),
             };
             let updates = answer.get("updatedPermissions").and_then(Value::as_array).cloned().unwrap_or_default();
             Answer::Allow { input, updates }
         }
         Some("deny") => match answer.get("message").and_then(Value::as_str) {
-            None => invalid("a denial needs a message"),
+            None => unusable(from),
             Some(_) if answer.get("interrupt") == Some(&Value::Bool(true)) => Answer::DenyAndInterrupt,
             Some(message) => Answer::Deny { message: message.to_owned() },
         },
-        Some(_) | None => invalid("behavior must be \"allow\" or \"deny\""),
+        Some(_) | None => unusable(from),
     }
 }
 
@@ -64,9 +70,22 @@ pub(crate) fn parse_tool_result(result: &Value) -> Answer {
     }
     let Some(text) = first_text else { return Answer::Failed { error: NOT_ONE_TEXT.to_owned() } };
     match serde_json::from_str(text) {
-        Ok(answer) => parse(&answer),
-        Err(error) => Answer::Invalid { reason: format!("not JSON: {error}") },
+        Ok(answer) => parse(&answer, Answerer::PermitTool),
+        Err(_) => unusable(Answerer::PermitTool),
     }
+}
+
+fn unusable(from: Answerer) -> Answer {
+    let from = match from {
+        Answerer::PermitTool => "permission prompt tool",
+        Answerer::ControlChannel => "canUseTool callback",
+    };
+    let message = format!(
+        "The {from} returned an invalid permission result. Expected {{behavior: 'allow', updatedInput?: object}} or \
+         {{behavior: 'deny', message: string}}. updatedPermissions may hold at most 4096 updates, rules and directories \
+         in all."
+    );
+    Answer::Unusable { message }
 }
 
 #[cfg(test)]
@@ -103,10 +122,10 @@ mod tests {
             r#"Sure: {"behavior":"allow"}"#,
             r#"{"behavior":"maybe"}"#,
         ] {
-            assert!(matches!(of_text(text), Answer::Invalid { .. }), "{text}");
+            assert!(matches!(of_text(text), Answer::Unusable { .. }), "{text}");
         }
         let second = json!({"content": [{"type": "text", "text": "see below"}, {"type": "text", "text": "{\"behavior\":\"allow\"}"}]});
-        assert!(matches!(parse_tool_result(&second), Answer::Invalid { .. }));
+        assert!(matches!(parse_tool_result(&second), Answer::Unusable { .. }));
     }
 
     #[test]

@@ -88,6 +88,11 @@ impl Tasks {
 }
 
 impl Sim {
+    /// Lists the running tasks.
+    pub(crate) fn emit_tasks(&self) {
+        self.emit_system("background_tasks_changed", json!({"tasks": self.tasks.listed()}));
+    }
+
     /// Starts a command in the background; the result of its call tells where its output goes.
     pub(crate) fn start_task(&self, tool_use_id: &str, input: &Value) -> ToolOutput {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
@@ -120,7 +125,7 @@ impl Sim {
             "description": task.description, "is_backgrounded": true, "task_type": "local_bash",
         });
         self.tasks.running.borrow_mut().push(task);
-        self.emit_system("background_tasks_changed", json!({"tasks": self.tasks.listed()}));
+        self.emit_tasks();
         self.emit_system("task_started", started);
         ToolOutput {
             content: json!(format!(
@@ -169,7 +174,7 @@ impl Sim {
                 "output_file": task.output_file, "summary": summary,
             }),
         );
-        self.emit_system("background_tasks_changed", json!({"tasks": self.tasks.listed()}));
+        self.emit_tasks();
     }
 }
 

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::answer::{self, Answer};
+use crate::answer::{self, Answer, Answerer};
 use crate::result::Ending;
 use crate::sim::{Prompt, Sim, model_name};
-use crate::wire::{ControlResponse, Initialized, VERSION, control_error, control_success};
+use crate::wire::{ControlResponse, Initialized, VERSION, control_error, control_success, now};
 
 /// What a line of stdin asks the loop to do.
 #[derive(Debug)]
@@ -33,12 +33,8 @@ impl Sim {
             Some("user") => self.take_prompt(&message),
             Some("control_response") => self.take_answer(&message, line),
             Some("control_request") => return self.take_request(&message),
-            Some("keep_alive" | "control_cancel_request" | "update_environment_variables") => {}
-            other => {
-                let reason =
-                    format!("Expected message type 'user' or 'control', got '{}'", other.unwrap_or("undefined"));
-                return Order::Die { reason };
-            }
+            // `keep_alive`, and whatever else a newer supervisor may say.
+            _ => {}
         }
         Order::Done
     }
@@ -62,6 +58,15 @@ impl Sim {
             self.emit_replay(&prompt, None);
             return;
         }
+        if let Some(uuid) = prompt.uuid.as_ref().filter(|uuid| self.earlier_prompts.contains(*uuid)) {
+            // An earlier process of this conversation has run it.
+            self.emit_replay(&prompt, None);
+            self.emit_lifecycle(uuid, "completed");
+            if self.session_state.get() == "idle" {
+                self.set_state("idle");
+            }
+            return;
+        }
         if self.session_state.get() == "idle" {
             self.set_state("running");
         }
@@ -80,18 +85,17 @@ impl Sim {
             let Some(position) = questions.iter().position(|question| question.request_id == id) else { return };
             questions.remove(position)
         };
-        if self.options.replay_user_messages {
+        let is_error = response.get("subtype").and_then(Value::as_str) == Some("error");
+        if self.options.replay_user_messages && !is_error {
             self.out.raw(line.trim_ascii().to_vec());
         }
-        if self.questions.borrow().is_empty() {
-            self.set_state("running");
-        }
-        question.give(match response.get("subtype").and_then(Value::as_str) {
-            Some("error") => {
-                let error = response.get("error").and_then(Value::as_str).unwrap_or("unknown error");
-                Answer::Failed { error: format!("Tool permission request failed: Error: {error}") }
-            }
-            _ => answer::parse(response.get("response").unwrap_or(&Value::Null)),
+        // The state is that of the last change: another question may still be open.
+        self.set_state("running");
+        question.give(if is_error {
+            let error = response.get("error").and_then(Value::as_str).unwrap_or("unknown error");
+            Answer::Unusable { message: format!("Tool permission request failed: Error: {error}") }
+        } else {
+            answer::parse(response.get("response").unwrap_or(&Value::Null), Answerer::ControlChannel)
         });
     }
 
@@ -99,18 +103,26 @@ impl Sim {
         let text = |key: &str| message.get("request").and_then(|request| request.get(key)).and_then(Value::as_str);
         let request_id = message.get("request_id").and_then(Value::as_str).unwrap_or_default();
         let success = |response: Value| self.emit(&control_success(request_id, response));
-        let error = |error: String| self.emit(&control_error(request_id, error));
+        let error = |error: String| self.emit(&control_error(request_id, error, None));
         match text("subtype").unwrap_or_default() {
-            "initialize" => self.emit(&self.initialized(request_id)),
+            "initialize" => {
+                self.emit(&self.initialized(request_id));
+                self.emit_tasks();
+            }
             "interrupt" => return Order::Interrupt { request_id: request_id.to_owned() },
             "set_model" => {
-                *self.model.borrow_mut() = model_name(text("model"));
-                success(json!({}));
+                let model = model_name(text("model"));
+                self.model.borrow_mut().clone_from(&model);
+                let note = format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
+                let message = json!({"role": "user", "content": note});
+                self.emit_replay(&Prompt { text: note, message, uuid: None }, Some(now()));
+                success(json!({"model": model}));
             }
             "set_permission_mode" => match text("mode") {
                 Some(mode @ ("default" | "acceptEdits" | "plan" | "dontAsk" | "auto")) => {
                     self.rules.borrow_mut().set_mode(mode);
                     success(json!({"mode": mode}));
+                    self.emit_system("status", json!({"status": null, "permissionMode": mode}));
                 }
                 mode => error(format!("Cannot set permission mode to {}", mode.unwrap_or("nothing"))),
             },
@@ -137,7 +149,10 @@ impl Sim {
                 success(json!({"cancelled": self.cancel_queued(uuid)}));
             }
             "set_max_thinking_tokens" | "apply_flag_settings" => success(json!({})),
-            other => error(format!("Unsupported control request subtype: {other}")),
+            other => {
+                let reason = format!("Unsupported control request subtype: {other}");
+                self.emit(&control_error(request_id, reason, Some("unsupported_request")));
+            }
         }
         Order::Done
     }
@@ -165,9 +180,14 @@ impl Sim {
 
     /// Writes what the CLI writes about a turn that was stopped from outside.
     pub(crate) fn abort_turn(&self) -> Ending {
-        let in_tools = !self.turn.borrow().open_tools.is_empty();
-        self.reject_open_tools();
-        Ending::Interrupted { stop_reason: in_tools.then_some("tool_use") }
+        self.emit_echo();
+        if self.turn.borrow().open_tools.is_empty() {
+            self.emit_interrupted("[Request interrupted by user]");
+            Ending::InterruptedSpeech
+        } else {
+            self.reject_open_tools();
+            Ending::InterruptedTools
+        }
     }
 
     /// The answer to `initialize`: what this process is, and which questions are open.

@@ -1,5 +1,7 @@
 //! Running the tool calls of one message: judged by the rules, asked about where needed, then really run.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use serde_json::{Value, json};
 
@@ -12,7 +14,7 @@ use crate::rules::Ruling;
 use crate::sim::{OpenTool, Sim, ToolStage};
 use crate::tools::{self, ToolOutput};
 use crate::turn::{TurnEnd, result_block};
-use crate::wire::{PermissionDecision, ToolResultMeta};
+use crate::wire::{PermissionDecision, ToolResultMeta, line_id};
 
 /// What the model is told of a call that was stopped before it ran.
 const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \
@@ -30,6 +32,11 @@ const REJECTED_BY_AN_ANSWER: PermissionDecision =
     PermissionDecision { decision: "reject", source: "user_reject", reason_type: None };
 const REJECTED_UNASKED: PermissionDecision =
     PermissionDecision { decision: "reject", source: "config", reason_type: Some("asyncAgent") };
+const REJECTED_FOR_WANT_OF_AN_ANSWER: PermissionDecision =
+    PermissionDecision { decision: "reject", source: "config", reason_type: Some("other") };
+
+/// How long a command runs before the CLI announces it as a task.
+const ANNOUNCED_AFTER: Duration = Duration::from_secs(3);
 
 /// How one call ended.
 struct Executed {
@@ -40,20 +47,34 @@ struct Executed {
 }
 
 impl Sim {
+    /// Notes a call of the message that is being written. The first one, and Reads right behind each other, are asked about
+    /// at once: the CLI does not wait for the end of the message.
+    pub(crate) fn open_tool(&self, call: &mut ToolCall) {
+        let mut turn = self.turn.borrow_mut();
+        let at_once = turn.open_tools.iter().all(|open| open.name == "Read" && call.name == "Read");
+        turn.open_tools.push(OpenTool {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            input: call.input.clone(),
+            stage: ToolStage::Waiting,
+            announced: None,
+        });
+        let ruling = self.rules.borrow().judge(&call.name, &call.input);
+        if let Ruling::Asks(because) = ruling
+            && at_once
+            && self.asks_on_stdio()
+        {
+            turn.set_stage(&call.id, ToolStage::Asking);
+            drop(turn);
+            call.early_answer = Some(self.open_question(call, because));
+        }
+    }
+
     /// Runs the calls of one message and writes their results: Reads at the same time, everything else one by one.
-    pub(crate) async fn run_tools(&self, calls: Vec<ToolCall>) -> Result<Last, TurnEnd> {
-        self.turn.borrow_mut().open_tools = calls
-            .iter()
-            .map(|call| OpenTool {
-                id: call.id.clone(),
-                name: call.name.clone(),
-                input: call.input.clone(),
-                stage: ToolStage::Waiting,
-            })
-            .collect();
+    pub(crate) async fn run_tools(&self, mut calls: Vec<ToolCall>) -> Result<Last, TurnEnd> {
         let mut last = Last::default();
-        for group in calls.chunk_by(|one, next| one.name == "Read" && next.name == "Read") {
-            for executed in join_all(group.iter().map(|call| self.run_tool(call))).await {
+        for group in calls.chunk_by_mut(|one, next| one.name == "Read" && next.name == "Read") {
+            for executed in join_all(group.iter_mut().map(|call| self.run_tool(call))).await {
                 if let Some(end) = executed.end {
                     return Err(end);
                 }
@@ -63,21 +84,25 @@ impl Sim {
         Ok(last)
     }
 
-    async fn run_tool(&self, call: &ToolCall) -> Executed {
+    async fn run_tool(&self, call: &mut ToolCall) -> Executed {
         let ruling = self.rules.borrow().judge(&call.name, &call.input);
         match ruling {
             Ruling::Runs(decision) => self.really_run(call, &call.input, decision).await,
             Ruling::NoSuchTool => {
-                let error = format!("Error: No such tool available: {}", call.name);
+                let name = &call.name;
+                let error = format!(
+                    "Error: No such tool available: {name}. {name} is disabled for this session, in subagents as well \
+                     as here."
+                );
                 self.conclude(call, ToolOutput::use_error(&error), None, None)
             }
             Ruling::Refused { message, decision } => {
                 self.note_denial(&call.name, &call.id, &call.input);
                 self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), Some(decision))
             }
-            Ruling::Asks => {
+            Ruling::Asks(because) => {
                 self.turn.borrow_mut().set_stage(&call.id, ToolStage::Asking);
-                let answer = self.ask(call).await;
+                let answer = self.ask(call, because).await;
                 self.obey(call, answer).await
             }
         }
@@ -95,10 +120,9 @@ impl Sim {
                 let decision = Some(REJECTED_BY_AN_ANSWER);
                 self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), decision)
             }
-            Answer::Invalid { reason } => {
+            Answer::Unusable { message } => {
                 self.note_denial(&call.name, &call.id, &call.input);
-                let message = format!("Permission prompt tool returned an invalid permission result: {reason}");
-                let decision = Some(REJECTED_BY_AN_ANSWER);
+                let decision = Some(REJECTED_FOR_WANT_OF_AN_ANSWER);
                 self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), decision)
             }
             Answer::Failed { error } => {
@@ -107,8 +131,7 @@ impl Sim {
             }
             Answer::DenyAndInterrupt => {
                 self.reject_open_tools();
-                let end = TurnEnd::Ended(Ending::Interrupted { stop_reason: Some("tool_use") });
-                Executed { ran: false, text: String::new(), end: Some(end) }
+                Executed { ran: false, text: String::new(), end: Some(TurnEnd::Ended(Ending::InterruptedTools)) }
             }
             Answer::NobodyToAsk { error } => {
                 let error = format!("Error calling tool ({}): {error}", call.name);
@@ -136,7 +159,7 @@ impl Sim {
         self.turn.borrow_mut().set_stage(&call.id, ToolStage::Running);
         let output = match call.name.as_str() {
             "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => self.start_task(&call.id, input),
-            "Bash" => tools::bash(input, &self.cwd).await,
+            "Bash" => self.run_bash(&call.id, input).await,
             "Read" | "Write" | "Edit" => tools::file(&call.name, input, &self.cwd),
             name if name.starts_with("mcp__") => {
                 let arguments = input.as_object().cloned().unwrap_or_default();
@@ -152,6 +175,42 @@ impl Sim {
         };
         let ran = output.is_error != Some(true);
         Executed { ran, ..self.conclude(call, output, None, Some(decision)) }
+    }
+
+    /// Runs a command, and announces it as a task when it takes long.
+    async fn run_bash(&self, id: &str, input: &Value) -> ToolOutput {
+        let mut command = std::pin::pin!(tools::bash(input, &self.cwd));
+        if let Ok(output) = tokio::time::timeout(ANNOUNCED_AFTER, &mut command).await {
+            return output;
+        }
+        let task = json!({
+            "task_id": format!("b{}", &line_id().simple().to_string()[..8]),
+            "run_id": line_id().simple().to_string()[..18],
+            "tool_use_id": id,
+            "description": input.get("description").or_else(|| input.get("command")),
+        });
+        let mut started = task.clone();
+        started["is_backgrounded"] = json!(false);
+        started["task_type"] = json!("local_bash");
+        self.emit_system("task_started", started);
+        if let Some(tool) = self.turn.borrow_mut().open_tools.iter_mut().find(|tool| tool.id == id) {
+            tool.announced = Some(task.clone());
+        }
+        let output = command.await;
+        self.emit_announced_end(task, "completed");
+        output
+    }
+
+    /// Tells that a command which was announced as a task has ended.
+    pub(crate) fn emit_announced_end(&self, mut task: Value, status: &str) {
+        let summary = task["description"].take();
+        if let Some(fields) = task.as_object_mut() {
+            fields.remove("description");
+        }
+        task["status"] = json!(status);
+        task["output_file"] = json!("");
+        task["summary"] = summary;
+        self.emit_system("task_notification", task);
     }
 
     /// Writes a call's result.
@@ -178,7 +237,13 @@ impl Sim {
     pub(crate) fn reject_open_tools(&self) {
         let open = std::mem::take(&mut self.turn.borrow_mut().open_tools);
         for tool in open {
-            self.note_denial(&tool.name, &tool.id, &tool.input);
+            if let Some(task) = tool.announced {
+                self.emit_announced_end(task, "stopped");
+            }
+            // A tool that ran was allowed to; only a question that got no answer counts as a denial.
+            if tool.stage == ToolStage::Asking {
+                self.note_denial(&tool.name, &tool.id, &tool.input);
+            }
             let meta = ToolResultMeta {
                 id: tool.id.clone(),
                 non_execution_kind: Some("user-rejected"),
@@ -187,10 +252,11 @@ impl Sim {
             let block = result_block(&tool.id, json!(REJECTED), Some(true));
             self.emit_user(block, Some(json!("User rejected tool use")), Some(meta));
         }
-        self.emit_interrupted();
+        self.emit_interrupted("[Request interrupted by user for tool use]");
     }
 
-    pub(crate) fn emit_interrupted(&self) {
-        self.emit_user(json!([{"type": "text", "text": "[Request interrupted by user]"}]), None, None);
+    /// Writes the note that the turn was interrupted.
+    pub(crate) fn emit_interrupted(&self, note: &str) {
+        self.emit_user(json!([{"type": "text", "text": note}]), None, None);
     }
 }

@@ -63,7 +63,7 @@ impl Last {
         }
         let id = made_up("toolu_sim");
         let block = Block::ToolUse { id: id.clone(), name: step.name.clone(), input: raw_input.clone() };
-        Ok((block, ToolCall { id, name: step.name, raw_input, input }))
+        Ok((block, ToolCall { id, name: step.name, raw_input, input, early_answer: None }))
     }
 
     fn fill_value(&self, value: &mut Value) -> Result<(), Unresolved> {

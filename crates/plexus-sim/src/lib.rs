@@ -18,6 +18,7 @@
 //! | `sleep MS` | waits |
 //! | `burst N BYTES` | says N numbered texts of BYTES bytes each |
 //! | `recall` | says the earlier prompts of the conversation, one a line |
+//! | `fail STATUS` | the model's API fails with that HTTP status, and the turn with it |
 //! | `stderr TEXT` | writes a line to stderr |
 //! | `garbage` | writes a line that is not JSON |
 //! | `unknown` | writes a line of a type that nobody knows |
@@ -38,7 +39,8 @@
 //! - `run`: the loop that listens to `stdin`, `signals` and `background` tasks while a turn plays; `control`: the lines of stdin
 //! - `sim`: the state they share; `transcript`: conversations on disk
 //! - `turn`: plays the steps of a `script`; `message`: a message of the model; `last`: `${last.…}`
-//! - `execute`: runs tool calls by the `rules` (`harmless`: shell commands that run unasked); `ask` and `answer`: permission;
+//! - `execute`: runs tool calls by the `rules` (`harmless`: shell commands that run unasked); `ask`, `question` and `answer`:
+//!   permission;
 //!   `tools` and `bash`: what really runs; `mcp`: servers
 //! - `wire` and `result`: the lines; `out`: stdout
 
@@ -54,6 +56,7 @@ mod last;
 mod mcp;
 mod message;
 mod out;
+mod question;
 mod result;
 mod rules;
 mod run;

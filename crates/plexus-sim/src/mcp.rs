@@ -210,7 +210,7 @@ impl Server {
                 serde_json::to_value(result).map_err(|error| CallError::Failed(error.to_string()))
             }
             Ok(_) => Err(CallError::Failed("the server answered something else than a tool result".to_owned())),
-            Err(ServiceError::McpError(error)) => Err(CallError::Failed(format!("MCP error {error}"))),
+            Err(ServiceError::McpError(error)) => Err(CallError::Failed(error.message.into_owned())),
             Err(error) => Err(CallError::Failed(error.to_string())),
         }
     }

@@ -27,7 +27,15 @@ impl Message {
         sim.turn.borrow_mut().messages += 1;
         sim.messages.set(sim.messages.get() + 1);
         if sim.options.partial_messages {
-            sim.emit_system("status", json!({"status": "requesting"}));
+            let prompts = sim.turn.borrow().prompts.clone();
+            let mut status = json!({"status": "requesting"});
+            if !prompts.is_empty() {
+                status["user_message_uuids"] = json!(prompts);
+            }
+            sim.emit_system("status", status);
+        }
+        sim.emit_echo();
+        if sim.options.partial_messages {
             let model = sim.model.borrow();
             let started = StartedMessage {
                 id: &message.id,
@@ -58,10 +66,7 @@ impl Message {
             self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, display, None);
         }
         self.add_deltas(sim, index, block);
-        let prompted_by = {
-            let mut turn = sim.turn.borrow_mut();
-            if std::mem::take(&mut turn.unnamed) { PromptedBy::new(&turn.prompts) } else { PromptedBy::default() }
-        };
+        let prompted_by = prompted_by(sim);
         sim.emit(&Assistant {
             r#type: "assistant",
             message: AssistantMessage {
@@ -113,7 +118,10 @@ impl Message {
             Block::Thinking { thinking, signature } => {
                 // The count of thought tokens is told with and without partial messages.
                 for (n, thinking) in pieces(thinking).enumerate() {
-                    let tokens = json!({"estimated_tokens": n + 1, "estimated_tokens_delta": 1});
+                    let mut tokens = json!({"estimated_tokens": n + 1, "estimated_tokens_delta": 1});
+                    if let Some(prompt) = sim.turn.borrow().prompts.first() {
+                        tokens["user_message_uuid"] = json!(prompt);
+                    }
                     sim.emit_system("thinking_tokens", tokens);
                     if partial {
                         emit(Delta::Thinking { thinking }, Some("updates"));
@@ -127,6 +135,10 @@ impl Message {
     }
 
     fn emit_event(&self, sim: &Sim, event: ApiEvent<'_>, thinking_display: Option<&'static str>, ttft_ms: Option<u64>) {
+        let prompted_by = match event {
+            ApiEvent::MessageStart { .. } if sim.turn.borrow().unnamed => PromptedBy::new(&sim.turn.borrow().prompts),
+            _ => PromptedBy::default(),
+        };
         sim.emit(&StreamEvent {
             r#type: "stream_event",
             event,
@@ -136,8 +148,15 @@ impl Message {
             ttft_ms,
             thinking_display,
             api_message_id: &self.id,
+            prompted_by,
         });
     }
+}
+
+/// Names the prompts of the turn on its first line, and on that one only.
+pub(crate) fn prompted_by(sim: &Sim) -> PromptedBy {
+    let mut turn = sim.turn.borrow_mut();
+    if std::mem::take(&mut turn.unnamed) { PromptedBy::new(&turn.prompts) } else { PromptedBy::default() }
 }
 
 /// A thought of the model.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::wire::{PromptedBy, line_id};
 
-/// What one answer of the made-up model costs. A warm process adds it up over all its turns, as the real CLI does.
+/// What one answer of the made-up model costs. A conversation adds it up over all its turns, as the real CLI does.
 const COST_OF_A_MESSAGE_USD: f64 = 0.0008;
 const INPUT_TOKENS_OF_A_MESSAGE: u64 = 100;
 const OUTPUT_TOKENS_OF_A_MESSAGE: u64 = 20;
@@ -18,8 +18,12 @@ const OUTPUT_TOKENS_OF_A_MESSAGE: u64 = 20;
 pub(crate) enum Ending {
     /// The story was told to its end; the text is the last thing said.
     Success { text: String },
-    /// Somebody interrupted it. The stop reason tells where: inside a message (none) or between a message and its tools.
-    Interrupted { stop_reason: Option<&'static str> },
+    /// Somebody interrupted it while the model spoke.
+    InterruptedSpeech,
+    /// Somebody interrupted it while a tool ran or was asked for.
+    InterruptedTools,
+    /// The made-up API failed. The CLI calls that a success, and an error.
+    ApiError { status: u16, text: String },
     /// `--max-turns` was reached.
     MaxTurns { max: u32 },
     /// The script could not be played.
@@ -31,6 +35,14 @@ impl Ending {
     pub(crate) fn is_error(&self) -> bool {
         !matches!(self, Ending::Success { .. })
     }
+
+    /// What becomes of the turn's prompts.
+    pub(crate) fn lifecycle(&self) -> &'static str {
+        match self {
+            Ending::Success { .. } | Ending::MaxTurns { .. } | Ending::Failed { .. } => "completed",
+            Ending::InterruptedSpeech | Ending::InterruptedTools | Ending::ApiError { .. } => "cancelled",
+        }
+    }
 }
 
 /// What a turn has to report besides its ending.
@@ -39,7 +51,7 @@ pub(crate) struct TurnReport<'a> {
     pub(crate) model: &'a str,
     /// Messages of the model in this turn.
     pub(crate) messages: u64,
-    /// Messages of the model in this process.
+    /// Messages of the model in this process, and before in the conversation that it resumed.
     pub(crate) total_messages: u64,
     pub(crate) num_turns: u64,
     pub(crate) duration: Duration,
@@ -97,8 +109,17 @@ pub(crate) struct ResultLine {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Outcome {
-    Success { api_error_status: Option<u16>, result: String, ttft_ms: u64 },
-    Failure { errors: Vec<String> },
+    Success {
+        api_error_status: Option<u16>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        api_error_type: Option<&'static str>,
+        result: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ttft_ms: Option<u64>,
+    },
+    Failure {
+        errors: Vec<String>,
+    },
 }
 
 /// When the first answer came; only a turn that ended well has it.
@@ -123,13 +144,26 @@ impl ResultLine {
     pub(crate) fn new(ending: &Ending, report: TurnReport<'_>) -> Self {
         let (subtype, terminal_reason, stop_reason) = match ending {
             Ending::Success { .. } => ("success", "completed", Some("end_turn")),
-            Ending::Interrupted { stop_reason } => ("error_during_execution", "aborted_streaming", *stop_reason),
+            Ending::InterruptedSpeech => ("error_during_execution", "aborted_streaming", None),
+            Ending::InterruptedTools => ("error_during_execution", "aborted_tools", Some("tool_use")),
+            Ending::ApiError { .. } => ("success", "api_error", Some("stop_sequence")),
             Ending::MaxTurns { .. } => ("error_max_turns", "max_turns", Some("tool_use")),
             Ending::Failed { .. } => ("error_during_execution", "completed", None),
         };
         let outcome = match ending {
-            Ending::Success { text } => Outcome::Success { api_error_status: None, result: text.clone(), ttft_ms: 1 },
-            Ending::Interrupted { stop_reason } => Outcome::Failure {
+            Ending::Success { text } => Outcome::Success {
+                api_error_status: None,
+                api_error_type: None,
+                result: text.clone(),
+                ttft_ms: Some(1),
+            },
+            Ending::ApiError { status, text } => Outcome::Success {
+                api_error_status: Some(*status),
+                api_error_type: Some(api_error_type(*status)),
+                result: text.clone(),
+                ttft_ms: None,
+            },
+            Ending::InterruptedSpeech | Ending::InterruptedTools => Outcome::Failure {
                 errors: vec![format!(
                     "[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={}",
                     stop_reason.unwrap_or("null")
@@ -179,6 +213,19 @@ impl ResultLine {
             result_index: report.result_index,
             model_usage_since_last_result: model_usage(report.model, report.messages),
         }
+    }
+}
+
+/// The API's own word for a status.
+pub(crate) fn api_error_type(status: u16) -> &'static str {
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        _ => "api_error",
     }
 }
 

@@ -22,7 +22,16 @@ pub(crate) enum Ruling {
     },
     /// The model was never offered this tool.
     NoSuchTool,
-    Asks,
+    Asks(AskedBecause),
+}
+
+/// Why a call needs an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AskedBecause {
+    /// An `ask` rule of `--settings`.
+    Rule,
+    /// Nothing lets it run unasked.
+    Nothing,
 }
 
 /// The rules of this process.
@@ -68,6 +77,8 @@ pub(crate) struct SettingsError(String);
 
 const BY_CONFIGURATION: PermissionDecision =
     PermissionDecision { decision: "accept", source: "config", reason_type: None };
+const REFUSED_BY_ITS_COMMANDS: PermissionDecision =
+    PermissionDecision { decision: "reject", source: "config", reason_type: Some("subcommandResults") };
 const BY_RULE: PermissionDecision =
     PermissionDecision { decision: "accept", source: "config", reason_type: Some("rule") };
 const BY_MODE: PermissionDecision =
@@ -117,23 +128,31 @@ impl Rules {
             return Ruling::NoSuchTool;
         }
         if matches(&self.deny) {
-            let message = format!("Permission to use {tool} with {subject} has been denied.");
-            return Ruling::Refused { message, decision: REFUSED_BY_RULE };
+            return match tool {
+                "Bash" => Ruling::Refused {
+                    message: format!("Permission to use Bash with command {subject} has been denied."),
+                    decision: REFUSED_BY_ITS_COMMANDS,
+                },
+                _ => Ruling::Refused {
+                    message: format!("Permission to use {tool} has been denied."),
+                    decision: REFUSED_BY_RULE,
+                },
+            };
         }
         if matches(&self.ask) {
-            return Ruling::Asks;
+            return Ruling::Asks(AskedBecause::Rule);
         }
         if matches(&self.allow) {
             return Ruling::Runs(BY_RULE);
         }
         match tool {
-            "Read" if self.is_inside(subject) => Ruling::Runs(BY_CONFIGURATION),
+            "Read" if self.is_inside(subject) => Ruling::Runs(BY_MODE),
             "Write" | "Edit" if self.mode == "acceptEdits" && self.is_inside(subject) => Ruling::Runs(BY_MODE),
             "Bash" if harmless::is_harmless(subject, |path| self.is_inside(path)) => Ruling::Runs(BY_ITS_COMMANDS),
             "Skill" | "Task" | "ToolSearch" | "EnterWorktree" | "ListAgents" | "SendMessage" | "CronCreate" => {
                 Ruling::Runs(BY_CONFIGURATION)
             }
-            _ => Ruling::Asks,
+            _ => Ruling::Asks(AskedBecause::Nothing),
         }
     }
 
@@ -246,7 +265,7 @@ mod tests {
     }
 
     fn asks(rules: &Rules, tool: &str, input: Value) -> bool {
-        rules.judge(tool, &input) == Ruling::Asks
+        matches!(rules.judge(tool, &input), Ruling::Asks(_))
     }
 
     #[test]

@@ -30,6 +30,14 @@ pub(crate) enum Exit {
     Crash,
 }
 
+/// What follows the end of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Afterwards {
+    GoesOn,
+    /// The process ends without saying that it is idle.
+    Ends,
+}
+
 /// Everything that the loop waits for.
 pub(crate) struct Inputs {
     /// `None` for a run that takes no lines on stdin.
@@ -59,7 +67,7 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
                 break Exit::Code(die_of(sim, signal, running).await);
             }
             batch = next_batch(&mut inputs.stdin) => match take_batch(sim, batch, &mut turn) {
-                Ok(()) => {}
+                Ok(interrupted) => code = if interrupted { 1 } else { code },
                 Err(exit) => break exit,
             },
             Some(ended) = inputs.tasks.recv() => notifications.extend(sim.announce_end(&ended)),
@@ -67,8 +75,8 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
                 turn = None;
                 match end {
                     TurnEnd::Ended(ending) => {
-                        code = u8::from(ending.is_error() && !sim.options.stream_input);
-                        sim.finish_turn(&ending);
+                        code = u8::from(ending.is_error());
+                        sim.finish_turn(&ending, Afterwards::GoesOn);
                     }
                     TurnEnd::Exit(code) => break Exit::Code(code),
                     TurnEnd::Crash => break Exit::Crash,
@@ -92,7 +100,9 @@ fn next_turn<'a>(sim: &'a Sim, notifications: &mut VecDeque<Notification>) -> Op
         if let Some(uuid) = &prompt.uuid {
             sim.emit_lifecycle(uuid, "started");
         }
-        *sim.turn.borrow_mut() = TurnState::new(prompt.uuid.iter().cloned().collect(), None);
+        let mut state = TurnState::new(prompt.uuid.iter().cloned().collect(), None);
+        state.unechoed = Some(prompt.clone());
+        *sim.turn.borrow_mut() = state;
         return Some(Box::pin(sim.play(Cause::Prompt(prompt))));
     }
     let Notification { summary, origin } = notifications.pop_front()?;
@@ -101,12 +111,13 @@ fn next_turn<'a>(sim: &'a Sim, notifications: &mut VecDeque<Notification>) -> Op
     Some(Box::pin(sim.play(Cause::Task { summary })))
 }
 
-/// Looks at lines that came together. `None` is the end of stdin.
-fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> Result<(), Exit> {
+/// Looks at lines that came together, and tells whether they ended the turn. `None` is the end of stdin.
+fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> Result<bool, Exit> {
+    let mut interrupted = false;
     let Some(batch) = batch else {
         sim.input_closed.set(true);
         sim.close_questions();
-        return Ok(());
+        return Ok(interrupted);
     };
     for line in batch {
         match sim.take_line(&line) {
@@ -115,7 +126,8 @@ fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> R
                 // Dropping the turn stops it wherever it stands, and ends the tool it waits for.
                 let running = turn.take().is_some();
                 if let Some(ending) = sim.interrupt(&request_id, running) {
-                    sim.finish_turn(&ending);
+                    sim.finish_turn(&ending, Afterwards::GoesOn);
+                    interrupted = true;
                 }
             }
             Order::Die { reason } => {
@@ -124,7 +136,7 @@ fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> R
             }
         }
     }
-    Ok(())
+    Ok(interrupted)
 }
 
 /// Does what the CLI does when it is told to go, and returns the exit code.
@@ -132,10 +144,11 @@ async fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
     let stage = |wanted: ToolStage| sim.turn.borrow().open_tools.iter().any(|tool| tool.stage == wanted);
     match signal {
         Signal::Interrupt => {
-            // Blocked in a question it goes without a word; anywhere else it reports the end of the turn.
-            if turn_ran && !stage(ToolStage::Asking) {
+            // Blocked in a permit tool it goes without a word; anywhere else it reports the end of the turn.
+            if turn_ran && (sim.asks_on_stdio() || !stage(ToolStage::Asking)) {
+                sim.cancel_questions();
                 let ending = sim.abort_turn();
-                sim.finish_turn(&ending);
+                sim.finish_turn(&ending, Afterwards::Ends);
             }
             0
         }
@@ -152,6 +165,9 @@ async fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
 fn report_killed_tools(sim: &Sim) {
     let open = std::mem::take(&mut sim.turn.borrow_mut().open_tools);
     for tool in open.into_iter().filter(|tool| tool.stage == ToolStage::Running) {
+        if let Some(task) = tool.announced {
+            sim.emit_announced_end(task, "stopped");
+        }
         let block = crate::turn::result_block(&tool.id, Value::from("Exit code 137"), Some(true));
         let meta = ToolResultMeta {
             id: tool.id,
@@ -164,7 +180,8 @@ fn report_killed_tools(sim: &Sim) {
 
 impl Sim {
     /// Writes the result of the turn and what follows it.
-    pub(crate) fn finish_turn(&self, ending: &Ending) {
+    fn finish_turn(&self, ending: &Ending, afterwards: Afterwards) {
+        self.emit_echo();
         let turn = self.turn.replace(TurnState::new(Vec::new(), None));
         let result_index = self.results.get();
         self.results.set(result_index + 1);
@@ -180,21 +197,31 @@ impl Sim {
             prompted_by: PromptedBy::new(&turn.prompts),
             result_index,
         };
+        if let Err(error) = self.transcript.borrow().end_turn(turn.messages) {
+            complain(&error.to_string());
+        }
         let line = ResultLine::new(ending, report);
+        // What was folded into the turn is done before its result, the turn's own prompt after it.
+        for uuid in turn.prompts.iter().skip(1) {
+            self.emit_lifecycle(uuid, ending.lifecycle());
+        }
         match (self.options.output, ending) {
             (OutputFormat::StreamJson | OutputFormat::Json, _) => self.out.line(&line),
-            (OutputFormat::Text, Ending::Success { text }) => self.out.raw(text.clone().into_bytes()),
+            (OutputFormat::Text, Ending::Success { text } | Ending::ApiError { text, .. }) => {
+                self.out.raw(text.clone().into_bytes());
+            }
             (OutputFormat::Text, Ending::Failed { error }) => self.out.raw(error.clone().into_bytes()),
             (OutputFormat::Text, Ending::MaxTurns { max }) => {
                 self.out.raw(format!("Error: Reached max turns ({max})").into_bytes());
             }
-            (OutputFormat::Text, Ending::Interrupted { .. }) => self.out.raw(b"Execution error".to_vec()),
+            (OutputFormat::Text, Ending::InterruptedSpeech | Ending::InterruptedTools) => {
+                self.out.raw(b"Execution error".to_vec());
+            }
         }
-        let state = if matches!(ending, Ending::Interrupted { .. }) { "cancelled" } else { "completed" };
-        for uuid in &turn.prompts {
-            self.emit_lifecycle(uuid, state);
+        if let Some(uuid) = turn.prompts.first() {
+            self.emit_lifecycle(uuid, ending.lifecycle());
         }
-        if self.queue.borrow().is_empty() {
+        if self.queue.borrow().is_empty() && afterwards == Afterwards::GoesOn {
             self.set_state("idle");
         }
     }

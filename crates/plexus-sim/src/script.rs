@@ -39,6 +39,10 @@ pub(crate) enum Step {
     Stderr(String),
     /// Says the earlier prompts of this conversation.
     Recall,
+    /// The model's API fails with this status.
+    Fail {
+        status: u16,
+    },
     Garbage,
     Unknown,
     Hang,
@@ -64,7 +68,7 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, think, tool, parallel, sleep, burst, stderr, recall, garbage, unknown, hang, exit, crash"
+        "unknown step `{0}`; known are say, think, tool, parallel, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),
     #[error("`{0}` needs {1}")]
@@ -147,6 +151,10 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
             Ok(Step::Exit(u8::try_from(code).unwrap_or(u8::MAX)))
         }
         "recall" => Ok(Step::Recall),
+        "fail" => {
+            let status = number("fail", rest, 599)?;
+            Ok(Step::Fail { status: u16::try_from(status).unwrap_or(500) })
+        }
         "garbage" => Ok(Step::Garbage),
         "unknown" => Ok(Step::Unknown),
         "hang" => Ok(Step::Hang),
@@ -187,15 +195,15 @@ mod tests {
     fn every_step_of_the_language_is_understood() {
         let script = "sim:\n# a comment\nsay hello there\nthink hm\ntool Bash {\"command\":\"ls\"}\n\
                       parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nburst 3 10\n\
-                      stderr oh\nrecall\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
+                      stderr oh\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
         let steps = steps_of(script, 0).unwrap();
         let names: Vec<String> =
             steps.iter().map(|step| format!("{step:?}").split(['(', ' ', '{']).next().unwrap().to_owned()).collect();
         assert_eq!(
             names,
             [
-                "Say", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Recall", "Garbage", "Unknown", "Hang",
-                "Exit", "Crash"
+                "Say", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Recall", "Fail", "Garbage", "Unknown",
+                "Hang", "Exit", "Crash"
             ]
         );
         let Step::Tools(calls) = &steps[3] else { panic!("not tools: {:?}", steps[3]) };

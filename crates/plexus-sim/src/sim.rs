@@ -37,11 +37,13 @@ pub(crate) struct Sim {
     pub(crate) queue: RefCell<VecDeque<Prompt>>,
     /// Prompts that were taken, so that the same one again is not run again.
     pub(crate) known_prompts: RefCell<HashSet<String>>,
+    /// Prompts that an earlier process of this conversation has run.
+    pub(crate) earlier_prompts: HashSet<String>,
     /// Permission questions on the control channel that wait for an answer.
     pub(crate) questions: RefCell<Vec<Question>>,
     pub(crate) tasks: Tasks,
     pub(crate) turn: RefCell<TurnState>,
-    /// Messages of the model so far; the bill.
+    /// Messages of the model so far in this conversation; the bill.
     pub(crate) messages: Cell<u64>,
     pub(crate) results: Cell<u64>,
     pub(crate) session_state: Cell<&'static str>,
@@ -63,6 +65,8 @@ pub(crate) struct Prompt {
 #[derive(Debug)]
 pub(crate) struct TurnState {
     pub(crate) prompts: Vec<String>,
+    /// The prompt that is still to be written back.
+    pub(crate) unechoed: Option<Prompt>,
     /// Set until the first `assistant` line, which alone names its prompts.
     pub(crate) unnamed: bool,
     pub(crate) started: Instant,
@@ -80,6 +84,8 @@ pub(crate) struct OpenTool {
     pub(crate) name: String,
     pub(crate) input: Value,
     pub(crate) stage: ToolStage,
+    /// Set once a command has run so long that the CLI has announced it.
+    pub(crate) announced: Option<Value>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +99,7 @@ impl TurnState {
     pub(crate) fn new(prompts: Vec<String>, origin: Option<Value>) -> Self {
         Self {
             prompts,
+            unechoed: None,
             unnamed: true,
             started: Instant::now(),
             messages: 0,
@@ -176,6 +183,14 @@ impl Sim {
             view_mode: "default",
             user_message_uuids: (!prompts.is_empty()).then(|| prompts.to_vec()),
         });
+    }
+
+    /// Writes the turn's prompt back, if that has not been done yet. The CLI does it when the model begins to answer.
+    pub(crate) fn emit_echo(&self) {
+        let prompt = self.turn.borrow_mut().unechoed.take();
+        if let Some(prompt) = prompt {
+            self.emit_replay(&prompt, Some(now()));
+        }
     }
 
     /// Writes a prompt back, where that was asked for. One that was not run again has no time.

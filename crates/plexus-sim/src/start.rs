@@ -116,6 +116,8 @@ fn assemble(
 ) -> (Sim, tokio::sync::mpsc::UnboundedReceiver<crate::background::Ended>) {
     let session_id = transcript.session_id().to_owned();
     let (tasks, ended) = Tasks::new(&session_id);
+    let messages = Cell::new(transcript.messages());
+    let earlier_prompts = transcript.uuids().iter().cloned().collect();
     let sim = Sim {
         model: RefCell::new(model_name(options.model.as_deref())),
         options,
@@ -127,10 +129,11 @@ fn assemble(
         rules: RefCell::new(rules),
         queue: RefCell::new(VecDeque::new()),
         known_prompts: RefCell::new(HashSet::new()),
+        earlier_prompts,
         questions: RefCell::new(Vec::new()),
         tasks,
         turn: RefCell::new(TurnState::new(Vec::new(), None)),
-        messages: Cell::new(0),
+        messages,
         results: Cell::new(0),
         session_state: Cell::new("idle"),
         input_closed: Cell::new(false),

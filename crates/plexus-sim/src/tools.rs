@@ -1,6 +1,7 @@
 //! The tools that really do something after approval: Bash, Read, Write, Edit, and every tool of an MCP server.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -10,6 +11,12 @@ use crate::rules::resolve;
 
 /// Tools that the model is offered besides those of MCP servers, in the order of the CLI's own list.
 pub(crate) const BUILT_IN: &[&str] = &["Task", "Bash", "Edit", "Read", "Skill", "ToolSearch", "Write"];
+
+/// Programs from which no output is expected.
+const SILENT_PROGRAMS: &[&str] = &["touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod", "chown"];
+
+/// What the CLI tells the model after every change of a file.
+const STATE_IS_CURRENT: &str = "(file state is current in your context — no need to Read it back)";
 
 /// What a tool gives back: to the model, and to whoever reads the stream.
 #[derive(Debug)]
@@ -51,17 +58,18 @@ impl ToolOutput {
 /// Runs a shell command to its end.
 pub(crate) async fn bash(input: &Value, cwd: &Path) -> ToolOutput {
     let Some(command) = text(input, "command") else { return missing("Bash", "command") };
+    let silent = command.split_whitespace().next().is_some_and(|program| SILENT_PROGRAMS.contains(&program));
     let finished = match Shell::start(command, cwd) {
         Ok(shell) => shell.finish().await,
         Err(error) => Err(error),
     };
     match finished {
-        Ok(output) => bash_output(&output),
+        Ok(output) => bash_output(&output, silent && !command.contains([';', '&', '|'])),
         Err(error) => ToolOutput::error(&format!("could not run bash: {error}")),
     }
 }
 
-fn bash_output(output: &Output) -> ToolOutput {
+fn bash_output(output: &Output, no_output_expected: bool) -> ToolOutput {
     let stdout = output.stdout.trim_end_matches('\n');
     let stderr = output.stderr.trim_end_matches('\n');
     let both: Vec<&str> = [stdout, stderr].into_iter().filter(|text| !text.is_empty()).collect();
@@ -72,7 +80,8 @@ fn bash_output(output: &Output) -> ToolOutput {
     }
     let content = if both.is_empty() { "(Bash completed with no output)".to_owned() } else { both.join("\n") };
     let detail = json!({
-        "stdout": stdout, "stderr": stderr, "interrupted": false, "isImage": false, "noOutputExpected": false,
+        "stdout": stdout, "stderr": stderr, "interrupted": false, "isImage": false,
+        "noOutputExpected": no_output_expected,
     });
     ToolOutput { content: json!(content), is_error: Some(false), detail }
 }
@@ -82,7 +91,7 @@ pub(crate) fn file(tool: &str, input: &Value, cwd: &Path) -> ToolOutput {
     let Some(path) = text(input, "file_path") else { return missing(tool, "file_path") };
     let path = resolve(cwd, path);
     match tool {
-        "Read" => read(&path),
+        "Read" => read(&path, cwd),
         "Write" => match text(input, "content") {
             Some(content) => write(&path, content),
             None => missing(tool, "content"),
@@ -94,9 +103,15 @@ pub(crate) fn file(tool: &str, input: &Value, cwd: &Path) -> ToolOutput {
     }
 }
 
-fn read(path: &Path) -> ToolOutput {
+fn read(path: &Path, cwd: &Path) -> ToolOutput {
     let content = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return ToolOutput::error(&format!(
+                "File does not exist. Note: your current working directory is {}.",
+                cwd.display()
+            ));
+        }
         Err(error) => return ToolOutput::error(&format!("could not read {}: {error}", path.display())),
     };
     let lines: Vec<&str> = content.split('\n').collect();
@@ -104,7 +119,11 @@ fn read(path: &Path) -> ToolOutput {
     let detail = json!({"type": "text", "file": {
         "filePath": path, "content": content, "numLines": lines.len(), "startLine": 1, "totalLines": lines.len(),
     }});
-    ToolOutput { content: json!(numbered.join("\n")), is_error: None, detail }
+    let text = match content.as_str() {
+        "" => "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>".to_owned(),
+        _ => numbered.join("\n"),
+    };
+    ToolOutput { content: json!(text), is_error: None, detail }
 }
 
 fn write(path: &PathBuf, content: &str) -> ToolOutput {
@@ -114,11 +133,12 @@ fn write(path: &PathBuf, content: &str) -> ToolOutput {
         return ToolOutput::error(&format!("could not write {}: {error}", path.display()));
     }
     let (kind, text) = match original {
-        None => ("create", format!("File created successfully at: {}", path.display())),
-        Some(_) => ("update", format!("The file {} has been updated successfully.", path.display())),
+        None => ("create", format!("File created successfully at: {} {STATE_IS_CURRENT}", path.display())),
+        Some(_) => ("update", format!("The file {} has been updated successfully. {STATE_IS_CURRENT}", path.display())),
     };
     let detail = json!({
         "type": kind, "filePath": path, "content": content, "structuredPatch": [], "originalFile": original,
+        "userModified": false,
     });
     ToolOutput { content: json!(text), is_error: None, detail }
 }
@@ -141,7 +161,7 @@ fn edit(path: &PathBuf, old: &str, new: &str, replace_all: bool) -> ToolOutput {
         "filePath": path, "oldString": old, "newString": new, "originalFile": original, "structuredPatch": [],
         "userModified": false, "replaceAll": replace_all,
     });
-    let text = format!("The file {} has been updated successfully.", path.display());
+    let text = format!("The file {} has been updated successfully. {STATE_IS_CURRENT}", path.display());
     ToolOutput { content: json!(text), is_error: None, detail }
 }
 

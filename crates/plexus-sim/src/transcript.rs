@@ -18,15 +18,34 @@ pub(crate) struct Transcript {
     session_id: String,
     /// Where it is kept; `None` when there is no home directory, and then nothing is.
     file: Option<PathBuf>,
+    earlier: Earlier,
+}
+
+/// What was said in a conversation.
+#[derive(Debug, Default)]
+struct Earlier {
     prompts: Vec<String>,
+    /// The senders' ids of the prompts that had one.
+    uuids: Vec<String>,
+    /// Messages of the model.
+    messages: u64,
 }
 
 /// One line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Line {
-    Session { cwd: String },
-    Prompt { text: String },
+    Session {
+        cwd: String,
+    },
+    Prompt {
+        text: String,
+        uuid: Option<String>,
+    },
+    /// A turn has ended, after so many messages of the model.
+    Turn {
+        messages: u64,
+    },
 }
 
 /// Why there is no conversation to work in.
@@ -51,15 +70,15 @@ impl Transcript {
             None => None,
         };
         match earlier {
-            Some((session_id, prompts)) if !options.fork_session => {
+            Some((session_id, earlier)) if !options.fork_session => {
                 let file = folder.map(|folder| file_of(&folder, &session_id));
-                Ok(Self { session_id, file, prompts })
+                Ok(Self { session_id, file, earlier })
             }
             earlier => {
                 let session_id = options.session_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
                 let file = folder.map(|folder| file_of(&folder, &session_id));
-                let prompts = earlier.map(|(_, prompts)| prompts).unwrap_or_default();
-                let transcript = Self { session_id, file, prompts };
+                let earlier = earlier.map(|(_, earlier)| earlier).unwrap_or_default();
+                let transcript = Self { session_id, file, earlier };
                 transcript.create(cwd)?;
                 Ok(transcript)
             }
@@ -72,19 +91,36 @@ impl Transcript {
 
     /// The prompts so far, oldest first.
     pub(crate) fn prompts(&self) -> &[String] {
-        &self.prompts
+        &self.earlier.prompts
+    }
+
+    /// The senders' ids of the prompts so far.
+    pub(crate) fn uuids(&self) -> &[String] {
+        &self.earlier.uuids
+    }
+
+    /// How often the model has spoken so far.
+    pub(crate) fn messages(&self) -> u64 {
+        self.earlier.messages
     }
 
     /// Adds a prompt, on disk first.
-    pub(crate) fn add(&mut self, prompt: &str) -> Result<(), TranscriptError> {
-        self.append(&[Line::Prompt { text: prompt.to_owned() }], fs::OpenOptions::new().append(true).create(true))?;
-        self.prompts.push(prompt.to_owned());
+    pub(crate) fn add(&mut self, prompt: &str, uuid: Option<&str>) -> Result<(), TranscriptError> {
+        let line = Line::Prompt { text: prompt.to_owned(), uuid: uuid.map(str::to_owned) };
+        self.append(&[line], fs::OpenOptions::new().append(true).create(true))?;
+        self.earlier.prompts.push(prompt.to_owned());
         Ok(())
+    }
+
+    /// Notes that a turn has ended.
+    pub(crate) fn end_turn(&self, messages: u64) -> Result<(), TranscriptError> {
+        self.append(&[Line::Turn { messages }], fs::OpenOptions::new().append(true).create(true))
     }
 
     fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
         let mut lines = vec![Line::Session { cwd: cwd.to_owned() }];
-        lines.extend(self.prompts.iter().map(|text| Line::Prompt { text: text.clone() }));
+        lines.extend(self.earlier.prompts.iter().map(|text| Line::Prompt { text: text.clone(), uuid: None }));
+        lines.push(Line::Turn { messages: self.earlier.messages });
         self.append(&lines, fs::OpenOptions::new().write(true).create_new(true))
     }
 
@@ -120,7 +156,7 @@ fn file_of(folder: &Path, session_id: &str) -> PathBuf {
     folder.join(format!("{session_id}.jsonl"))
 }
 
-fn read(folder: Option<&Path>, session_id: &str) -> Result<Vec<String>, TranscriptError> {
+fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptError> {
     let unknown = || TranscriptError::Unknown(session_id.to_owned());
     // The id comes from the command line: only a UUID may become part of a path.
     let id = Uuid::parse_str(session_id).map_err(|_| unknown())?;
@@ -130,12 +166,23 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Vec<String>, Transcri
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(unknown()),
         Err(source) => return Err(TranscriptError::Io { path, source }),
     };
-    let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-    Ok(lines.filter_map(|line| if let Line::Prompt { text } = line { Some(text) } else { None }).collect())
+    let mut earlier = Earlier::default();
+    // A line cut short by a crash is as good as never written.
+    for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
+        match line {
+            Line::Session { .. } => {}
+            Line::Prompt { text, uuid } => {
+                earlier.prompts.push(text);
+                earlier.uuids.extend(uuid);
+            }
+            Line::Turn { messages } => earlier.messages += messages,
+        }
+    }
+    Ok(earlier)
 }
 
 /// The conversation of this working directory that was written to last.
-fn newest(folder: &Path, cwd: &str) -> Option<(String, Vec<String>)> {
+fn newest(folder: &Path, cwd: &str) -> Option<(String, Earlier)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .ok()?
         .flatten()
@@ -147,6 +194,6 @@ fn newest(folder: &Path, cwd: &str) -> Option<(String, Vec<String>)> {
         let first = serde_json::from_str(text.lines().next()?).ok()?;
         let Line::Session { cwd: its_cwd } = first else { return None };
         let id = path.file_stem()?.to_str()?.to_owned();
-        if its_cwd == cwd { read(Some(folder), &id).ok().map(|prompts| (id, prompts)) } else { None }
+        if its_cwd == cwd { read(Some(folder), &id).ok().map(|earlier| (id, earlier)) } else { None }
     })
 }

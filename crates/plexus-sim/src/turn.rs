@@ -10,11 +10,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::last::Last;
-use crate::message::{Message, thinking};
-use crate::result::Ending;
+use crate::message::{Message, made_up, prompted_by, thinking};
+use crate::result::{Ending, api_error_type};
 use crate::script::{self, Step};
 use crate::sim::{Prompt, Sim};
-use crate::wire::{Block, now};
+use crate::wire::{ApiErrorMessage, Block, line_id, now};
 
 /// What a script is closed with when it ends in a tool call: a model always has the last word.
 const CLOSING_WORD: &str = "done";
@@ -59,9 +59,8 @@ impl Sim {
         self.emit_init(&prompts).await;
         let steps = match cause {
             Cause::Prompt(prompt) => {
-                self.emit_replay(&prompt, Some(now()));
                 let steps = script::steps_of(&prompt.text, self.transcript.borrow().prompts().len());
-                if let Err(error) = self.transcript.borrow_mut().add(&prompt.text) {
+                if let Err(error) = self.transcript.borrow_mut().add(&prompt.text, prompt.uuid.as_deref()) {
                     return TurnEnd::Ended(Ending::Failed { error: error.to_string() });
                 }
                 match steps {
@@ -110,8 +109,9 @@ impl Play<'_> {
             Step::Tools(calls) => {
                 let mut open = Vec::new();
                 for call in calls {
-                    let (block, call) = self.last.fill_call(call).map_err(failed)?;
+                    let (block, mut call) = self.last.fill_call(call).map_err(failed)?;
                     self.add(&block)?;
+                    self.sim.open_tool(&mut call);
                     open.push(call);
                 }
                 if let Some(message) = self.message.take() {
@@ -136,6 +136,7 @@ impl Play<'_> {
                 // Nobody may be reading it.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
+            Step::Fail { status } => return Err(self.fail(status)),
             Step::Garbage => self.sim.out.raw(b"this line is not JSON {{{".to_vec()),
             Step::Unknown => self.sim.emit(&json!({
                 "type": "from_the_future", "subtype": "unheard_of", "payload": {"nested": [1, 2, 3]},
@@ -166,6 +167,32 @@ impl Play<'_> {
         Ok(())
     }
 
+    /// Plays a failure of the model's API: a message that the CLI makes up, and the end of the turn.
+    fn fail(&self, status: u16) -> TurnEnd {
+        let text = format!("API Error: {status} the script says {status}");
+        self.sim.emit_echo();
+        self.sim.emit(&ApiErrorMessage {
+            r#type: "assistant",
+            message: json!({
+                "id": line_id(), "type": "message", "role": "assistant", "model": "<synthetic>",
+                "content": [{"type": "text", "text": text}], "stop_reason": "stop_sequence", "stop_sequence": "",
+                "usage": {"input_tokens": 0, "output_tokens": 0}, "container": null, "context_management": null,
+                "diagnostics": null, "stop_details": null,
+            }),
+            parent_tool_use_id: None,
+            session_id: &self.sim.session_id,
+            uuid: line_id(),
+            timestamp: now(),
+            error: "unknown",
+            request_id: made_up("req_sim"),
+            is_api_error_message: true,
+            api_error_status: status,
+            api_error_type: api_error_type(status),
+            prompted_by: prompted_by(self.sim),
+        });
+        TurnEnd::Ended(Ending::ApiError { status, text })
+    }
+
     /// Takes the prompts that came while the tools ran into this turn. What they ask for is done next.
     fn take_steering(&mut self) -> Result<(), script::ScriptError> {
         let waiting = self.sim.queue.take();
@@ -185,11 +212,11 @@ impl Play<'_> {
 
 impl Sim {
     fn take_into_turn(&self, prompt: &Prompt) {
+        self.emit_replay(prompt, Some(now()));
         if let Some(uuid) = &prompt.uuid {
             self.emit_lifecycle(uuid, "started");
             self.turn.borrow_mut().prompts.push(uuid.clone());
         }
-        self.emit_replay(prompt, Some(now()));
     }
 }
 

@@ -4,8 +4,8 @@
 //! the head of the line and its `tool_use_id` at the end. Types with named fields keep that order; maps would sort it away.
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// What the simulator says it is: the version whose recorded runs it follows.
@@ -102,7 +102,8 @@ pub(crate) struct PromptedBy {
 impl PromptedBy {
     pub(crate) fn new(uuids: &[String]) -> Self {
         Self {
-            user_message_uuid: uuids.last().cloned(),
+            // The first is the turn's own; the others were folded into it.
+            user_message_uuid: uuids.first().cloned(),
             user_message_uuids: (!uuids.is_empty()).then(|| uuids.to_vec()),
         }
     }
@@ -135,6 +136,24 @@ impl MessageUsage {
         Self { input_tokens: 100, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 };
 }
 
+/// The `assistant` line that the CLI makes up when the API fails.
+#[derive(Serialize)]
+pub(crate) struct ApiErrorMessage<'a> {
+    pub(crate) r#type: &'static str,
+    pub(crate) message: Value,
+    pub(crate) parent_tool_use_id: Option<&'a str>,
+    pub(crate) session_id: &'a str,
+    pub(crate) uuid: Uuid,
+    pub(crate) timestamp: String,
+    pub(crate) error: &'static str,
+    pub(crate) request_id: String,
+    pub(crate) is_api_error_message: bool,
+    pub(crate) api_error_status: u16,
+    pub(crate) api_error_type: &'static str,
+    #[serde(flatten)]
+    pub(crate) prompted_by: PromptedBy,
+}
+
 /// One content block of the model.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -157,6 +176,8 @@ pub(crate) struct StreamEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) thinking_display: Option<&'static str>,
     pub(crate) api_message_id: &'a str,
+    #[serde(flatten)]
+    pub(crate) prompted_by: PromptedBy,
 }
 
 #[derive(Serialize)]
@@ -289,13 +310,24 @@ pub(crate) struct ControlRequest<'a, T> {
 pub(crate) struct CanUseTool {
     pub(crate) subtype: &'static str,
     pub(crate) tool_name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mcp_server: Option<Value>,
     pub(crate) display_name: String,
     pub(crate) input: Box<RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) permission_suggestions: Vec<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) blocked_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision_reason_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) decision_reason_rule_source: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_policy_ask_only: Option<bool>,
     pub(crate) tool_use_id: String,
 }
 
@@ -321,10 +353,22 @@ pub(crate) fn control_success(request_id: &str, response: Value) -> ControlRespo
 }
 
 /// A `control_response` that says why not.
-pub(crate) fn control_error(request_id: &str, error: String) -> ControlResponse<Value> {
+pub(crate) fn control_error(
+    request_id: &str,
+    error: String,
+    error_code: Option<&'static str>,
+) -> ControlResponse<impl Serialize> {
+    #[derive(Serialize)]
+    struct Failure {
+        subtype: &'static str,
+        request_id: String,
+        error: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error_code: Option<&'static str>,
+    }
     ControlResponse {
         r#type: "control_response",
-        response: json!({"subtype": "error", "request_id": request_id, "error": error}),
+        response: Failure { subtype: "error", request_id: request_id.to_owned(), error, error_code },
     }
 }
 
