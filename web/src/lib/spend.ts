@@ -1,0 +1,38 @@
+// Sums for the charts: what each day cost, and how far each budget is used. Plain functions of sessions.
+
+import type { Budget, Session, Spent } from "./wire.ts";
+
+export type Day = { start: number; label: string; cost: number };
+export type Meter = { what: string; used: number; limit: number; share: number; money: boolean };
+
+const DAY_MS = 86_400_000;
+
+/** Cost of the last `count` days by the day a session last worked, oldest first. */
+export function costByDay(sessions: Iterable<Session>, now: number, count: number): Day[] {
+  const today = new Date(now).setHours(0, 0, 0, 0);
+  const days = Array.from({ length: count }, (_, i): Day => {
+    const start = new Date(today).setDate(new Date(today).getDate() - (count - 1 - i));
+    return { start, label: new Date(start).toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" }), cost: 0 };
+  });
+  const first = days[0]?.start ?? today;
+  for (const session of sessions) {
+    const cost = session.spent?.cost_usd ?? 0;
+    if (cost === 0 || session.updated_at < first) continue;
+    // A day may have 23 or 25 hours, so the day is looked up, not computed.
+    const day = days.findLast((each) => each.start <= session.updated_at) ?? days.at(-1);
+    if (day && session.updated_at < day.start + 2 * DAY_MS) day.cost += cost;
+  }
+  return days;
+}
+
+/** How far each limit of a budget is used, as far as the use is known. */
+export function meters(budget: Budget, spent: Spent): Meter[] {
+  const meter = (what: string, used: number | undefined, limit: number | undefined, money = false): Meter[] =>
+    limit == null || limit <= 0 || used == null ? [] : [{ what, used, limit, share: Math.min(1, used / limit), money }];
+  return [
+    ...meter("cost", spent.cost_usd, budget.cost_usd, true),
+    ...meter("turns", spent.turns ?? spent.num_turns, budget.turns),
+    ...meter("minutes", spent.wall_secs == null ? undefined : Math.round(spent.wall_secs / 60), budget.wall_secs == null ? undefined : Math.round(budget.wall_secs / 60)),
+    ...meter("children", spent.children, budget.children),
+  ];
+}

@@ -1,0 +1,198 @@
+// The one queue of pending approvals over all sessions, and the decisions made from here.
+//
+// The server's list is the truth: it is read again whenever an event speaks of an approval. A decision names the digest of the
+// input that was shown, so that what was approved is what runs; an answer that came second is told who came first.
+
+import { SvelteMap } from "svelte/reactivity";
+import { coalesce } from "../lib/coalesce.ts";
+import { assessRisk, type Risk } from "../lib/risk.ts";
+import { explain, RpcError } from "../lib/rpc.ts";
+import { summarize } from "../lib/tools.ts";
+import { deciderName, type Approval, type DecidedBy, type Json, type JsonObject, type Remember, type StreamEvent } from "../lib/wire.ts";
+import { api } from "./api.svelte.ts";
+import { links, router } from "./router.svelte.ts";
+import { prefs } from "./prefs.svelte.ts";
+import { sessions } from "./sessions.svelte.ts";
+import { toasts } from "./toasts.svelte.ts";
+
+const PAGE = 500;
+/** Pending approvals read at most: the server allows 256 for each session, and nobody reads ten thousand. */
+const MAX_PENDING = 5_000;
+const REFRESH_DELAY_MS = 60;
+const SAFETY_REFRESH_MS = 20_000;
+const LEVELS = { critical: 0, high: 1, medium: 2, low: 3 };
+
+export type QueueItem = { approval: Approval; risk: Risk };
+/** How an approval ended, for whoever still looks at it. */
+export type Ending = { tone: "ok" | "error" | "info"; text: string };
+export type Verdict = { approve: boolean; message?: string; updated_input?: JsonObject; remember?: Remember };
+
+class Approvals {
+  list = $state.raw<Approval[]>([]);
+  loaded = $state(false);
+  error = $state<string | null>(null);
+  /** Spoken by screen readers when something new waits. */
+  announcement = $state("");
+  readonly busy = new SvelteMap<string, boolean>();
+  readonly endings = new SvelteMap<string, Ending>();
+
+  /** Riskiest first, and the oldest first among equals. */
+  readonly queue: QueueItem[] = $derived.by(() => {
+    const items = this.list.map((approval) => ({ approval, risk: assessRisk(approval.tool_name, approval.input, sessions.get(approval.session_id)?.working_dir) }));
+    return items.sort((a, b) => LEVELS[a.risk.level] - LEVELS[b.risk.level] || a.approval.created_at - b.approval.created_at || (a.approval.id < b.approval.id ? -1 : 1));
+  });
+
+  readonly countBySession: ReadonlyMap<string, number> = $derived.by(() => {
+    const counts = new Map<string, number>();
+    for (const { session_id } of this.list) counts.set(session_id, (counts.get(session_id) ?? 0) + 1);
+    return counts;
+  });
+
+  private readonly seen = new Set<string>();
+  /** Ids whose end was told by an event, so that a list read before it cannot bring them back. */
+  private readonly ended = new Set<string>();
+  readonly refresh = coalesce(() => this.read(), REFRESH_DELAY_MS);
+
+  constructor() {
+    api.onResync(() => this.refresh());
+    api.onEvent((event) => this.note(event));
+    setInterval(() => api.token && this.refresh(), SAFETY_REFRESH_MS);
+  }
+
+  /** Sends one decision. Returns whether the approval is now decided, by us or by somebody else. */
+  async decide(approval: Approval, verdict: Verdict): Promise<boolean> {
+    if (this.busy.has(approval.id)) return false;
+    this.busy.set(approval.id, true);
+    const what = `${approval.tool_name} of ${approval.session_name}`;
+    try {
+      await api.call("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
+      const words = verdict.approve ? (verdict.updated_input ? "Allowed with your edit" : "Allowed") : "Denied";
+      toasts.show("ok", `${words}: ${what}${verdict.remember ? ", and remembered" : ""}`);
+      this.end(approval.id, { tone: "ok", text: `${words} by you.` });
+      return true;
+    } catch (error) {
+      return this.explainFailure(approval, what, error);
+    } finally {
+      this.busy.delete(approval.id);
+      this.refresh();
+    }
+  }
+
+  /**
+   * Decides several at once. Allowing goes out as single answers in one batch, because each must carry the digest of its own
+   * input; a denial binds nobody to an input, so it is one call.
+   */
+  async decideMany(items: Approval[], approve: boolean, message?: string): Promise<void> {
+    if (approve) {
+      await Promise.all(items.map((approval) => this.decide(approval, { approve: true })));
+      return;
+    }
+    try {
+      const answer = await api.call<{ outcomes: { approval_id: string; ok: boolean; error?: Json }[] }>("loopback.respond_many", {
+        approval_ids: items.map((approval) => approval.id),
+        approve: false,
+        ...(message ? { message } : {}),
+      });
+      const denied = answer.outcomes.filter((outcome) => outcome.ok);
+      denied.forEach((outcome) => this.end(outcome.approval_id, { tone: "ok", text: "Denied by you." }));
+      const failed = answer.outcomes.length - denied.length;
+      toasts.show(failed ? "error" : "ok", `Denied ${denied.length}${failed ? `; ${failed} were decided by others or have ended` : ""}`);
+    } catch (error) {
+      toasts.show("error", `Could not deny: ${explain(error)}`);
+    }
+    this.refresh();
+  }
+
+  private explainFailure(approval: Approval, what: string, error: unknown): boolean {
+    const kind = error instanceof RpcError ? error.kind : "internal";
+    if (kind === "conflict") {
+      const standing = standingText(error instanceof RpcError ? error.standing : undefined) ?? explain(error);
+      toasts.show("error", `${what}: ${standing}`);
+      this.end(approval.id, { tone: "error", text: standing });
+      return true;
+    }
+    if (kind === "expired" || kind === "not_found") {
+      toasts.show("error", `${what}: ${explain(error)}`);
+      this.end(approval.id, { tone: "error", text: explain(error) });
+      return true;
+    }
+    toasts.show("error", `Could not answer ${what}: ${explain(error)}`);
+    return false;
+  }
+
+  private end(id: string, ending: Ending): void {
+    this.endings.set(id, ending);
+    this.ended.add(id);
+    this.list = this.list.filter((approval) => approval.id !== id);
+  }
+
+  private note({ event }: StreamEvent): void {
+    if (event.type === "approval_resolved") {
+      const who = deciderName(event.decided_by, sessions.nameOf);
+      if (!this.endings.has(event.approval_id)) {
+        this.end(event.approval_id, { tone: "info", text: `Already ${event.approved ? "allowed" : "denied"} by ${who}.${event.message ? ` ${event.message}` : ""}` });
+      }
+      this.refresh();
+    } else if (event.type === "awaiting_approval" || event.type === "complete" || event.type === "error") {
+      // The end of a chat may have cancelled what it still asked.
+      this.refresh();
+    }
+  }
+
+  private async read(): Promise<void> {
+    if (!api.token) return;
+    try {
+      const found: Approval[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await api.call<{ approvals: Approval[]; cursor?: string | null }>("loopback.pending", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        found.push(...page.approvals);
+        cursor = page.approvals.length > 0 ? (page.cursor ?? undefined) : undefined;
+      } while (cursor && found.length < MAX_PENDING);
+      this.list = found.filter((approval) => approval.status === "pending" && !this.ended.has(approval.id));
+      this.error = null;
+      this.tellOfNew();
+      this.loaded = true;
+    } catch (error) {
+      this.error = explain(error);
+    }
+  }
+
+  private tellOfNew(): void {
+    const fresh = this.list.filter((approval) => !this.seen.has(approval.id));
+    fresh.forEach((approval) => this.seen.add(approval.id));
+    if (fresh.length === 0) return;
+    const first = fresh[0]!;
+    const text =
+      fresh.length === 1 ? `${first.session_name} asks for ${first.tool_name}: ${summarize(first.tool_name, first.input).slice(0, 120)}` : `${fresh.length} new approvals wait`;
+    this.announcement = `${text}. ${this.list.length} waiting in all.`;
+    // What waited before the page was opened is on the page; only news is worth an interruption.
+    if (this.loaded && prefs.notify) notify(text, first);
+  }
+}
+
+function notify(text: string, approval: Approval): void {
+  try {
+    // The tag makes a newer notification replace an older one instead of piling up.
+    const note = new Notification("Plexus: an approval waits", { body: text, tag: "plexus-approval", icon: "./favicon-waiting.svg" });
+    note.onclick = () => {
+      window.focus();
+      router.go(links.queue(approval.id));
+      note.close();
+    };
+  } catch {
+    // Some phones allow notifications only from a service worker; the title and the badge still tell.
+  }
+}
+
+/** Reads the decision that stands out of a conflict's `standing`: a text, or the decision itself. */
+function standingText(standing: Json | undefined): string | null {
+  if (typeof standing === "string") return `Already decided: ${standing}`;
+  if (typeof standing !== "object" || standing === null || Array.isArray(standing)) return null;
+  const status = standing["status"] ?? (standing["approved"] === true ? "allowed" : standing["approved"] === false ? "denied" : "decided");
+  const by = standing["decided_by"];
+  const message = typeof standing["message"] === "string" && standing["message"] ? `: ${standing["message"]}` : "";
+  return `Already ${String(status)} by ${deciderName(by as DecidedBy | undefined, sessions.nameOf)}${message}.`;
+}
+
+export const approvals = new Approvals();

@@ -1,0 +1,186 @@
+// All sessions, as a tree. Read once when the stream opens, then kept fresh by the events that change a session.
+
+import { SvelteSet } from "svelte/reactivity";
+import { coalesce } from "../lib/coalesce.ts";
+import { explain } from "../lib/rpc.ts";
+import { firstLine } from "../lib/text.ts";
+import { summarize } from "../lib/tools.ts";
+import type { EventBody, Session, SessionLine, StreamEvent } from "../lib/wire.ts";
+import { api } from "./api.svelte.ts";
+
+/** Sessions read at most; more than this belongs into a search, not into a tree. */
+const MAX_SESSIONS = 5_000;
+const PAGE = 500;
+/** More changed sessions than this at once are cheaper to read as the list. */
+const MAX_SINGLE_READS = 40;
+const REFRESH_DELAY_MS = 150;
+/** Changes that make no event (a session deleted, renamed) are seen after at most this long. */
+const SAFETY_REFRESH_MS = 30_000;
+
+/** Events that change what a session's row says. Others only move its last line. */
+const CHANGING = new Set(["start", "complete", "error", "awaiting_approval", "approval_resolved"]);
+
+export type TreeRow = { session: Session; depth: number; childCount: number; open: boolean };
+
+class Sessions {
+  byId = $state.raw<ReadonlyMap<string, Session>>(new Map());
+  /** What each session did last, in one line. */
+  lines = $state.raw<ReadonlyMap<string, string>>(new Map());
+  loaded = $state(false);
+  error = $state<string | null>(null);
+  readonly collapsed = new SvelteSet<string>();
+
+  /** Children by parent; the key `""` holds the roots, and a session whose parent is not known counts as one. */
+  readonly children: ReadonlyMap<string, Session[]> = $derived.by(() => {
+    const map = new Map<string, Session[]>();
+    for (const session of this.byId.values()) {
+      const key = session.parent && this.byId.has(session.parent) ? session.parent : "";
+      const list = map.get(key);
+      if (list) list.push(session);
+      else map.set(key, [session]);
+    }
+    for (const list of map.values()) list.sort((a, b) => a.created_at - b.created_at);
+    // The newest piece of work stands first; within it, children stand in the order of their creation.
+    map.get("")?.reverse();
+    return map;
+  });
+
+  private readonly dirty = new Set<string>();
+  private readonly refreshAll = coalesce(() => this.readAll(), REFRESH_DELAY_MS);
+  private readonly refreshDirty = coalesce(() => this.readDirty(), REFRESH_DELAY_MS);
+  private pendingLines = new Map<string, string>();
+  private readonly flushLines = coalesce(async () => this.applyLines(), REFRESH_DELAY_MS);
+
+  constructor() {
+    api.onResync(() => this.refreshAll());
+    api.onEvent((event) => this.note(event));
+    setInterval(() => api.token && !document.hidden && this.refreshAll(), SAFETY_REFRESH_MS);
+  }
+
+  get(id: string): Session | undefined {
+    return this.byId.get(id);
+  }
+
+  nameOf = (id: string): string | undefined => this.byId.get(id)?.name;
+
+  /** Strict ancestors, nearest first. Stops where a parent is not known or repeats. */
+  ancestors = (id: string): string[] => {
+    const chain: string[] = [];
+    for (let at = this.byId.get(id)?.parent; at && !chain.includes(at); at = this.byId.get(at)?.parent) chain.push(at);
+    return chain;
+  };
+
+  /** Names from the root to the session, for a breadcrumb. */
+  path(id: string): Session[] {
+    return [id, ...this.ancestors(id)].reverse().flatMap((each) => this.byId.get(each) ?? []);
+  }
+
+  /** Cost of a session and all its descendants. */
+  subtreeCost(id: string): number {
+    const own = this.byId.get(id)?.spent?.cost_usd ?? 0;
+    return (this.children.get(id) ?? []).reduce((sum, child) => sum + this.subtreeCost(child.id), own);
+  }
+
+  /** Number of all descendants of a session. */
+  descendants(id: string): number {
+    return (this.children.get(id) ?? []).reduce((sum, child) => sum + 1 + this.descendants(child.id), 0);
+  }
+
+  /** Rows of the tree as it is unfolded; with a filter, what matches and its ancestors. */
+  rows(filter: string): TreeRow[] {
+    const needle = filter.trim().toLowerCase();
+    const keep = needle ? this.matching(needle) : null;
+    const rows: TreeRow[] = [];
+    const walk = (parent: string, depth: number) => {
+      for (const session of this.children.get(parent) ?? []) {
+        if (keep && !keep.has(session.id)) continue;
+        const childCount = this.children.get(session.id)?.length ?? 0;
+        const open = childCount > 0 && (keep !== null || !this.collapsed.has(session.id));
+        rows.push({ session, depth, childCount, open });
+        if (open) walk(session.id, depth + 1);
+      }
+    };
+    walk("", 0);
+    return rows;
+  }
+
+  private matching(needle: string): Set<string> {
+    const keep = new Set<string>();
+    for (const session of this.byId.values()) {
+      const text = `${session.name} ${session.status} ${session.working_dir} ${session.id}`.toLowerCase();
+      if (text.includes(needle)) [session.id, ...this.ancestors(session.id)].forEach((id) => keep.add(id));
+    }
+    return keep;
+  }
+
+  private note(event: StreamEvent): void {
+    const line = lineOf(event.event);
+    if (line) {
+      this.pendingLines.set(event.session_id, line);
+      this.flushLines();
+    }
+    if (CHANGING.has(event.event.type) || !this.byId.has(event.session_id)) {
+      this.dirty.add(event.session_id);
+      this.refreshDirty();
+    }
+  }
+
+  private applyLines(): void {
+    this.lines = new Map([...this.lines, ...this.pendingLines]);
+    this.pendingLines = new Map();
+  }
+
+  private async readDirty(): Promise<void> {
+    const ids = [...this.dirty];
+    this.dirty.clear();
+    if (ids.length > MAX_SINGLE_READS) return this.refreshAll();
+    const answers = await Promise.allSettled(ids.map((id) => api.call<{ session: Session }>("claudecode.get", { session_id: id })));
+    const next = new Map(this.byId);
+    for (const [i, answer] of answers.entries()) {
+      if (answer.status === "fulfilled") next.set(ids[i]!, answer.value.session);
+      else this.refreshAll();
+    }
+    this.byId = next;
+  }
+
+  private async readAll(): Promise<void> {
+    if (!api.token) return;
+    try {
+      const next = new Map<string, Session>();
+      let cursor: string | undefined;
+      do {
+        const page = await api.call<{ sessions: Session[]; cursor?: string | null }>("claudecode.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        for (const session of page.sessions) next.set(session.id, session);
+        cursor = page.sessions.length > 0 ? (page.cursor ?? undefined) : undefined;
+      } while (cursor && next.size < MAX_SESSIONS);
+      this.byId = next;
+      this.error = null;
+      if (!this.loaded) await this.readLines();
+      this.loaded = true;
+    } catch (error) {
+      this.error = explain(error);
+    }
+  }
+
+  private async readLines(): Promise<void> {
+    const answer = await api.call<{ sessions: SessionLine[] }>("claudecode.wait", { wait_ms: 0 }).catch(() => null);
+    if (answer) this.lines = new Map(answer.sessions.flatMap((s) => (s.line ? [[s.session_id, firstLine(s.line)] as const] : [])));
+  }
+}
+
+function lineOf(event: EventBody): string | null {
+  switch (event.type) {
+    case "content":
+      return firstLine(event.text);
+    case "tool_use":
+    case "awaiting_approval":
+      return `${event.tool_name} ${summarize(event.tool_name, event.input)}`;
+    case "error":
+    case "notice":
+      return firstLine(event.message);
+    default:
+      return null;
+  }
+}
+
+export const sessions = new Sessions();

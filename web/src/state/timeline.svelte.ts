@@ -1,0 +1,312 @@
+// One session's timeline: every chat and every event has its row from the start, and is filled in when somebody looks.
+//
+// The number of events of each chat is known before they are read, so the list has its full length at once and pages are
+// read where it is scrolled to, newest first. Each row is a slot (chat, seq): an event that comes twice fills the same slot, and
+// one that was missed leaves a slot open, which the next look fills. So nothing is lost or repeated, whatever the stream does.
+
+import { untrack } from "svelte";
+import { Heights } from "../lib/heights.ts";
+import { explain } from "../lib/rpc.ts";
+import { firstLine } from "../lib/text.ts";
+import { ToolCalls, type ToolCall } from "../lib/toolcalls.ts";
+import { outputText, summarize } from "../lib/tools.ts";
+import type { ChatEvent, ChatStream, EventBody, Json, StreamEvent } from "../lib/wire.ts";
+import { api } from "./api.svelte.ts";
+
+const PAGE = 1_000;
+/** Height assumed for a row that was never shown. */
+const ROW_PX = 30;
+const RETRY_MS = 2_000;
+
+type Chat = { info: ChatStream; firstRow: number; events: (ChatEvent | undefined)[] };
+export type Row = { kind: "chat"; chat: ChatStream } | { kind: "event"; chat: number; event: ChatEvent } | { kind: "unread" };
+export type Kinds = "all" | "messages" | "tools" | "problems";
+
+export class Timeline {
+  /** Grows with every change of the rows; templates read it to follow. */
+  version = $state(0);
+  error = $state<string | null>(null);
+  loaded = $state(false);
+  total = $state(0);
+  readonly heights = new Heights();
+
+  private chats: Chat[] = [];
+  private measured: (number | undefined)[] = [];
+  private calls = new ToolCalls();
+  private readonly expanded = new Set<number>();
+  private readonly prompts = new Map<number, string>();
+  private readonly reading = new Set<string>();
+  private needle = "";
+  private kinds: Kinds = "all";
+  private readonly stopListening: (() => void)[] = [];
+  private closed = false;
+  private nudged = false;
+
+  constructor(readonly sessionId: string) {
+    // Subscribed before the first read: what happens between the two fills its slot either way.
+    this.stopListening.push(api.onEvent((event) => event.session_id === sessionId && this.take(event)));
+    this.stopListening.push(api.onResync(() => void this.readChats()));
+    void this.readChats();
+  }
+
+  close(): void {
+    this.closed = true;
+    this.stopListening.forEach((stop) => stop());
+  }
+
+  /** The row at `index`. This and the three methods below follow changes when a template reads them. */
+  row(index: number): Row {
+    void this.version;
+    return this.slot(index);
+  }
+
+  private slot(index: number): Row {
+    const chat = this.chatAt(index);
+    if (!chat) return { kind: "unread" };
+    const seq = index - chat.firstRow - 1;
+    if (seq < 0) return { kind: "chat", chat: chat.info };
+    const event = chat.events[seq];
+    return event ? { kind: "event", chat: chat.info.chat, event } : { kind: "unread" };
+  }
+
+  call(toolUseId: string): ToolCall {
+    void this.version;
+    return this.calls.get(toolUseId);
+  }
+
+  promptOf(chat: number): string | undefined {
+    void this.version;
+    return this.prompts.get(chat);
+  }
+
+  isOpen(index: number): boolean {
+    void this.version;
+    return this.expanded.has(index);
+  }
+
+  toggle(index: number): void {
+    if (!this.expanded.delete(index)) this.expanded.add(index);
+    this.changed();
+  }
+
+  measure(index: number, px: number): void {
+    this.measured[index] = px;
+    if (!this.isHidden(index)) this.heights.set(index, px);
+  }
+
+  remeasured(): void {
+    this.changed();
+  }
+
+  setFilter(needle: string, kinds: Kinds): void {
+    this.needle = needle.trim().toLowerCase();
+    this.kinds = kinds;
+    for (let i = 0; i < this.heights.length; i++) this.updateHeight(i);
+    this.changed();
+  }
+
+  isHidden(index: number): boolean {
+    const row = this.slot(index);
+    return row.kind === "event" && (this.calls.isTold(row.event.event) || !this.isWanted(row.event.event));
+  }
+
+  /** Reads what is still open between two rows. The list calls it with what is on the screen and a little around it. */
+  ensure(first: number, last: number): void {
+    for (const chat of this.chats) {
+      const from = Math.max(0, first - chat.firstRow - 1);
+      const to = Math.min(chat.events.length - 1, last - chat.firstRow - 1);
+      for (let seq = from; seq <= to; seq++) {
+        if (chat.events[seq]) continue;
+        // Whole pages below the open slot, so that scrolling up finds them read.
+        const start = Math.max(0, Math.min(seq, to - PAGE + 1));
+        let page = start;
+        while (chat.events[page]) page++;
+        void this.readPage(chat, page, Math.min(PAGE, chat.events.length - page));
+        break;
+      }
+    }
+  }
+
+  private async readChats(): Promise<void> {
+    try {
+      let cursor: string | undefined;
+      const found: ChatStream[] = [];
+      do {
+        const page = await api.call<{ streams: ChatStream[]; cursor?: string | null }>("claudecode.streams", { session_id: this.sessionId, ...(cursor ? { cursor } : {}) });
+        found.push(...page.streams);
+        cursor = page.streams.length > 0 ? (page.cursor ?? undefined) : undefined;
+      } while (cursor);
+      if (this.closed) return;
+      for (const info of found.sort((a, b) => a.chat - b.chat)) this.extend(info, info.total_events);
+      this.error = null;
+      const newest = this.chats.at(-1);
+      if (!this.loaded && newest) {
+        const start = Math.max(0, newest.events.length - PAGE);
+        await this.readPage(newest, start, newest.events.length - start);
+      }
+      this.loaded = true;
+      this.changed();
+    } catch (error) {
+      this.error = explain(error);
+      this.retryLater();
+    }
+  }
+
+  private async readPage(chat: Chat, from: number, limit: number): Promise<void> {
+    const key = `${chat.info.chat}:${from}`;
+    if (this.reading.has(key) || limit <= 0) return;
+    this.reading.add(key);
+    try {
+      const page = await api.call<{ events: ChatEvent[] }>("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
+      if (this.closed) return;
+      for (const event of page.events) this.fill(chat, event);
+      this.error = null;
+      this.changed();
+    } catch (error) {
+      this.error = explain(error);
+      this.retryLater();
+    } finally {
+      this.reading.delete(key);
+    }
+  }
+
+  /** After a failure the rows that are looked at are asked for again; the stream's own return does the rest. */
+  private retryLater(): void {
+    setTimeout(() => !this.closed && this.changed(), RETRY_MS);
+  }
+
+  private take(event: StreamEvent): void {
+    const known = this.chats.find((chat) => chat.info.chat === event.chat);
+    const info = known?.info ?? { session_id: this.sessionId, chat: event.chat, status: "running", started_at: event.timestamp, total_events: 0 };
+    const chat = this.extend(info, event.seq + 1);
+    this.fill(chat, { seq: event.seq, event: event.event, timestamp: event.timestamp, ...(event.node_id ? { node_id: event.node_id } : {}) });
+    if (event.event.type === "complete" || event.event.type === "error") void this.readChats();
+    this.changedSoon();
+  }
+
+  /** Gives a chat rows for `total` events. Rows are only ever added at the end, so their numbers stay. */
+  private extend(info: ChatStream, total: number): Chat {
+    const index = this.chats.findIndex((chat) => chat.info.chat >= info.chat);
+    let chat = this.chats[index];
+    if (!chat || chat.info.chat !== info.chat) {
+      chat = { info, firstRow: this.heights.length, events: [] };
+      if (index >= 0) {
+        this.chats.splice(index, 0, chat);
+        this.rebuild();
+      } else {
+        this.chats.push(chat);
+        this.heights.push(ROW_PX);
+      }
+    }
+    chat.info = { ...info, total_events: Math.max(info.total_events, chat.events.length, total) };
+    const isLast = this.chats.at(-1) === chat;
+    const grown = total > chat.events.length;
+    while (chat.events.length < total) {
+      chat.events.push(undefined);
+      if (isLast) this.heights.push(ROW_PX);
+    }
+    // A chat in the middle that grows moves all rows behind it. The server does not do that; a late answer might.
+    if (grown && !isLast) this.rebuild();
+    this.total = this.chats.reduce((sum, each) => sum + each.events.length, 0);
+    return chat;
+  }
+
+  private fill(chat: Chat, event: ChatEvent): void {
+    if (event.seq >= chat.events.length) this.extend(chat.info, event.seq + 1);
+    if (chat.events[event.seq]) return;
+    chat.events[event.seq] = event;
+    const index = chat.firstRow + 1 + event.seq;
+    for (const row of this.calls.add(event.event, index, event.timestamp)) this.updateHeight(row);
+    this.updateHeight(index);
+    if (event.event.type === "start" && event.event.user_position) void this.readPrompt(chat.info.chat, event.event.user_position);
+  }
+
+  private isWanted(event: EventBody): boolean {
+    if (this.kinds === "messages" && !["content", "start", "complete", "error"].includes(event.type)) return false;
+    if (this.kinds === "tools" && !["tool_use", "awaiting_approval", "tool_result", "tool_request"].includes(event.type)) return false;
+    if (this.kinds === "problems" && !this.isProblem(event)) return false;
+    return this.needle === "" || searchText(event, this.calls).includes(this.needle);
+  }
+
+  private isProblem(event: EventBody): boolean {
+    if (event.type === "tool_use") {
+      const call = this.calls.get(event.tool_use_id);
+      return call.result?.is_error === true || call.resolved?.approved === false;
+    }
+    return event.type === "error" || event.type === "notice" || (event.type === "tool_result" && event.is_error === true);
+  }
+
+  private updateHeight(index: number): void {
+    this.heights.set(index, this.isHidden(index) ? 0 : (this.measured[index] ?? ROW_PX));
+  }
+
+  private rebuild(): void {
+    this.measured = [];
+    this.expanded.clear();
+    this.calls = new ToolCalls();
+    let row = 0;
+    for (const chat of this.chats) {
+      chat.firstRow = row;
+      row += chat.events.length + 1;
+      chat.events.forEach((event, seq) => {
+        if (event) this.calls.add(event.event, chat.firstRow + 1 + seq, event.timestamp);
+      });
+    }
+    while (this.heights.length < row) this.heights.push(ROW_PX);
+    for (let i = 0; i < row; i++) this.updateHeight(i);
+  }
+
+  private chatAt(index: number): Chat | undefined {
+    for (let i = this.chats.length - 1; i >= 0; i--) if (this.chats[i]!.firstRow <= index) return this.chats[i];
+    return undefined;
+  }
+
+  /** The prompt is a node of the session's tree, not an event. Without it the row still says that a prompt came. */
+  private async readPrompt(chat: number, position: { tree_id: string; node_id: string }): Promise<void> {
+    if (this.prompts.has(chat)) return;
+    const node = await api.call<{ node?: PromptNode; data?: PromptNode["data"] }>("arbor.node_get", { ...position }).catch(() => null);
+    const data = node?.node?.data ?? node?.data;
+    if (data?.type !== "text" || typeof data.content !== "string") return;
+    this.prompts.set(chat, data.content);
+    this.changed();
+  }
+
+  private changed(): void {
+    // Read without being followed: whoever causes a change must not wake himself by it.
+    this.version = untrack(() => this.version) + 1;
+  }
+
+  /** A burst of live events makes one update a frame. */
+  private changedSoon(): void {
+    if (this.nudged) return;
+    this.nudged = true;
+    // A hidden page draws no frames, and must not fall behind for that.
+    const soon = document.hidden ? (run: () => void) => setTimeout(run, 250) : requestAnimationFrame;
+    soon(() => {
+      this.nudged = false;
+      this.changed();
+    });
+  }
+}
+
+type PromptNode = { data?: { type?: string; content?: Json } };
+
+const SEARCHED_CHARS = 20_000;
+
+function searchText(event: EventBody, calls: ToolCalls): string {
+  switch (event.type) {
+    case "content":
+      return event.text.slice(0, SEARCHED_CHARS).toLowerCase();
+    case "thinking":
+      return event.thinking.slice(0, SEARCHED_CHARS).toLowerCase();
+    case "tool_use": {
+      const output = outputText(calls.get(event.tool_use_id).result?.output).slice(0, SEARCHED_CHARS);
+      return `${event.tool_name} ${summarize(event.tool_name, event.input)} ${output}`.toLowerCase();
+    }
+    case "notice":
+    case "error":
+      return firstLine(event.message, SEARCHED_CHARS).toLowerCase();
+    default:
+      return JSON.stringify(event).slice(0, SEARCHED_CHARS).toLowerCase();
+  }
+}

@@ -1,0 +1,181 @@
+// The methods of the wire contract, as far as the dashboard calls them. Parameters that are not known are refused by name, as the
+// real server does, so that a test notices when the page sends one.
+
+import { Failure, nowSecs } from "./world.mjs";
+import { play } from "./sim.mjs";
+
+const PAGE_BYTES = 4 * 1024 * 1024;
+
+export function methods(world, { preview = false } = {}) {
+  const table = {
+    "plexus.version": [[], () => ({ type: "ok", version: "0.0.0-mock" })],
+    "plexus.health": [[], () => ({ type: "ok" })],
+    "claudecode.create": [
+      ["name", "working_dir", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs"],
+      (p) => ({ type: "created", id: world.createSession(p), head: null }),
+    ],
+    "claudecode.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
+    "claudecode.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
+    "claudecode.streams": [
+      ["session_id", "limit", "cursor"],
+      (p) => page(world.session(p).chats.map((c) => ({ session_id: p.session_id, chat: c.chat, status: statusOf(world, world.session(p), c), started_at: c.started_at, ended_at: c.ended_at, error: c.error, total_events: c.events.length, read_position: 0 })), p, "streams"),
+    ],
+    "claudecode.poll": [["session_id", "from_seq", "limit", "wait_ms", "consumer", "cursor", "chat"], (p) => poll(world, p)],
+    "claudecode.wait": [
+      ["session_ids", "after", "wait_ms"],
+      () => ({ type: "ok", after: world.log.length, sessions: [...world.sessions.values()].map((s) => ({ session_id: s.id, name: s.name, status: sessionView(world, s).status, chat: s.chats.length - 1, total_events: s.chats.at(-1)?.events.length ?? 0, pending: 0, line: lastLine(s) })) }),
+    ],
+    "claudecode.chat_async": [
+      ["name", "session_id", "prompt", "ephemeral", "idempotency_key"],
+      (p) => {
+        const session = world.session(p);
+        const chat = world.startChat(session, p.prompt);
+        void play(world, session, chat, p.prompt);
+        return { type: "started", session_id: session.id, chat: chat.chat };
+      },
+    ],
+    "claudecode.send": [
+      ["name", "session_id", "text"],
+      (p) => {
+        const session = world.session(p);
+        const chat = session.chats.at(-1);
+        if (chat?.status !== "running") throw new Failure("conflict", "no chat is running");
+        world.emit(session, chat, { type: "notice", message: `message from the operator: ${p.text}` });
+        return { type: "sent" };
+      },
+    ],
+    "claudecode.cancel": [
+      ["name", "session_id", "reason"],
+      (p) => {
+        const session = world.session(p);
+        const chat = session.chats.at(-1);
+        if (chat?.status !== "running") throw new Failure("conflict", "no chat is running");
+        world.endChat(session, chat, "cancelled");
+        chat.hanging?.();
+        return { type: "cancelled" };
+      },
+    ],
+    "arbor.node_get": [
+      ["tree_id", "node_id"],
+      (p) => {
+        const node = world.nodes.get(p.node_id);
+        if (!node) throw new Failure("not_found", "no such node");
+        return { type: "ok", node };
+      },
+    ],
+    "loopback.pending": [["session_id", "limit", "cursor"], (p) => page(pending(world), p, "approvals")],
+    "loopback.respond": [["approval_id", "approve", "message", "updated_input", "input_digest", "remember"], (p) => respond(world, p)],
+    "loopback.respond_many": [
+      ["approval_ids", "approve", "message"],
+      (p) => ({
+        type: "ok",
+        outcomes: p.approval_ids.map((approval_id) => {
+          try {
+            respond(world, { approval_id, approve: p.approve, message: p.message });
+            return { approval_id, ok: true };
+          } catch (error) {
+            return { approval_id, ok: false, error: { kind: error.kind, message: error.message } };
+          }
+        }),
+      }),
+    ],
+    "loopback.history": [
+      ["session_id", "limit", "cursor"],
+      (p) => page([...world.approvals.values()].filter((a) => a.status !== "pending").sort((a, b) => b.decided_at - a.decided_at).map(({ id, ...rest }) => ({ approval_id: id, ...rest, input: undefined })), p, "decisions"),
+    ],
+    "loopback.rules": [["limit", "cursor"], (p) => page(world.rules, p, "rules")],
+    "loopback.rule_add": [
+      ["decision", "pattern", "scope", "expires_in_secs", "uses", "reason", "matches", "does_not_match"],
+      (p) => {
+        const rule = world.addRule(p);
+        if (rule.decision !== "ask") world.release(rule);
+        return { type: "ok", rule_id: rule.rule_id };
+      },
+    ],
+    "loopback.rule_remove": [
+      ["rule_id"],
+      (p) => {
+        const index = world.rules.findIndex((rule) => rule.rule_id === p.rule_id);
+        if (index < 0) throw new Failure("not_found", "no such rule");
+        world.rules.splice(index, 1);
+        return { type: "ok" };
+      },
+    ],
+    "loopback.rule_test": [
+      ["tool_name", "input", "session_id"],
+      (p) => {
+        const rule = world.ruleFor(p.session_id, p.tool_name, p.input);
+        return rule ? { type: "ok", decision: rule.decision, rule_id: rule.rule_id, why: `the rule ${rule.pattern} covers it` } : { type: "ok", decision: "ask", why: "no rule covers it" };
+      },
+    ],
+    "loopback.mode_set": [["session_id", "mode", "expires_in_secs"], () => ({ type: "ok" })],
+  };
+  if (preview) {
+    table["loopback.rule_preview"] = [
+      ["decision", "pattern", "scope"],
+      (p) => ({ type: "ok", approval_ids: pending(world).filter((a) => world.covers(p, a.session_id, a.tool_name, a.input)).map((a) => a.id) }),
+    ];
+  }
+  return table;
+}
+
+function pending(world) {
+  const open = [...world.approvals.values()].filter((approval) => approval.status === "pending");
+  for (const approval of open) {
+    if (approval.expires_at && approval.expires_at < nowSecs()) world.settle(approval, "expired", "deadline", { message: "nobody answered in time" });
+  }
+  return open.filter((approval) => approval.status === "pending");
+}
+
+function respond(world, { approval_id, approve, message, updated_input, input_digest, remember }) {
+  const approval = world.approvals.get(approval_id);
+  if (!approval) throw new Failure("not_found", "no such approval");
+  if (approval.status !== "pending") {
+    if (approval.status === (approve ? "allowed" : "denied")) return { type: "ok", approval_id };
+    throw new Failure("conflict", "the approval was decided already", { standing: { status: approval.status, decided_by: approval.decided_by, message: approval.message } });
+  }
+  if (input_digest && input_digest !== approval.input_digest) throw new Failure("conflict", "the input has changed");
+  const rule = remember ? world.addRule({ ...remember, decision: approve ? "allow" : "deny" }) : null;
+  world.settle(approval, approve ? "allowed" : "denied", "operator", { message, updated_input });
+  if (rule) world.release(rule);
+  return { type: "ok", approval_id };
+}
+
+function poll(world, p) {
+  const session = world.session(p);
+  const chat = session.chats[p.chat ?? session.chats.length - 1];
+  if (!chat) throw new Failure("not_found", "no such chat");
+  const from = p.from_seq ?? 0;
+  const events = [];
+  let bytes = 0;
+  for (const event of chat.events.slice(from, from + Math.min(p.limit ?? 100, 1000))) {
+    const size = (event.event.text ?? event.event.thinking ?? "").length + 300;
+    if (events.length > 0 && bytes + size > PAGE_BYTES) break;
+    bytes += size;
+    events.push(event);
+  }
+  return { type: "ok", status: statusOf(world, session, chat), events, pending_approvals: pending(world).filter((a) => a.session_id === session.id), read_position: 0, total_events: chat.events.length, has_more: from + events.length < chat.events.length, cursor: `${chat.chat}:${from + events.length}`, chat: chat.chat };
+}
+
+function page(items, { limit = 100, cursor }, key) {
+  const from = Number(cursor ?? 0);
+  const part = items.slice(from, from + limit);
+  return { type: "ok", [key]: part, ...(from + part.length < items.length ? { cursor: String(from + part.length) } : {}) };
+}
+
+function statusOf(world, session, chat) {
+  if (!chat) return "idle";
+  if (chat.status !== "running") return chat.status;
+  return [...world.approvals.values()].some((a) => a.session_id === session.id && a.status === "pending") ? "awaiting_permission" : "running";
+}
+
+function sessionView(world, session) {
+  const { chats, timeout, ...view } = session;
+  void timeout;
+  return { ...view, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
+}
+
+function lastLine(session) {
+  const event = session.chats.at(-1)?.events.findLast((e) => e.event.type === "content" || e.event.type === "tool_use")?.event;
+  return event ? (event.text ?? `${event.tool_name} ${event.input.command ?? event.input.file_path ?? ""}`).slice(0, 200) : null;
+}
