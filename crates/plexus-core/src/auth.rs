@@ -38,4 +38,9 @@ impl fmt::Debug for SecretToken {
 pub trait Authenticator: Send + Sync + 'static {
     /// Returns the caller behind `token`, or `unauthorized`. An error of the store is `unavailable`, never a caller.
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError>;
+
+    /// Takes a one-time code and returns the token it stands for. A code works once and for a short time.
+    async fn exchange(&self, _code: &SecretToken) -> Result<SecretToken, CallError> {
+        Err(CallError::unauthorized("sign in with a code: this server gives none out"))
+    }
 }

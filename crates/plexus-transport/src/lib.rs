@@ -1,1 +1,28 @@
 //! The doors: MCP, JSON-RPC and SSE, with identity and limits.
+//!
+//! A door turns bytes into a call of the hub and its reply into bytes. It names no method: whatever is special about one is in its
+//! [`MethodDescriptor`](plexus_core::MethodDescriptor). In reading order:
+//! - [`limits`]: every bound of the doors, with its reason.
+//! - [`doors`]: what the doors are built from, and the router that holds them all.
+//! - [`identity`]: the token, `Host` and `Origin` of a request, and the caller that they make.
+//! - [`envelope`]: JSON-RPC 2.0, read and written.
+//! - [`rpc`]: `POST /rpc`, one call or a batch.
+//! - [`socket`]: `/rpc` as a WebSocket, many calls and streams at once.
+//! - [`events`]: `/events`, the stream of events as SSE.
+//! - [`sign_in`]: the dashboard's one-time code becomes a token.
+//! - [`listen`]: the listener: connections bounded, slow clients timed out.
+
+pub mod doors;
+mod envelope;
+mod events;
+mod identity;
+pub mod limits;
+mod listen;
+mod rpc;
+mod sign_in;
+mod socket;
+
+pub use doors::{Doors, router};
+pub use identity::AllowedHosts;
+pub use limits::Limits;
+pub use listen::serve;

@@ -1,0 +1,148 @@
+//! The token, `Host` and `Origin` of a request, and the caller that they make.
+//!
+//! A page on another site can make a browser send requests to this host (DNS rebinding, plain cross-site requests); it cannot choose `Host`
+//! and `Origin`. A program on this machine can choose both, and is held off by the token.
+
+use std::collections::BTreeSet;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use plexus_core::{CallError, ErrorKind, SecretToken};
+
+use crate::doors::Doors;
+use crate::envelope;
+
+/// The names under which this server may be reached.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedHosts {
+    /// `host:port` as a `Host` header says it, in lower case.
+    hosts: BTreeSet<String>,
+}
+
+impl AllowedHosts {
+    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and whatever `more` names (each `host` or `host:port`).
+    pub fn loopback(port: u16, more: impl IntoIterator<Item = String>) -> Self {
+        let mut hosts: BTreeSet<String> =
+            ["localhost", "127.0.0.1", "[::1]"].iter().map(|host| format!("{host}:{port}")).collect();
+        for name in more {
+            let name = name.to_ascii_lowercase();
+            let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            hosts.insert(if has_port { name } else { format!("{name}:{port}") });
+        }
+        Self { hosts }
+    }
+
+    fn admits_host(&self, host: &str) -> bool {
+        self.hosts.contains(&host.to_ascii_lowercase())
+    }
+
+    /// Exactly ours: `null`, other schemes' odd spellings and trailing slashes are refused.
+    fn admits_origin(&self, origin: &str) -> bool {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest.is_some_and(|host| self.admits_host(host))
+    }
+}
+
+/// Refuses a request that was not meant for us: another `Host`, or an `Origin` that is not exactly ours.
+pub(crate) async fn require_our_host(State(doors): State<Doors>, request: Request, next: Next) -> Response {
+    match check_host(&doors.hosts, request.headers(), request.uri().authority().map(|authority| authority.as_str())) {
+        Ok(()) => next.run(request).await,
+        Err(error) => refuse(StatusCode::FORBIDDEN, &error),
+    }
+}
+
+fn check_host(hosts: &AllowedHosts, headers: &HeaderMap, authority: Option<&str>) -> Result<(), CallError> {
+    let mut named = headers.get_all(header::HOST).iter();
+    let host = named.next().and_then(|host| host.to_str().ok()).or(authority).unwrap_or_default();
+    if named.next().is_some() || !hosts.admits_host(host) {
+        return Err(CallError::forbidden("take a request for another host")
+            .with_hint("use the address that the server printed, or name yours with allowed_hosts in plexus.toml"));
+    }
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    match (origins.next(), origins.next()) {
+        (None, _) => Ok(()),
+        (Some(origin), None) if origin.to_str().is_ok_and(|origin| hosts.admits_origin(origin)) => Ok(()),
+        _ => Err(CallError::forbidden("take a request from another site")
+            .with_hint("open the dashboard from this server's own address")),
+    }
+}
+
+/// Turns the bearer token into a [`Caller`](plexus_core::Caller), which handlers take as an extension.
+pub(crate) async fn require_token(State(doors): State<Doors>, mut request: Request, next: Next) -> Response {
+    let Some(token) = bearer(request.headers()) else {
+        let error = CallError::unauthorized("find a token in the Authorization header")
+            .with_hint("send `Authorization: Bearer …`; `plexus token` prints the operator's");
+        return refuse(StatusCode::UNAUTHORIZED, &error);
+    };
+    match doors.auth.authenticate(&token).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(error) if error.kind == ErrorKind::Unauthorized => refuse(StatusCode::UNAUTHORIZED, &error),
+        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<SecretToken> {
+    let mut named = headers.get_all(header::AUTHORIZATION).iter();
+    let value = named.next()?.to_str().ok()?;
+    if named.next().is_some() {
+        return None;
+    }
+    let (scheme, token) = value.split_once(' ')?;
+    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| SecretToken::new(token.trim()))
+}
+
+/// Answers a request that never became a call: an HTTP status, and the same error object as everywhere else.
+pub(crate) fn refuse(status: StatusCode, error: &CallError) -> Response {
+    let mut response =
+        (status, [(header::CONTENT_TYPE, "application/json")], envelope::failure(None, error)).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+    }
+    if let Some(ms) = error.retry_after_ms {
+        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(ms.div_ceil(1_000)));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_hosts_and_origins() {
+        let hosts = AllowedHosts::loopback(4445, ["Box.example".into(), "proxy.example:443".into()]);
+        for host in [
+            "localhost:4445",
+            "127.0.0.1:4445",
+            "[::1]:4445",
+            "LOCALHOST:4445",
+            "box.example:4445",
+            "proxy.example:443",
+        ] {
+            assert!(hosts.admits_host(host), "{host}");
+        }
+        for host in
+            ["", "localhost", "localhost:80", "evil.example:4445", "localhost:4445.evil.example", "127.0.0.1:4445@evil"]
+        {
+            assert!(!hosts.admits_host(host), "{host}");
+        }
+        for origin in ["http://localhost:4445", "https://proxy.example:443"] {
+            assert!(hosts.admits_origin(origin), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "http://localhost:4446",
+            "http://localhost:4445/",
+            "file://localhost:4445",
+            "http://evil.example",
+        ] {
+            assert!(!hosts.admits_origin(origin), "{origin}");
+        }
+    }
+}
