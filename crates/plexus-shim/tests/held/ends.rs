@@ -77,13 +77,20 @@ fn one_that_forks_and_goes_is_caught() {
     // It is never where one looked: each starts its successor in a session of its own and ends.
     let mut prepared = Shim::prepare("sh \"$RUNNER\" & echo ready; read -r line", |_| {});
     let runner = prepared.temp.path().join("runner");
-    std::fs::write(&runner, "setsid sh \"$0\" &\n").unwrap();
-    prepared.command.env("RUNNER", &runner);
+    let trace = prepared.temp.path().join("trace");
+    std::fs::write(&runner, "echo >> \"$TRACE\"; setsid sh \"$0\" &\n").unwrap();
+    prepared.command.env("RUNNER", &runner).env("TRACE", &trace);
     let mut shim = prepared.start();
+    let generations = || std::fs::metadata(&trace).map_or(0, |trace| trace.len());
     shim.wait_for_line("ready");
+    wait_for("some generations", || (generations() > 20).then_some(()));
     shim.run.put_close().unwrap();
     let exit = shim.end();
     assert_eq!((exit.code, exit.reason), (Some(1), None));
+    // A look at the processes can miss one that moves. Its trace cannot: time for many more generations goes by.
+    let last = generations();
+    std::thread::sleep(SHORT * 3);
+    assert_eq!(generations(), last, "it runs on");
 }
 
 #[test]
