@@ -1,0 +1,295 @@
+//! Approvals: `pending → decided (allowed|denied|expired|cancelled) → delivered | void`. Every change names the state it expects.
+
+use plexus_core::{ApprovalId, RuleId, SessionId};
+use serde::{Deserialize, Serialize};
+
+use super::event::NewEvent;
+use super::json::JsonText;
+use super::run::RunKey;
+use super::time::UnixMillis;
+
+/// Whether an approval waits, and how it was decided.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// Nobody has decided.
+    Pending,
+    /// The tool may run.
+    Allowed,
+    /// It may not.
+    Denied,
+    /// The deadline passed first: a denial.
+    Expired,
+    /// The question went away: the run ended or withdrew it.
+    Cancelled,
+}
+
+/// Who is asked. Only they and those above them may decide; `loopback` checks that, not the store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Owner {
+    /// The operator.
+    Operator,
+    /// A session, a strict ancestor of the one that asks.
+    Session(SessionId),
+}
+
+/// Who decided.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    /// The operator.
+    Operator,
+    /// A session.
+    Session(SessionId),
+    /// A rule.
+    Rule(RuleId),
+    /// The deadline.
+    Deadline,
+    /// Nobody: the agent ended, or withdrew its question.
+    AgentEnded,
+}
+
+/// A decision.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The tool may run, with the input it asked for or with this one.
+    Allow {
+        /// The input as the decider edited it.
+        updated_input: Option<JsonText>,
+    },
+    /// It may not.
+    Deny,
+    /// The deadline passed.
+    Expire,
+    /// The question went away.
+    Cancel,
+}
+
+impl Verdict {
+    /// Returns the status an approval has after it.
+    #[must_use]
+    pub fn status(&self) -> ApprovalStatus {
+        match self {
+            Self::Allow { .. } => ApprovalStatus::Allowed,
+            Self::Deny => ApprovalStatus::Denied,
+            Self::Expire => ApprovalStatus::Expired,
+            Self::Cancel => ApprovalStatus::Cancelled,
+        }
+    }
+
+    /// Returns the edited input, if the decider edited it.
+    #[must_use]
+    pub fn updated_input(&self) -> Option<&JsonText> {
+        match self {
+            Self::Allow { updated_input } => updated_input.as_ref(),
+            Self::Deny | Self::Expire | Self::Cancel => None,
+        }
+    }
+}
+
+/// One permission request and its single decision.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ApprovalRecord {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The session that asks.
+    pub session: SessionId,
+    /// The chat in which it asks, if there is one.
+    pub chat: Option<u32>,
+    /// The run that asks, if it is one of ours.
+    pub run: Option<u32>,
+    /// The channel that carries the answer: `control` or `mcp`.
+    pub channel: String,
+    /// The idempotency key: the CLI's `request_id`, or the `tool_use_id`.
+    pub request_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The CLI's id of the tool call.
+    pub tool_use_id: String,
+    /// The tool's input, as it was asked for.
+    pub input: JsonText,
+    /// The digest of the input, to which the decision is bound.
+    pub input_digest: String,
+    /// What the CLI says about it.
+    pub description: Option<String>,
+    /// Rules the CLI or we suggest; an array.
+    pub suggestions: JsonText,
+    /// Who is asked now.
+    pub owner: Owner,
+    /// How often it was passed on.
+    pub escalations: u32,
+    /// Whether it waits, and how it was decided.
+    pub status: ApprovalStatus,
+    /// When it was asked.
+    pub created_at: UnixMillis,
+    /// When it expires; `None` for never.
+    pub deadline: Option<UnixMillis>,
+    /// When it is passed on next; `None` for never.
+    pub escalate_at: Option<UnixMillis>,
+    /// The decision.
+    pub decision: Option<Decision>,
+    /// When the child had the answer.
+    pub delivered_at: Option<UnixMillis>,
+    /// When the answer lost its meaning: the CLI withdrew first, or the run ended. A void answer is not sent again.
+    pub void_at: Option<UnixMillis>,
+    /// What went wrong with it, if the child did something else than was decided.
+    pub breach: Option<String>,
+    /// Whether the request's key is free again (the tool's result was seen).
+    pub retired: bool,
+}
+
+/// What was decided.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Decision {
+    /// Who.
+    pub by: DecidedBy,
+    /// When.
+    pub at: UnixMillis,
+    /// Why, for the child and the audit.
+    pub message: Option<String>,
+    /// The input as the decider edited it.
+    pub updated_input: Option<JsonText>,
+}
+
+/// Opens an approval, with its `awaiting_approval` event and, when the parent session has an open chat, the `tool_request` event there.
+///
+/// Idempotent on the run (or session) and `request_id` until [`Change::RetireApproval`](super::Change::RetireApproval): the same input digest
+/// returns the record that stands, another one is a conflict that names it. More than
+/// [`MAX_PENDING_PER_SESSION`](super::limits::MAX_PENDING_PER_SESSION) pending ones are `busy`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenApproval {
+    /// Its id, made by the caller.
+    pub id: ApprovalId,
+    /// The session that asks.
+    pub session: SessionId,
+    /// The chat in which it asks.
+    pub chat: Option<u32>,
+    /// The run that asks.
+    pub run: Option<u32>,
+    /// `control` or `mcp`.
+    pub channel: String,
+    /// The idempotency key.
+    pub request_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The CLI's id of the tool call.
+    pub tool_use_id: String,
+    /// The input.
+    pub input: JsonText,
+    /// Its digest ([`plexus_core::digest::input_digest`]).
+    pub input_digest: String,
+    /// What the CLI says about it.
+    pub description: Option<String>,
+    /// Suggested rules; an array.
+    pub suggestions: JsonText,
+    /// Who is asked.
+    pub owner: Owner,
+    /// When it is asked.
+    pub at: UnixMillis,
+    /// When it expires.
+    pub deadline: Option<UnixMillis>,
+    /// When it is passed on.
+    pub escalate_at: Option<UnixMillis>,
+    /// The `awaiting_approval` event, appended to `chat` while that is open.
+    pub event: Option<NewEvent>,
+    /// The `tool_request` event, appended to the open chat of the session's parent, if it has one.
+    pub parent_event: Option<NewEvent>,
+}
+
+/// Decides an approval once.
+///
+/// Decided already with the same status and edit: the record that stands, unchanged ([`Fresh::Found`](super::Fresh)). With another: a conflict that
+/// names it. A digest other than the approval's is a conflict too: the decider saw another input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DecideApproval {
+    /// The approval.
+    pub id: ApprovalId,
+    /// The digest of the input that the decider saw, if it said so.
+    pub expects_digest: Option<String>,
+    /// The decision.
+    pub verdict: Verdict,
+    /// Who decides.
+    pub by: DecidedBy,
+    /// Why.
+    pub message: Option<String>,
+    /// When.
+    pub at: UnixMillis,
+    /// The `approval_resolved` event, appended to the approval's chat while that is open.
+    pub event: Option<NewEvent>,
+}
+
+/// Passes a pending approval on to somebody else. It must be pending and owned by `expects_owner`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EscalateApproval {
+    /// The approval.
+    pub id: ApprovalId,
+    /// Who must own it.
+    pub expects_owner: Owner,
+    /// Who owns it from now on. The same owner again is a reminder.
+    pub to: Owner,
+    /// When it is passed on next.
+    pub escalate_at: Option<UnixMillis>,
+    /// A `notice` for the approval's chat, while that is open.
+    pub event: Option<NewEvent>,
+}
+
+/// How the answer to a decided approval fared. It must be decided, and neither delivered nor void.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SettleApproval {
+    /// The approval.
+    pub id: ApprovalId,
+    /// What became of the answer.
+    pub fate: Fate,
+    /// When.
+    pub at: UnixMillis,
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fate {
+    /// The child has it.
+    Delivered,
+    /// It has lost its meaning.
+    Void,
+}
+
+/// Which approvals a list shows. Everything that is set must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ApprovalFilter {
+    /// Pending or decided ones.
+    pub stage: Stage,
+    /// Of this session.
+    pub session: Option<SessionId>,
+    /// Of strict descendants of this session.
+    pub under: Option<SessionId>,
+    /// Owned by this one.
+    pub owner: Option<Owner>,
+    /// Asked by this run.
+    pub run: Option<RunKey>,
+}
+
+/// Which stage of approvals a list shows. Pending ones come oldest first, all others newest first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Stage {
+    /// Every one.
+    #[default]
+    Any,
+    /// Those that wait.
+    Pending,
+    /// Those that are decided.
+    Decided,
+    /// Decided, and neither delivered nor void: the answers to send after a restart. Oldest first.
+    Undelivered,
+}
+
+/// What is due, for the timer that enforces deadlines.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Due {
+    /// Pending approvals whose deadline has passed, oldest deadline first, at most a page.
+    pub expired: Vec<ApprovalRecord>,
+    /// Pending approvals that are to be passed on and have not expired.
+    pub to_escalate: Vec<ApprovalRecord>,
+    /// When something else becomes due; `None` when nothing will.
+    pub next: Option<UnixMillis>,
+}

@@ -1,0 +1,104 @@
+//! Arbor: trees of nodes, kept as chains so that a path costs what its answer costs.
+//!
+//! A node that extends the end of its parent's chain joins that chain at the next position; any other starts a chain of its own. A path is
+//! then a few range reads, one for each chain it passes through. In a session's tree: root → user message → stream root → events
+//! in a chain → next user message; a fork is a second child. Events are nodes like any other.
+
+use plexus_core::{Handle, NodeId, TreeId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::json::JsonText;
+use super::time::UnixMillis;
+
+/// A place in a tree, as it is shown on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Position {
+    /// The tree.
+    pub tree_id: TreeId,
+    /// The node.
+    pub node_id: NodeId,
+}
+
+/// What a node holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum NodeData {
+    /// A text of its own.
+    Text {
+        /// The text.
+        content: String,
+    },
+    /// Something an activation owns.
+    External {
+        /// Its name.
+        handle: Handle,
+    },
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Node {
+    /// Its id. An event's node has the event's UUID.
+    pub id: NodeId,
+    /// Its tree.
+    pub tree_id: TreeId,
+    /// The node before it; `None` for the root.
+    pub parent: Option<NodeId>,
+    /// What it holds.
+    pub data: NodeData,
+    /// When it was made.
+    pub created_at: UnixMillis,
+    /// An object.
+    pub metadata: JsonText,
+}
+
+/// One tree.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Tree {
+    /// Its id.
+    pub id: TreeId,
+    /// Its root node.
+    pub root: NodeId,
+    /// When it was made.
+    pub created_at: UnixMillis,
+    /// An object.
+    pub metadata: JsonText,
+    /// How many nodes it has.
+    pub nodes: u64,
+}
+
+/// Creates a tree with a root node of empty text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CreateTree {
+    /// Its id, made by the caller.
+    pub id: TreeId,
+    /// Its root's id, made by the caller.
+    pub root: NodeId,
+    /// An object.
+    pub metadata: JsonText,
+}
+
+/// Appends a node behind `parent`, which must be of `tree`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppendNode {
+    /// Its id, made by the caller.
+    pub id: NodeId,
+    /// The tree.
+    pub tree: TreeId,
+    /// The node before it.
+    pub parent: NodeId,
+    /// What it holds.
+    pub data: NodeData,
+    /// An object.
+    pub metadata: JsonText,
+}
+
+/// One node of a rendered tree: what [`Store::tree_outline`](super::Store::tree_outline) lists, parents before children.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutlineEntry {
+    /// The node.
+    pub node: Node,
+    /// How many nodes lie between it and the root.
+    pub depth: u64,
+}

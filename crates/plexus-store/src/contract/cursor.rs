@@ -1,0 +1,132 @@
+//! Where a reader stands in the events of a session: an opaque text that survives restarts and goes on through all chats.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use plexus_core::SessionId;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::error::StoreError;
+use super::time::UnixMillis;
+
+/// A position in a session: everything before `next` of `chat` has been read.
+///
+/// At the end of an ended chat it stays there until there is a next chat, and reading then goes on with that one. It means
+/// the same before and after a restart, and nothing in any other session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cursor {
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// The chat it stands in.
+    pub chat: u32,
+    /// The seq of the next event to read in that chat.
+    pub next: u32,
+}
+
+/// The first byte of an encoded cursor; another one is another format.
+const FORMAT: u8 = 1;
+const ENCODED_BYTES: usize = 1 + 16 + 4 + 4;
+
+impl Cursor {
+    /// Returns the position before everything.
+    #[must_use]
+    pub fn start(session: SessionId) -> Self {
+        Self { session, chat: 0, next: 0 }
+    }
+
+    /// Refuses a cursor of another session.
+    ///
+    /// # Errors
+    /// `Invalid`, naming both sessions.
+    pub fn check_session(self, session: SessionId) -> Result<Self, StoreError> {
+        if self.session == session {
+            return Ok(self);
+        }
+        Err(StoreError::invalid(format_args!(
+            "use this cursor: it belongs to session {}, not to {session}",
+            self.session
+        )))
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = [FORMAT; ENCODED_BYTES];
+        bytes[1..17].copy_from_slice(self.session.as_uuid().as_bytes());
+        bytes[17..21].copy_from_slice(&self.chat.to_be_bytes());
+        bytes[21..25].copy_from_slice(&self.next.to_be_bytes());
+        f.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = StoreError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let malformed =
+            || StoreError::invalid("read the cursor: hand back exactly the one you were given, or an event's node_id");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed())?;
+        let bytes: [u8; ENCODED_BYTES] = bytes.try_into().map_err(|_| malformed())?;
+        let [FORMAT, rest @ ..] = bytes else { return Err(malformed()) };
+        let (session, rest) = rest.split_at(16);
+        let (chat, next) = rest.split_at(4);
+        let number = |bytes: &[u8]| bytes.iter().fold(0_u32, |n, byte| n << 8 | u32::from(*byte));
+        let session = Uuid::from_slice(session).map_err(|_| malformed())?;
+        Ok(Self { session: SessionId::from_uuid(session), chat: number(chat), next: number(next) })
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A reader with a name and its own durable cursor. It moves when its reader acknowledges, and never by itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Consumer {
+    /// Its name, unique within the session.
+    pub name: String,
+    /// Where it stands.
+    pub cursor: Cursor,
+    /// When it last moved.
+    pub updated_at: UnixMillis,
+}
+
+/// Moves (or makes) a named consumer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SetCursor {
+    /// The consumer's name.
+    pub consumer: String,
+    /// Where it stands from now on. A position behind the last event of the session is refused.
+    pub cursor: Cursor,
+}
+
+/// Moves the default read position of one chat forward; a smaller `next` than it has leaves it where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetReadPosition {
+    /// The session.
+    pub session: SessionId,
+    /// The chat.
+    pub chat: u32,
+    /// The seq of the next unread event.
+    pub next: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_round_trips_and_a_malformed_one_is_refused() {
+        let cursor = Cursor { session: SessionId::generate(), chat: 7, next: u32::MAX };
+        assert_eq!(cursor.to_string().parse::<Cursor>().ok(), Some(cursor));
+        let text = cursor.to_string();
+        for wrong in ["", "p1", "AA", &text[1..], &format!("{text}A"), &text.replacen("AQ", "Ag", 1), "\u{1F980}"] {
+            assert!(matches!(wrong.parse::<Cursor>(), Err(StoreError::Invalid { .. })), "{wrong}");
+        }
+        assert!(cursor.check_session(SessionId::generate()).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! Events: what a reader of a chat sees. `seq` counts 0, 1, 2… within the chat, without gap or repeat.
+
+use plexus_core::{EventId, Handle, NodeId, PluginId, SessionId};
+use serde::Serialize;
+
+use super::chat::ChatStatus;
+use super::cursor::Cursor;
+use super::json::JsonText;
+use super::time::UnixMillis;
+
+/// The namespace and major version of the activation that owns events and streams; their handles name it.
+pub const EVENT_OWNER: (&str, u64) = ("claudecode", 1);
+
+/// The version of the owner's handle format.
+pub const HANDLE_VERSION: &str = "1.0.0";
+
+/// Returns the handle of an event: method `chat_event`, meta `[event_id, event_type]`.
+#[must_use]
+pub fn event_handle(id: EventId, event_type: &str) -> Handle {
+    let owner = PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1);
+    Handle::new(owner, HANDLE_VERSION, "chat_event", vec![id.to_string(), event_type.to_owned()])
+}
+
+/// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is the data of the stream's root node.
+#[must_use]
+pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
+    let owner = PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1);
+    Handle::new(owner, HANDLE_VERSION, "chat_stream", vec![session.to_string(), chat.to_string()])
+}
+
+/// An event to append.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewEvent {
+    /// Its id, made by the caller. The event's node has the same UUID, so a body may name its own node.
+    pub id: EventId,
+    /// Its type, for example `content`.
+    pub event_type: String,
+    /// The whole event as readers see it; an object, with its `type` inside.
+    pub body: JsonText,
+    /// When it happened.
+    pub timestamp: UnixMillis,
+}
+
+impl NewEvent {
+    /// Makes an event that happens now.
+    pub fn now(event_type: impl Into<String>, body: JsonText) -> Self {
+        Self { id: EventId::generate(), event_type: event_type.into(), body, timestamp: UnixMillis::now() }
+    }
+
+    /// Returns the node it will have.
+    #[must_use]
+    pub fn node_id(&self) -> NodeId {
+        NodeId::from_uuid(*self.id.as_uuid())
+    }
+}
+
+/// A stored event.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Event {
+    /// Its session.
+    pub session: SessionId,
+    /// Its chat.
+    pub chat: u32,
+    /// Its number within the chat.
+    pub seq: u32,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: String,
+    /// The whole event as readers see it.
+    pub body: JsonText,
+    /// When it happened.
+    pub timestamp: UnixMillis,
+}
+
+impl Event {
+    /// Returns its node in the session's tree.
+    #[must_use]
+    pub fn node_id(&self) -> NodeId {
+        NodeId::from_uuid(*self.id.as_uuid())
+    }
+
+    /// Returns its handle.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        event_handle(self.id, &self.event_type)
+    }
+
+    /// Returns the position behind it.
+    #[must_use]
+    pub fn cursor_after(&self) -> Cursor {
+        Cursor { session: self.session, chat: self.chat, next: self.seq + 1 }
+    }
+}
+
+/// Appends events to an open chat, in order, each as a node behind the one before.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppendEvents {
+    /// The session.
+    pub session: SessionId,
+    /// The chat; one that has ended refuses with a conflict.
+    pub chat: u32,
+    /// The events.
+    pub events: Vec<NewEvent>,
+}
+
+/// Some events of a session, in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventPage {
+    /// The events.
+    pub events: Vec<Event>,
+    /// The position behind the last of them (or the one asked for, when there are none).
+    pub next: Cursor,
+    /// Whether there are more right now.
+    pub has_more: bool,
+    /// How the chat that `next` stands in stood when the page was read.
+    pub status: Option<ChatStatus>,
+    /// How many events that chat had.
+    pub total_events: u32,
+}
+
+/// How much one read may return. Both bounds are cut to [`MAX_PAGE_EVENTS`](super::limits::MAX_PAGE_EVENTS) and
+/// [`MAX_PAGE_BYTES`](super::limits::MAX_PAGE_BYTES); a first event larger than the bytes comes alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReadLimit {
+    /// How many events.
+    pub events: usize,
+    /// How many bytes of bodies.
+    pub bytes: usize,
+}
+
+impl ReadLimit {
+    /// At most `events` events, and the largest page in bytes.
+    #[must_use]
+    pub fn events(events: usize) -> Self {
+        Self { events, bytes: super::limits::MAX_PAGE_BYTES }
+    }
+
+    pub(crate) fn bounded(self) -> Self {
+        Self {
+            events: self.events.clamp(1, super::limits::MAX_PAGE_EVENTS),
+            bytes: self.bytes.clamp(1, super::limits::MAX_PAGE_BYTES),
+        }
+    }
+}
+
+/// An event of the feed over all sessions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FeedEvent {
+    /// The commit that stored it; several events may share one.
+    pub commit: u64,
+    /// The event.
+    pub event: Event,
+}
+
+/// Some events of all sessions, in commit order. Commits are never split between two pages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FeedPage {
+    /// The events.
+    pub events: Vec<FeedEvent>,
+    /// Hand this back to go on behind them.
+    pub after: u64,
+    /// Whether there are more right now.
+    pub has_more: bool,
+}

@@ -1,0 +1,52 @@
+//! What every engine keeps: plain data, the changes, and the [`Store`] trait.
+//!
+//! In reading order: [`store`] is the contract, [`change`] what can be written; then one module for each subject.
+
+pub mod approval;
+pub mod arbor;
+pub mod audit;
+pub mod budget;
+pub mod change;
+pub mod chat;
+pub(crate) mod check;
+pub mod cursor;
+pub mod error;
+pub mod event;
+pub mod json;
+pub mod limits;
+pub mod page;
+pub mod rule;
+pub mod run;
+pub mod session;
+pub mod store;
+pub mod time;
+pub mod token;
+pub mod wake;
+
+pub use approval::{
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision, Due, EscalateApproval, Fate,
+    OpenApproval, Owner, SettleApproval, Stage, Verdict,
+};
+pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
+pub use audit::{AuditLine, MarkOutbox, OutboxEntry, Sending};
+pub use budget::{AddSpend, ReserveSpend, SettleSpend, Spend, SpendTotals};
+pub use change::{Change, Committed, Outcome, Priority};
+pub use chat::{AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, StartChat, StartedChat, Trace};
+pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
+pub use error::{StoreError, Thing};
+pub use event::{
+    AppendEvents, EVENT_OWNER, Event, EventPage, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent, ReadLimit,
+    event_handle, stream_handle,
+};
+pub use json::JsonText;
+pub use page::{Page, PageRequest, PageToken};
+pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRule};
+pub use run::{CreateRun, EndRun, JournalPosition, Run, RunKey, SetJournalPosition, UpdateRun};
+pub use session::{
+    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Session, SessionFilter,
+    SessionStatus, UpdateSession,
+};
+pub use store::{Counts, Pruned, Store};
+pub use time::UnixMillis;
+pub use token::{RevokeTokens, Token, TokenHash};
+pub use wake::{Topic, Wake, Wakes};

@@ -1,0 +1,112 @@
+//! Standing rules as they are kept. What a pattern means is `loopback`'s to know.
+
+use plexus_core::{RuleId, SessionId};
+use serde::{Deserialize, Serialize};
+
+use super::approval::Owner;
+use super::run::RunKey;
+use super::time::UnixMillis;
+
+/// What a rule says.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleDecision {
+    /// The call may run.
+    Allow,
+    /// It may not.
+    Deny,
+    /// Somebody is asked.
+    Ask,
+}
+
+/// Which sessions a rule holds for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleScope {
+    /// This session alone.
+    Session(SessionId),
+    /// This session and everything below it.
+    Subtree(SessionId),
+    /// Every session.
+    All,
+}
+
+impl RuleScope {
+    /// Returns the session it names.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::Session(id) | Self::Subtree(id) => Some(*id),
+            Self::All => None,
+        }
+    }
+}
+
+/// One rule, as it was added.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NewRule {
+    /// Its id, made by the caller.
+    pub id: RuleId,
+    /// What it says.
+    pub decision: RuleDecision,
+    /// Which calls it is about, in the CLI's notation.
+    pub pattern: String,
+    /// Which sessions it holds for. They must exist.
+    pub scope: RuleScope,
+    /// Who made it.
+    pub author: Owner,
+    /// The run with which it ends, for a session's rules.
+    pub ends_with: Option<RunKey>,
+    /// When it ends.
+    pub expires_at: Option<UnixMillis>,
+    /// How many decisions it may make.
+    pub uses: Option<u32>,
+    /// Why it exists.
+    pub reason: Option<String>,
+    /// Calls it must fit.
+    pub matches: Vec<String>,
+    /// Calls it must not fit.
+    pub does_not_match: Vec<String>,
+}
+
+/// A stored rule. It is removed with the session its scope or author names.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct StoredRule {
+    /// What was added.
+    pub rule: NewRule,
+    /// How many decisions it has made. With `uses` set, it has `uses - used` left.
+    pub used: u32,
+    /// When it was added.
+    pub created_at: UnixMillis,
+}
+
+impl StoredRule {
+    /// Returns how many more decisions it may make; `None` for any number.
+    #[must_use]
+    pub fn uses_left(&self) -> Option<u32> {
+        self.rule.uses.map(|uses| uses.saturating_sub(self.used))
+    }
+}
+
+/// Which rules go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RemoveRules {
+    /// This one; it must exist.
+    One(RuleId),
+    /// Those that end with this run; there may be none.
+    EndingWith(RunKey),
+    /// Those whose time has passed or whose uses are used up.
+    Spent {
+        /// The present.
+        now: UnixMillis,
+    },
+}
+
+/// Counts one decision of a rule. Used up or expired is a conflict, so that the last use cannot be taken twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UseRule {
+    /// The rule.
+    pub id: RuleId,
+    /// The present.
+    pub now: UnixMillis,
+}

@@ -1,0 +1,114 @@
+//! Runs: one process of the CLI each, with the position up to which its journal is in the store.
+
+use std::fmt;
+
+use plexus_core::SessionId;
+use serde::Serialize;
+
+use super::json::JsonText;
+use super::session::Patch;
+use super::time::UnixMillis;
+
+/// Names a run: the `n`-th process of a session, which is also where its run directory lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct RunKey {
+    /// The session.
+    pub session: SessionId,
+    /// Its number within the session, counted from 0.
+    pub n: u32,
+}
+
+impl fmt::Display for RunKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.session, self.n)
+    }
+}
+
+/// How far a journal has been read into the store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, serde::Deserialize)]
+pub struct JournalPosition {
+    /// The number of the segment, counted from 1; 0 before the first.
+    pub segment: u32,
+    /// The byte behind the last line that is in the store.
+    pub offset: u64,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Run {
+    /// Its name.
+    pub key: RunKey,
+    /// The permission channel it was started with.
+    pub channel: String,
+    /// How it was started (argv, directory, version); an object.
+    pub launch: JsonText,
+    /// Its process ids and start times, once it has them; an object.
+    pub process: Option<JsonText>,
+    /// What translation must know of earlier lines to go on in the middle.
+    pub translation: Option<JsonText>,
+    /// How far its journal is in the store.
+    pub journal: JournalPosition,
+    /// Since when it waits for the next prompt; `None` while it works.
+    pub idle_since: Option<UnixMillis>,
+    /// When it was created.
+    pub started_at: UnixMillis,
+    /// When it ended.
+    pub ended_at: Option<UnixMillis>,
+    /// How it ended (code or signal); an object.
+    pub exit: Option<JsonText>,
+}
+
+/// Creates a run. The session's [`next_run`](super::Session::next_run) says which number it gets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CreateRun {
+    /// The session.
+    pub session: SessionId,
+    /// The number it must get; `None` takes the next. Any other than the next is a conflict.
+    pub expects_n: Option<u32>,
+    /// The permission channel.
+    pub channel: String,
+    /// How it is started; an object.
+    pub launch: JsonText,
+}
+
+/// Changes a run that has not ended; what is `Keep` stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpdateRun {
+    /// The run.
+    pub run: RunKey,
+    /// Its process ids.
+    pub process: Patch<JsonText>,
+    /// What translation remembers.
+    pub translation: Patch<JsonText>,
+    /// Since when it is idle.
+    pub idle_since: Patch<UnixMillis>,
+}
+
+impl UpdateRun {
+    /// Starts an update that changes nothing yet.
+    #[must_use]
+    pub fn of(run: RunKey) -> Self {
+        Self { run, process: Patch::Keep, translation: Patch::Keep, idle_since: Patch::Keep }
+    }
+}
+
+/// Moves a run's journal position. In one commit with the events of those lines, each line is stored exactly once: whoever
+/// expects another position than stands gets a conflict that names it, and stores nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SetJournalPosition {
+    /// The run.
+    pub run: RunKey,
+    /// Where it must stand.
+    pub expects: JournalPosition,
+    /// Where it stands from now on; never before `expects`.
+    pub to: JournalPosition,
+}
+
+/// Ends a run. It must not have ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndRun {
+    /// The run.
+    pub run: RunKey,
+    /// How it ended; an object.
+    pub exit: JsonText,
+}

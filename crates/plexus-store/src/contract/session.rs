@@ -1,0 +1,246 @@
+//! Sessions: one supervised conversation each, with its tree, its parent and its configuration.
+
+use plexus_core::{NodeId, SessionId, TreeId};
+use serde::Serialize;
+
+use super::arbor::Position;
+use super::chat::ChatStatus;
+use super::json::JsonText;
+use super::time::UnixMillis;
+
+/// One session, with the facts that its status is computed from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Session {
+    /// Its only identifier on the wire.
+    pub id: SessionId,
+    /// Its name, unique among the sessions of the same parent.
+    pub name: String,
+    /// The session that created it; `None` when the operator did.
+    pub parent: Option<SessionId>,
+    /// The session it was forked from, whose tree it shares.
+    pub forked_from: Option<SessionId>,
+    /// Its tree.
+    pub tree: TreeId,
+    /// The node behind which the next chat starts.
+    pub head: NodeId,
+    /// What it was created with; an object that only the activation reads.
+    pub config: JsonText,
+    /// What the activation remembers of it (a mode, a notice given); an object.
+    pub state: JsonText,
+    /// What its creator wants to find again; an object.
+    pub metadata: JsonText,
+    /// The CLI's own id, for `--resume`.
+    pub claude_session_id: Option<String>,
+    /// Counts updates of the fields above, for a precondition.
+    pub revision: u64,
+    /// Its newest chat, if there is one.
+    pub newest_chat: Option<ChatFacts>,
+    /// How many of its approvals are pending.
+    pub pending_approvals: u32,
+    /// The number its next run will have.
+    pub next_run: u32,
+    /// The commit that changed anything of it last: an event, an approval, an update.
+    pub changed: u64,
+    /// When it was created.
+    pub created_at: UnixMillis,
+    /// When its own fields changed last.
+    pub updated_at: UnixMillis,
+}
+
+/// What a session's status needs to know of its newest chat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct ChatFacts {
+    /// Its number.
+    pub number: u32,
+    /// How it stands.
+    pub status: ChatStatus,
+    /// How many events it has.
+    pub total_events: u32,
+}
+
+/// What a session is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// There has been no chat.
+    Idle,
+    /// A chat is open.
+    Running,
+    /// A chat is open and somebody must decide before it goes on.
+    AwaitingPermission,
+    /// The newest chat ended well.
+    Complete,
+    /// The newest chat failed.
+    Failed,
+    /// The newest chat was cancelled.
+    Cancelled,
+}
+
+impl Session {
+    /// Computes the status from the facts: ended before awaiting before running.
+    #[must_use]
+    pub fn status(&self) -> SessionStatus {
+        match (self.newest_chat.map(|chat| chat.status), self.pending_approvals) {
+            (Some(ChatStatus::Complete), _) => SessionStatus::Complete,
+            (Some(ChatStatus::Failed), _) => SessionStatus::Failed,
+            (Some(ChatStatus::Cancelled), _) => SessionStatus::Cancelled,
+            // Without a chat of ours there may still be a child that somebody else started, and it may ask.
+            (Some(ChatStatus::Running) | None, 1..) => SessionStatus::AwaitingPermission,
+            (Some(ChatStatus::Running), 0) => SessionStatus::Running,
+            (None, 0) => SessionStatus::Idle,
+        }
+    }
+
+    /// Returns the number of its open chat, if one is open.
+    #[must_use]
+    pub fn open_chat(&self) -> Option<u32> {
+        self.newest_chat.filter(|chat| chat.status == ChatStatus::Running).map(|chat| chat.number)
+    }
+
+    /// Returns its head as a position.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        Position { tree_id: self.tree, node_id: self.head }
+    }
+}
+
+/// Creates a session, with a tree of its own or sharing one. A name taken under the same parent is a conflict that names the holder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CreateSession {
+    /// Its id, made by the caller.
+    pub id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// Its parent.
+    pub parent: Option<SessionId>,
+    /// Shares the tree of this session instead of making one.
+    pub fork: Option<Fork>,
+    /// What it is created with; an object.
+    pub config: JsonText,
+    /// An object.
+    pub metadata: JsonText,
+    /// The CLI's own id, when it is known beforehand (a fork).
+    pub claude_session_id: Option<String>,
+}
+
+impl CreateSession {
+    /// Makes a session of its own tree, with no configuration.
+    pub fn new(name: impl Into<String>, parent: Option<SessionId>) -> Self {
+        Self {
+            id: SessionId::generate(),
+            name: name.into(),
+            parent,
+            fork: None,
+            config: JsonText::empty_object(),
+            metadata: JsonText::empty_object(),
+            claude_session_id: None,
+        }
+    }
+}
+
+/// Where a forked session starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fork {
+    /// The session whose tree is shared.
+    pub of: SessionId,
+    /// The node it starts behind; `None` for that session's head.
+    pub at: Option<NodeId>,
+}
+
+/// Changes fields of a session; what is `None` or `Keep` stays.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpdateSession {
+    /// The session.
+    pub id: SessionId,
+    /// The revision it must have; `None` does not care.
+    pub expects_revision: Option<u64>,
+    /// A new head, a node of the session's tree.
+    pub head: Option<NodeId>,
+    /// A new configuration.
+    pub config: Option<JsonText>,
+    /// A new activation's state.
+    pub state: Option<JsonText>,
+    /// New metadata.
+    pub metadata: Option<JsonText>,
+    /// The CLI's own id.
+    pub claude_session_id: Patch<String>,
+}
+
+impl UpdateSession {
+    /// Starts an update that changes nothing yet.
+    #[must_use]
+    pub fn of(id: SessionId) -> Self {
+        Self {
+            id,
+            expects_revision: None,
+            head: None,
+            config: None,
+            state: None,
+            metadata: None,
+            claude_session_id: Patch::Keep,
+        }
+    }
+}
+
+/// A change of a field that may be empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Patch<T> {
+    /// It stays.
+    #[default]
+    Keep,
+    /// It becomes empty.
+    Clear,
+    /// It becomes this.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// Returns what the field becomes, given what it is.
+    pub(crate) fn apply(self, now: Option<T>) -> Option<T> {
+        match self {
+            Self::Keep => now,
+            Self::Clear => None,
+            Self::Set(value) => Some(value),
+        }
+    }
+}
+
+/// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree that a fork shares stays for the fork.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeleteSession {
+    /// The session.
+    pub id: SessionId,
+    /// What happens to its child sessions.
+    pub children: Children,
+}
+
+/// What a deletion does with child sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Children {
+    /// A session that has children is not deleted: a conflict.
+    Refuse,
+    /// They are deleted too, deepest first.
+    Delete,
+}
+
+/// Which sessions a list shows. Everything that is set must hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SessionFilter {
+    /// Children of this session; `Some(None)` for sessions without a parent.
+    pub parent: Option<Option<SessionId>>,
+    /// Strict descendants of this session.
+    pub under: Option<SessionId>,
+    /// Exactly this name.
+    pub name: Option<String>,
+    /// This status.
+    pub status: Option<SessionStatus>,
+}
+
+/// Sessions that changed, for a reader that waits for any of many.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ChangedSessions {
+    /// Hand this back to hear only of later changes.
+    pub after: u64,
+    /// Those that changed, oldest change first. When the limit cut the list, `after` is the last one's change.
+    pub sessions: Vec<Session>,
+}

@@ -1,0 +1,256 @@
+//! The contract of a store. Its documentation is what the conformance suite checks and what every engine keeps.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
+use serde::Serialize;
+
+use super::approval::{ApprovalFilter, ApprovalRecord, Due};
+use super::arbor::{Node, OutlineEntry, Tree};
+use super::audit::{AuditLine, OutboxEntry};
+use super::budget::SpendTotals;
+use super::change::{Change, Committed, Priority};
+use super::chat::Chat;
+use super::cursor::{Consumer, Cursor};
+use super::error::StoreError;
+use super::event::{Event, EventPage, FeedPage, ReadLimit};
+use super::page::{Page, PageRequest};
+use super::rule::StoredRule;
+use super::run::{Run, RunKey};
+use super::session::{ChangedSessions, Session, SessionFilter};
+use super::time::UnixMillis;
+use super::token::{Token, TokenHash};
+use super::wake::{Topic, Wake};
+
+/// Everything durable. Shared as `Arc<dyn Store>`.
+///
+/// **Writes** go through [`commit`](Store::commit) alone. **Reads** see everything that was committed before they began, and each
+/// read sees one moment of the store. **Wakes** follow the commit: subscribe with [`watch`](Store::watch), then read, then wait.
+///
+/// What is not found is [`StoreError::NotFound`]; a reader that expects absence gets an `Option` where that is usual.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Writes all of `changes` in one transaction, or nothing.
+    ///
+    /// Returns when the changes are as durable as the store is configured to make them. Dropping the future does not take the changes back:
+    /// they may be committed or not. An empty list, or one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
+    async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError>;
+
+    /// Returns the number of the newest commit; 0 in a new store.
+    async fn newest_commit(&self) -> Result<u64, StoreError>;
+
+    /// Subscribes to commits that change `topic`. Subscribe first, then read.
+    fn watch(&self, topic: Topic) -> Wake;
+
+    // Sessions.
+
+    /// Returns a session.
+    async fn session(&self, id: SessionId) -> Result<Session, StoreError>;
+
+    /// Returns the session of exactly this name under `parent` (`None`: without a parent).
+    async fn session_named(&self, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError>;
+
+    /// Lists sessions, oldest first.
+    async fn sessions(&self, filter: SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError>;
+
+    /// Returns the ancestors of a session, its parent first.
+    async fn ancestors(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Returns all strict descendants of a session, parents before children.
+    async fn descendants(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Returns sessions that changed after commit `after`, oldest change first, at most `limit`.
+    async fn sessions_changed(
+        &self,
+        after: u64,
+        filter: SessionFilter,
+        limit: usize,
+    ) -> Result<ChangedSessions, StoreError>;
+
+    // Chats and events.
+
+    /// Returns a chat; `None` for the newest of the session.
+    async fn chat(&self, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError>;
+
+    /// Returns the chat that has this idempotency key, if there is one.
+    async fn chat_by_key(&self, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError>;
+
+    /// Lists chats and their streams, oldest first: of one session, or of all (then only those of strict descendants of `under`, if set).
+    async fn chats(
+        &self,
+        session: Option<SessionId>,
+        under: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<Chat>, StoreError>;
+
+    /// Reads events of one chat from `from_seq` on. Moves nobody. A `from_seq` behind the end is an empty page.
+    async fn read_events(
+        &self,
+        session: SessionId,
+        chat: u32,
+        from_seq: u32,
+        limit: ReadLimit,
+    ) -> Result<EventPage, StoreError>;
+
+    /// Reads events of a session from `cursor` on, through the end of one chat into the next. Moves nobody.
+    async fn read_from(&self, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError>;
+
+    /// Reads events of all sessions after commit `after`, in commit order, whole commits at a time.
+    async fn read_commits(&self, after: u64, limit: ReadLimit) -> Result<FeedPage, StoreError>;
+
+    /// Returns an event by its id.
+    async fn event(&self, id: EventId) -> Result<Event, StoreError>;
+
+    /// Reads a reader's position: a cursor we gave, or the `node_id` of an event of `session`, which means behind it.
+    async fn resolve_cursor(&self, session: SessionId, text: &str) -> Result<Cursor, StoreError>;
+
+    /// Returns a named consumer, if it exists.
+    async fn consumer(&self, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError>;
+
+    /// Returns all named consumers of a session, by name.
+    async fn consumers(&self, session: SessionId) -> Result<Vec<Consumer>, StoreError>;
+
+    // Runs.
+
+    /// Returns a run.
+    async fn run(&self, run: RunKey) -> Result<Run, StoreError>;
+
+    /// Returns all runs that have not ended, oldest first: what a starting server has to look at.
+    async fn open_runs(&self) -> Result<Vec<Run>, StoreError>;
+
+    /// Returns the runs of a session, oldest first.
+    async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError>;
+
+    // Approvals and what decides them.
+
+    /// Returns an approval.
+    async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError>;
+
+    /// Returns the approval that a request's key stands for, if it is not retired.
+    async fn approval_by_request(
+        &self,
+        session: SessionId,
+        run: Option<u32>,
+        request_id: &str,
+    ) -> Result<Option<ApprovalRecord>, StoreError>;
+
+    /// Lists approvals; see [`Stage`](super::Stage) for the order.
+    async fn approvals(&self, filter: ApprovalFilter, page: PageRequest) -> Result<Page<ApprovalRecord>, StoreError>;
+
+    /// Returns what is due at `now`, and when to ask again.
+    async fn due(&self, now: UnixMillis) -> Result<Due, StoreError>;
+
+    /// Returns a rule.
+    async fn rule(&self, id: RuleId) -> Result<StoredRule, StoreError>;
+
+    /// Lists rules, oldest first, also those that are used up or expired.
+    async fn rules(&self, page: PageRequest) -> Result<Page<StoredRule>, StoreError>;
+
+    /// Returns the token of this hash, if there is one. Expiry is the reader's to compare.
+    async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError>;
+
+    /// Returns what a session and its subtree have spent.
+    async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError>;
+
+    // The record and the outbox.
+
+    /// Lists audit lines, newest first.
+    async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError>;
+
+    /// Returns outbox entries that are due at `now`, oldest first, at most `limit`.
+    async fn outbox_due(&self, now: UnixMillis, limit: usize) -> Result<Vec<OutboxEntry>, StoreError>;
+
+    // Arbor.
+
+    /// Returns a tree.
+    async fn tree(&self, id: TreeId) -> Result<Tree, StoreError>;
+
+    /// Lists trees, oldest first.
+    async fn trees(&self, page: PageRequest) -> Result<Page<Tree>, StoreError>;
+
+    /// Returns a node.
+    async fn node(&self, id: NodeId) -> Result<Node, StoreError>;
+
+    /// Returns the children of a node, oldest first.
+    async fn children(&self, id: NodeId) -> Result<Vec<Node>, StoreError>;
+
+    /// Returns the last `limit` nodes of the path from the root to `id`, in that order: with a limit of one, the node itself.
+    async fn path(&self, id: NodeId, limit: usize) -> Result<Vec<Node>, StoreError>;
+
+    /// Returns the path from `from` to `to`, both included. `from` must be `to` or an ancestor of it, and not further away than
+    /// [`MAX_PATH_NODES`](super::limits::MAX_PATH_NODES).
+    async fn path_between(&self, from: NodeId, to: NodeId) -> Result<Vec<Node>, StoreError>;
+
+    /// Lists the leaves of a tree: the ends of its branches, oldest branch first.
+    async fn leaves(&self, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError>;
+
+    /// Lists the nodes of a tree for rendering, at most `limit`: chain by chain, so that each node comes after its parent.
+    async fn tree_outline(&self, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError>;
+
+    // Upkeep.
+
+    /// Counts what there is, for metrics.
+    async fn counts(&self) -> Result<Counts, StoreError>;
+
+    /// Checks the whole store and returns what is wrong with it; empty when nothing is.
+    async fn integrity(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on meanwhile.
+    async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
+
+    /// Removes what ended before `before`: approvals that were decided and settled, the events of ended chats (their rows stay, marked
+    /// pruned, so that cursors and numbers keep their meaning), audit lines, and rows that nothing refers to. Sessions stay.
+    async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
+
+    /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].
+    async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// How much there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Open chats.
+    pub chats_running: u64,
+    /// Chats that ended well.
+    pub chats_complete: u64,
+    /// Chats that failed.
+    pub chats_failed: u64,
+    /// Chats that were cancelled.
+    pub chats_cancelled: u64,
+    /// Events ever appended.
+    pub events: u64,
+    /// Approvals that wait.
+    pub approvals_pending: u64,
+    /// Approvals that were allowed.
+    pub approvals_allowed: u64,
+    /// Approvals that were denied.
+    pub approvals_denied: u64,
+    /// Approvals that expired.
+    pub approvals_expired: u64,
+    /// Approvals that were cancelled.
+    pub approvals_cancelled: u64,
+    /// Runs that have not ended.
+    pub runs_open: u64,
+    /// The newest commit.
+    pub commits: u64,
+    /// Change lists that wait for the writer.
+    pub queue_entries: u64,
+    /// The size of the store on disk, in bytes; 0 in memory.
+    pub bytes_on_disk: u64,
+}
+
+/// What [`Store::prune`] removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Pruned {
+    /// Approvals.
+    pub approvals: u64,
+    /// Chats whose events went.
+    pub chats: u64,
+    /// Events.
+    pub events: u64,
+    /// Audit lines.
+    pub audit: u64,
+}

@@ -1,0 +1,113 @@
+//! Wakes: after a commit, whoever waits for one of the things it changed hears a number, and reads for itself.
+//!
+//! Two orders close every race: the store commits, then wakes; a reader subscribes, then reads. A wake carries the commit number and
+//! never a payload; several may fall into one. Only those who wait for that very thing are woken, so one of 10,000 costs what one of 10 costs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use plexus_core::{ApprovalId, SessionId};
+use tokio::sync::watch;
+
+use super::approval::Owner;
+
+/// Something one can wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Topic {
+    /// Anything of a session: its events, its chats, its approvals, its fields.
+    Session(SessionId),
+    /// One approval.
+    Approval(ApprovalId),
+    /// The pending approvals of one owner.
+    PendingOf(Owner),
+    /// All pending approvals, and so the next deadline.
+    Pending,
+    /// Every commit.
+    Commits,
+}
+
+/// A subscription to one topic. Dropping it ends it; nothing is left behind.
+#[derive(Debug)]
+#[must_use = "a wake that nobody holds wakes nobody"]
+pub struct Wake {
+    receiver: watch::Receiver<u64>,
+    topic: Topic,
+    wakes: Wakes,
+}
+
+impl Wake {
+    /// Waits until a commit after the last seen one changed the thing, and returns its number. Dropping the future loses nothing.
+    pub async fn changed(&mut self) -> u64 {
+        // The sender lives in the map for as long as this subscription does, so an error cannot happen; waiting is then the safe answer.
+        if self.receiver.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        *self.receiver.borrow_and_update()
+    }
+
+    /// Returns the number of the newest commit that this subscription has heard of, and counts it as seen; 0 before the first.
+    pub fn seen(&mut self) -> u64 {
+        *self.receiver.borrow_and_update()
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        self.wakes.leave(self.topic);
+    }
+}
+
+/// The subscriptions of one store. Cloning shares them.
+#[derive(Clone, Debug, Default)]
+pub struct Wakes(Arc<Mutex<HashMap<Topic, Slot>>>);
+
+#[derive(Debug)]
+struct Slot {
+    sender: watch::Sender<u64>,
+    subscribers: usize,
+}
+
+impl Wakes {
+    /// Subscribes to `topic`.
+    pub fn subscribe(&self, topic: Topic) -> Wake {
+        let mut slots = self.slots();
+        let slot = slots.entry(topic).or_insert_with(|| Slot { sender: watch::Sender::new(0), subscribers: 0 });
+        slot.subscribers += 1;
+        Wake { receiver: slot.sender.subscribe(), topic, wakes: self.clone() }
+    }
+
+    /// Wakes those who wait for any of `topics`. Called after the commit, by the store alone.
+    pub(crate) fn wake(&self, topics: impl IntoIterator<Item = Topic>, commit: u64) {
+        let slots = self.slots();
+        for topic in topics {
+            if let Some(slot) = slots.get(&topic) {
+                slot.sender.send_if_modified(|number| {
+                    let later = commit > *number;
+                    *number = commit.max(*number);
+                    later
+                });
+            }
+        }
+    }
+
+    /// Returns how many topics have subscribers.
+    #[must_use]
+    pub fn topics(&self) -> usize {
+        self.slots().len()
+    }
+
+    fn leave(&self, topic: Topic) {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get_mut(&topic) {
+            slot.subscribers -= 1;
+            if slot.subscribers == 0 {
+                slots.remove(&topic);
+            }
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<Topic, Slot>> {
+        // Nothing inside can be half changed: each critical section is one map operation and a number.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
