@@ -44,7 +44,7 @@ impl Run {
             while let Some(line) = events.next().await {
                 let told = match line {
                     Ok(line) => translator.line(&line),
-                    Err(_) => vec![translator.unreadable()],
+                    Err(_) => translator.unreadable().into_iter().collect(),
                 };
                 for event in told {
                     // An event that nobody reads is as good as sent: the run is drained to its end.
@@ -70,51 +70,57 @@ impl Run {
                 sink.end(Err(AgentWrapperError::backend(CANCELLED)));
             }
             Reading::Ended => {
-                let end = end_of(completion.await, translator);
-                say_failure(&end, &kind, &sink).await;
+                let (end, last) = end_of(completion.await, translator, &kind);
+                if let Some(last) = last {
+                    // A reader that is gone reads the completion instead.
+                    let _ = sink.send(last).await;
+                }
                 sink.end(end);
             }
         }
     }
 }
 
+/// How a run ended, for its completion.
+type End = Result<AgentWrapperCompletion, AgentWrapperError>;
+
 /// Ends a run whose session was not found, without a process.
 pub(super) async fn refuse(reason: &'static str, kind: AgentWrapperKind, sink: RunSink) {
-    let end = Ok(AgentWrapperCompletion {
+    // Whoever does not read the event reads the completion.
+    let _ = sink.send(AgentWrapperEvent::error(&kind, reason)).await;
+    sink.end(Ok(AgentWrapperCompletion {
         status: failed_status(),
         outcome: AgentWrapperOutcome::Failed { reason: reason.to_owned() },
         final_text: None,
         data: None,
-    });
-    say_failure(&end, &kind, &sink).await;
-    sink.end(end);
+    }));
 }
 
-/// Joins what was told with how the process exited.
+/// Joins what was told with how the process exited; also returns the last event, which for a failed run is its one terminal
+/// error.
 fn end_of(
     exit: Result<ExitStatus, ClaudeCodeError>,
     translator: Translator,
-) -> Result<AgentWrapperCompletion, AgentWrapperError> {
-    let status = exit.map_err(|error| {
-        AgentWrapperError::backend(match error {
-            ClaudeCodeError::Timeout { .. } => TIMED_OUT,
-            ClaudeCodeError::RunLost => "the run was given up because its runtime was shut down",
-            // The others are errors of starting, and the process was started.
-            _ => "could not tell how the agent ended",
-        })
-    })?;
+    kind: &AgentWrapperKind,
+) -> (End, Option<AgentWrapperEvent>) {
+    let status = match exit {
+        Ok(status) => status,
+        Err(error) => {
+            let message = match error {
+                ClaudeCodeError::Timeout { .. } => TIMED_OUT,
+                ClaudeCodeError::RunLost => "the run was given up because its runtime was shut down",
+                // The others are errors of starting, and the process was started.
+                _ => "could not tell how the agent ended",
+            };
+            return (Err(AgentWrapperError::backend(message)), Some(AgentWrapperEvent::error(kind, message)));
+        }
+    };
     let told = translator.told();
     let outcome = told.verdict.outcome(status);
-    Ok(AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session })
-}
-
-/// Sends the one error event that a failed run ends with.
-async fn say_failure(end: &Result<AgentWrapperCompletion, AgentWrapperError>, kind: &AgentWrapperKind, sink: &RunSink) {
-    let reason = match end {
-        Ok(AgentWrapperCompletion { outcome: AgentWrapperOutcome::Succeeded, .. }) => return,
-        Ok(AgentWrapperCompletion { outcome: AgentWrapperOutcome::Failed { reason }, .. }) => reason.clone(),
-        Err(error) => error.to_string(),
+    let last = match &outcome {
+        AgentWrapperOutcome::Succeeded => told.unreadable,
+        AgentWrapperOutcome::Failed { reason } => Some(AgentWrapperEvent::error(kind, reason.as_str())),
     };
-    // A reader that is gone reads the completion instead.
-    let _ = sink.send(AgentWrapperEvent::error(kind, reason)).await;
+    let end = AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
+    (Ok(end), last)
 }

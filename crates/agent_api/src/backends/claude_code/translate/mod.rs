@@ -30,6 +30,9 @@ pub(super) struct Translator {
     session: Session,
     tools: Tools,
     verdict: Verdict,
+    /// Whether the line before could not be read. It is told when another line follows: the last line of an agent that was
+    /// ended in the middle of a word is no news beside the end itself.
+    unreadable: bool,
 }
 
 /// What the lines of a run come to.
@@ -39,6 +42,8 @@ pub(super) struct Told {
     pub(super) final_text: Option<String>,
     /// The facet that names the session.
     pub(super) session: Option<Value>,
+    /// The error of a last line that could not be read; of interest only when nothing worse has happened.
+    pub(super) unreadable: Option<AgentWrapperEvent>,
 }
 
 impl Translator {
@@ -49,12 +54,14 @@ impl Translator {
             session: Session::default(),
             tools: Tools::default(),
             verdict: Verdict::default(),
+            unreadable: false,
         }
     }
 
     /// Translates one line into the events it stands for, often none.
     pub(super) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<AgentWrapperEvent> {
-        let mut events = Vec::new();
+        let mut events: Vec<_> = self.earlier_unreadable().into_iter().collect();
+        let before = events.len();
         match &line.body {
             EventBody::Result(result) => self.verdict.note_result(result),
             EventBody::Assistant(message) => self.assistant(message, &mut events),
@@ -81,19 +88,27 @@ impl Translator {
             && let Some(status) = self.session.note(id, &self.kind)
         {
             // Before everything else that this line says: whoever shows the text may want to know where it belongs.
-            events.insert(0, status);
+            events.insert(before, status);
         }
         events
     }
 
-    /// Translates a line that could not be read.
-    pub(super) fn unreadable(&self) -> AgentWrapperEvent {
-        AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
+    /// Notes a line that could not be read; returns the error of the one before it.
+    pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
+        let earlier = self.earlier_unreadable();
+        self.unreadable = true;
+        earlier
+    }
+
+    fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
+        std::mem::take(&mut self.unreadable)
+            .then(|| AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read"))
     }
 
     /// Says what it all came to.
-    pub(super) fn told(self) -> Told {
-        Told { verdict: self.verdict, final_text: self.said.last_message(), session: self.session.facet() }
+    pub(super) fn told(mut self) -> Told {
+        let unreadable = self.earlier_unreadable();
+        Told { verdict: self.verdict, final_text: self.said.last_message(), session: self.session.facet(), unreadable }
     }
 
     fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {

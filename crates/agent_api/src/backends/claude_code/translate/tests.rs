@@ -24,7 +24,7 @@ impl Played {
             match parser.parse_line(line) {
                 Ok(Some(line)) => events.extend(translator.line(&line)),
                 Ok(None) => {}
-                Err(_) => events.push(translator.unreadable()),
+                Err(_) => events.extend(translator.unreadable()),
             }
         }
         Self { events, told: translator.told() }
@@ -175,6 +175,15 @@ fn an_unreadable_line_is_an_error_without_content_and_the_run_goes_on() {
     assert_eq!(played.count(AgentWrapperEventKind::Error), 1);
     assert_eq!(played.text(), "hello");
     assert!(!format!("{:?}", played.events).contains("hunter2"));
+}
+
+#[test]
+fn a_last_line_that_cannot_be_read_is_left_to_the_end_of_the_run() {
+    let bad_twice = "{\"type\":\"assis\nhunter2";
+    let played = Played::of(bad_twice);
+    assert_eq!(played.count(AgentWrapperEventKind::Error), 1, "the first of two is told at the second");
+    assert_eq!(played.told.unreadable.unwrap().kind, AgentWrapperEventKind::Error);
+    assert!(Played::fixture("text").told.unreadable.is_none());
 }
 
 #[test]

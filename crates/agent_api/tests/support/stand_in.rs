@@ -1,0 +1,111 @@
+//! The program that a backend under test starts: this test program itself, in another role.
+//!
+//! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as asked, and then becomes the
+//! simulator, or the real CLI when [`REAL_CLI`] names one. So the tests need no other file than themselves.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use agent_api::conformance::Launch;
+use serde::{Deserialize, Serialize};
+
+/// Where to note what was started; also what makes this program a stand-in.
+pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
+/// The CLI to become instead of the simulator.
+pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
+/// Makes it start a process that outlives its welcome and holds its output open.
+pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
+/// A secret to print on every stream in every wrong form before the agent says anything.
+pub(crate) const LEAK: &str = "AGENT_API_LEAK";
+
+/// What one start looked like from inside.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    working_dir: PathBuf,
+    env: BTreeMap<String, String>,
+    args: Vec<String>,
+}
+
+/// Plays the stand-in and returns its exit code, or `None` when this process is the test program. Call it first in `main`.
+pub(crate) fn play_if_asked() -> Option<ExitCode> {
+    let dir = env::var_os(RECORD_DIR)?;
+    record(Path::new(&dir));
+    if env::var_os(DESCENDANT).is_some() {
+        Command::new("sleep").arg("100000").spawn().unwrap();
+    }
+    if let Ok(secret) = env::var(LEAK) {
+        leak(&secret);
+    }
+    let args = env::args_os().skip(1);
+    match env::var_os(REAL_CLI) {
+        Some(cli) => Some(become_the_real_cli(cli, args)),
+        None => Some(plexus_sim::main_with_args(args)),
+    }
+}
+
+#[cfg(unix)]
+fn become_the_real_cli(cli: OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
+    let error = std::os::unix::process::CommandExt::exec(Command::new(cli).args(args).env_remove(RECORD_DIR));
+    panic!("could not become the real CLI: {error}");
+}
+
+#[cfg(not(unix))]
+fn become_the_real_cli(_: OsString, _: impl Iterator<Item = OsString>) -> ExitCode {
+    panic!("a process cannot become another one here");
+}
+
+fn record(dir: &Path) {
+    let record = Record {
+        working_dir: env::current_dir().unwrap(),
+        env: env::vars().collect(),
+        args: env::args().skip(1).collect(),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    // Named by time so that starts have an order, and renamed so that a reader sees all of it or nothing.
+    let path = dir.join(format!("{now:030}-{}", std::process::id()));
+    fs::write(path.with_extension("part"), serde_json::to_vec(&record).unwrap()).unwrap();
+    fs::rename(path.with_extension("part"), path.with_extension("json")).unwrap();
+}
+
+fn leak(secret: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{secret} is not json").unwrap();
+    writeln!(out, "{{\"type\":\"{secret}\",\"{secret}\":\"{secret}\"}}").unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"{secret}\",\"message\":\"{secret}\"}}").unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"notification\",\"message\":\"{secret}\"}}").unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"error\":\"{secret}\"}}").unwrap();
+    writeln!(out, "{{\"type\":\"{secret}").unwrap();
+    out.flush().unwrap();
+    eprintln!("password={secret} and again {secret}");
+}
+
+/// Reads back what was started, in order.
+pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.iter().map(|path| launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap())).collect()
+}
+
+fn launch(record: &Record) -> Launch {
+    let values_of = |flag: &str| {
+        // Everything behind `--` is the prompt, whatever it looks like.
+        let flags: Vec<_> = record.args.iter().take_while(|argument| *argument != "--").collect();
+        let pairs = flags.windows(2).filter(|pair| pair[0] == flag);
+        pairs.map(|pair| pair[1].clone()).collect::<Vec<_>>()
+    };
+    Launch {
+        working_dir: record.working_dir.clone(),
+        env: record.env.clone(),
+        model: values_of("--model").pop(),
+        add_dirs: values_of("--add-dir").into_iter().map(PathBuf::from).collect(),
+    }
+}
