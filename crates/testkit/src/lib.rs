@@ -14,7 +14,7 @@
 
 pub mod fixtures;
 pub mod messages_api;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub mod netns;
 pub mod permit_server;
 #[cfg(target_os = "linux")]

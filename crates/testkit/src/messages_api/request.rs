@@ -62,10 +62,11 @@ impl Recorded {
         users.flat_map(|message| texts(message).into_iter().rev()).next().unwrap_or_default()
     }
 
-    /// Returns every text of the user in this conversation, oldest first.
+    /// Returns every text that was said to the model in this conversation, oldest first: by the user, and by the CLI, which
+    /// passes a message that came in the middle of a turn on as role `system`.
     #[must_use]
-    pub fn user_texts(&self) -> Vec<&str> {
-        self.messages().iter().filter(|message| message["role"] == "user").flat_map(texts).collect()
+    pub fn texts_to_model(&self) -> Vec<&str> {
+        self.messages().iter().filter(|message| message["role"] != "assistant").flat_map(texts).collect()
     }
 
     /// Returns every result of a tool in this conversation, oldest first.

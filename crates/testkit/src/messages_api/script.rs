@@ -57,7 +57,7 @@ pub struct ToolUse(pub String, pub Value);
 pub enum Failure {
     /// An HTTP error of this status (400, 401, 429, 500, 529, …) with the API's own error object, instead of the content.
     Status(u16),
-    /// The stream breaks off in the middle of the content, without a word.
+    /// The stream breaks off in the middle of the content, without a word. The plain form is no stream and comes whole.
     Cut,
     /// The stream says the content and then an `error` event.
     Overloaded,

@@ -5,7 +5,7 @@
 //! - [`suite`]: a test program that reports *ignored* where the CLI, or the network namespace it needs, cannot be had.
 
 mod sandbox;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub mod suite;
 
 use std::path::{Path, PathBuf};
