@@ -20,7 +20,7 @@ const SHOTS = {
   queue: { route: "/queue" },
   "queue-edit": { route: `/queue/${approval("Edit")}`, then: async (page) => {
     await page.keyboard.press("e");
-    await page.getByLabel("new_string").fill('import { route } from "./router";\n\nroute("POST /checkout/:cart", checkout);\n');
+    await page.getByRole("textbox", { name: "new_string" }).fill('import { route } from "./router";\n\nroute("POST /checkout/:cart", checkout);\n');
   } },
   "queue-diff": { route: `/queue/${approval("Edit")}` },
   "queue-write": { route: `/queue/${approval("Write")}` },

@@ -128,6 +128,12 @@ export class EventStream {
       this.options.onState("live");
       this.options.onOpen();
       const parser = new SseParser((message) => {
+        if (message.event === "error") {
+          // The server ends a stream that it cannot continue, perhaps for its cursor. The next one starts at now, and the page
+          // reads the rest by itself.
+          this.lastId = null;
+          return;
+        }
         this.options.onMessage(message);
         this.lastId = message.id;
       });

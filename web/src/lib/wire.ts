@@ -94,7 +94,7 @@ export type StreamEvent = ChatEvent & { session_id: string; chat: number };
 /** Who decided: a word, or an object with the word as its only key (`{"rule": "…"}`). */
 export type DecidedBy = string | { [who: string]: Json };
 
-export type SuggestedRule = string | { pattern: string; description?: string };
+export type SuggestedRule = string | { pattern: string; label?: string };
 
 export type Approval = {
   id: string;
@@ -109,7 +109,7 @@ export type Approval = {
   status: string;
   created_at: number;
   expires_at?: number | null;
-  escalated_to?: Json;
+  escalated_to?: DecidedBy | null;
 };
 
 export type Scope = "all" | { session: string } | { subtree: string };
@@ -167,6 +167,7 @@ export function ruleId(rule: Rule): string {
   return rule.rule_id ?? rule.id ?? "";
 }
 
-export function suggestedPattern(rule: SuggestedRule): string {
-  return typeof rule === "string" ? rule : rule.pattern;
+/** A time of a rule in seconds. Milliseconds are told from seconds by their size: as seconds they would be after the year 5000. */
+export function ruleSeconds(time: number): number {
+  return time > 1e11 ? time / 1_000 : time;
 }

@@ -16,10 +16,15 @@ import { api } from "./api.svelte.ts";
 const PAGE = 1_000;
 /** Height assumed for a row that was never shown. */
 const ROW_PX = 30;
+/** Rows read beyond the screen before they are reached, so that a scroll does not run into open slots. */
+const AHEAD = 400;
 const RETRY_MS = 2_000;
 
-type Chat = { info: ChatStream; firstRow: number; events: (ChatEvent | undefined)[] };
-export type Row = { kind: "chat"; chat: ChatStream } | { kind: "event"; chat: number; event: ChatEvent } | { kind: "unread" };
+export type EventRow = { kind: "event"; event: ChatEvent };
+export type Row = EventRow | { kind: "chat"; chat: ChatStream } | { kind: "unread" };
+/** A slot holds the row itself: the same object as long as nothing changed, so that it is not drawn again. */
+type Chat = { info: ChatStream; firstRow: number; slots: (EventRow | undefined)[] };
+const UNREAD: Row = { kind: "unread" };
 export type Kinds = "all" | "messages" | "tools" | "problems";
 
 export class Timeline {
@@ -62,11 +67,9 @@ export class Timeline {
 
   private slot(index: number): Row {
     const chat = this.chatAt(index);
-    if (!chat) return { kind: "unread" };
+    if (!chat) return UNREAD;
     const seq = index - chat.firstRow - 1;
-    if (seq < 0) return { kind: "chat", chat: chat.info };
-    const event = chat.events[seq];
-    return event ? { kind: "event", chat: chat.info.chat, event } : { kind: "unread" };
+    return seq < 0 ? { kind: "chat", chat: chat.info } : (chat.slots[seq] ?? UNREAD);
   }
 
   call(toolUseId: string): ToolCall {
@@ -110,19 +113,25 @@ export class Timeline {
     return row.kind === "event" && (this.calls.isTold(row.event.event) || !this.isWanted(row.event.event));
   }
 
-  /** Reads what is still open between two rows. The list calls it with what is on the screen and a little around it. */
+  /** Reads what is still open around the rows on the screen, a page at a time. */
   ensure(first: number, last: number): void {
     for (const chat of this.chats) {
-      const from = Math.max(0, first - chat.firstRow - 1);
-      const to = Math.min(chat.events.length - 1, last - chat.firstRow - 1);
-      for (let seq = from; seq <= to; seq++) {
-        if (chat.events[seq]) continue;
-        // Whole pages below the open slot, so that scrolling up finds them read.
-        const start = Math.max(0, Math.min(seq, to - PAGE + 1));
-        let page = start;
-        while (chat.events[page]) page++;
-        void this.readPage(chat, page, Math.min(PAGE, chat.events.length - page));
-        break;
+      const from = Math.max(0, first - AHEAD - chat.firstRow - 1);
+      const to = Math.min(chat.slots.length - 1, last + AHEAD - chat.firstRow - 1);
+      let open = from;
+      while (open <= to && chat.slots[open]) open++;
+      if (open > to) continue;
+      if (open > 0 && chat.slots[open - 1]) {
+        // What lies before is read: the way leads down, up to whatever is read already.
+        let end = open;
+        while (end < chat.slots.length && end - open < PAGE && !chat.slots[end]) end++;
+        void this.readPage(chat, open, end - open);
+      } else {
+        // The way leads up, or here from afar: the page ends with the last open slot in sight.
+        let end = to;
+        while (chat.slots[end]) end--;
+        const start = Math.max(0, end - PAGE + 1);
+        void this.readPage(chat, start, end - start + 1);
       }
     }
   }
@@ -141,8 +150,8 @@ export class Timeline {
       this.error = null;
       const newest = this.chats.at(-1);
       if (!this.loaded && newest) {
-        const start = Math.max(0, newest.events.length - PAGE);
-        await this.readPage(newest, start, newest.events.length - start);
+        const start = Math.max(0, newest.slots.length - PAGE);
+        await this.readPage(newest, start, newest.slots.length - start);
       }
       this.loaded = true;
       this.changed();
@@ -156,17 +165,21 @@ export class Timeline {
     const key = `${chat.info.chat}:${from}`;
     if (this.reading.has(key) || limit <= 0) return;
     this.reading.add(key);
+    // A page that failed or was empty is not asked for again at once: the slots it left open would ask with every drawing.
+    let rest = RETRY_MS;
     try {
       const page = await api.call<{ events: ChatEvent[] }>("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
       if (this.closed) return;
       for (const event of page.events) this.fill(chat, event);
+      rest = page.events.length > 0 ? 0 : RETRY_MS;
       this.error = null;
       this.changed();
     } catch (error) {
       this.error = explain(error);
       this.retryLater();
     } finally {
-      this.reading.delete(key);
+      if (rest === 0) this.reading.delete(key);
+      else setTimeout(() => this.reading.delete(key), rest - 50);
     }
   }
 
@@ -189,7 +202,7 @@ export class Timeline {
     const index = this.chats.findIndex((chat) => chat.info.chat >= info.chat);
     let chat = this.chats[index];
     if (!chat || chat.info.chat !== info.chat) {
-      chat = { info, firstRow: this.heights.length, events: [] };
+      chat = { info, firstRow: this.heights.length, slots: [] };
       if (index >= 0) {
         this.chats.splice(index, 0, chat);
         this.rebuild();
@@ -198,23 +211,23 @@ export class Timeline {
         this.heights.push(ROW_PX);
       }
     }
-    chat.info = { ...info, total_events: Math.max(info.total_events, chat.events.length, total) };
+    chat.info = { ...info, total_events: Math.max(info.total_events, chat.slots.length, total) };
     const isLast = this.chats.at(-1) === chat;
-    const grown = total > chat.events.length;
-    while (chat.events.length < total) {
-      chat.events.push(undefined);
+    const grown = total > chat.slots.length;
+    while (chat.slots.length < total) {
+      chat.slots.push(undefined);
       if (isLast) this.heights.push(ROW_PX);
     }
     // A chat in the middle that grows moves all rows behind it. The server does not do that; a late answer might.
     if (grown && !isLast) this.rebuild();
-    this.total = this.chats.reduce((sum, each) => sum + each.events.length, 0);
+    this.total = this.chats.reduce((sum, each) => sum + each.slots.length, 0);
     return chat;
   }
 
   private fill(chat: Chat, event: ChatEvent): void {
-    if (event.seq >= chat.events.length) this.extend(chat.info, event.seq + 1);
-    if (chat.events[event.seq]) return;
-    chat.events[event.seq] = event;
+    if (event.seq >= chat.slots.length) this.extend(chat.info, event.seq + 1);
+    if (chat.slots[event.seq]) return;
+    chat.slots[event.seq] = { kind: "event", event };
     const index = chat.firstRow + 1 + event.seq;
     for (const row of this.calls.add(event.event, index, event.timestamp)) this.updateHeight(row);
     this.updateHeight(index);
@@ -247,9 +260,9 @@ export class Timeline {
     let row = 0;
     for (const chat of this.chats) {
       chat.firstRow = row;
-      row += chat.events.length + 1;
-      chat.events.forEach((event, seq) => {
-        if (event) this.calls.add(event.event, chat.firstRow + 1 + seq, event.timestamp);
+      row += chat.slots.length + 1;
+      chat.slots.forEach((row, seq) => {
+        if (row) this.calls.add(row.event.event, chat.firstRow + 1 + seq, row.event.timestamp);
       });
     }
     while (this.heights.length < row) this.heights.push(ROW_PX);

@@ -1,0 +1,186 @@
+// The queue of pending approvals: over all sessions, and every way to answer.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { until } from "./browser.mjs";
+import { standInOnly, startTarget } from "./target.mjs";
+
+let target;
+before(async () => (target = await startTarget()));
+after(() => target.close());
+
+const ask = (command) => `tool Bash ${JSON.stringify({ command })}`;
+
+async function openApproval(session, count = 1) {
+  const approvals = await target.pending(session.id, count);
+  const opened = await target.page(`/queue/${approvals[0].id}`);
+  await opened.page.getByRole("article").waitFor();
+  return { ...opened, approval: approvals[0], approvals };
+}
+
+test("one queue holds the approvals of three sessions, riskiest first", async () => {
+  const reads = await target.run("queue-write", [`tool Write ${JSON.stringify({ file_path: "q.txt", content: "x" })}`]);
+  const removes = await target.run("queue-rm", [ask("rm -rf build-of-queue")]);
+  const fetches = await target.run("queue-fetch", [`tool WebFetch ${JSON.stringify({ url: "https://example.org/queue", prompt: "what is it?" })}`]);
+  for (const session of [reads, removes, fetches]) await target.pending(session.id);
+  const { page, check, close } = await target.page("/queue");
+  const rows = page.getByRole("option", { name: /queue-(write|rm|fetch)-/ });
+  await until("three rows", async () => (await rows.count()) === 3);
+  const texts = await rows.allInnerTexts();
+  assert.match(texts[0], /rm -rf build-of-queue/);
+  assert.match(texts[1], /q\.txt/);
+  assert.match(texts[2], /example\.org\/queue/);
+  await until("the title to count", async () => /^\(\d+\) Plexus$/.test(await page.title()));
+
+  await page.getByLabel("Filter approvals").fill(fetches.name);
+  await until("one row after filtering", async () => (await page.getByRole("option").count()) === 1);
+  check();
+  await close();
+  for (const session of [reads, removes, fetches]) await target.call("claudecode.cancel", { session_id: session.id });
+});
+
+test("allow runs what was asked", async () => {
+  const session = await target.run("allow", [ask("touch allowed"), "say went on"]);
+  const { page, approval, check, close } = await openApproval(session);
+  await page.getByRole("button", { name: /^Allow/ }).click();
+  await page.getByText(`Allowed: Bash of ${session.name}`).waitFor();
+  const decision = await target.decision(approval.id);
+  assert.equal(decision.status, "allowed");
+  assert.equal(decision.input_digest, approval.input_digest);
+  assert.equal(await page.getByRole("option", { name: new RegExp(session.name) }).count(), 0);
+  check();
+  await close();
+});
+
+test("deny tells the agent why", async () => {
+  const session = await target.run("deny", [ask("touch denied")]);
+  const { page, approval, check, close } = await openApproval(session);
+  await page.getByRole("button", { name: /^Deny/ }).click();
+  await page.getByLabel(/Why not/).fill("use the other directory");
+  await page.getByRole("button", { name: /^Deny/ }).click();
+  const decision = await target.decision(approval.id);
+  assert.equal(decision.status, "denied");
+  assert.equal(decision.message, "use the other directory");
+  check();
+  await close();
+});
+
+test("an edit shows its difference, refuses broken JSON, and runs instead", async () => {
+  const session = await target.run("edit", [`tool Write ${JSON.stringify({ file_path: "edit.txt", content: "one\ntwo\nthree\n" })}`]);
+  const { page, approval, check, close } = await openApproval(session);
+  await page.getByRole("button", { name: /^Edit/ }).click();
+  await page.getByText("Nothing is changed yet").waitFor();
+  await page.getByRole("textbox", { name: "content" }).fill("one\n2\nthree\n");
+  const diff = page.getByRole("group", { name: "content" });
+  assert.match(await diff.innerText(), /removed:\s*two[\s\S]*added:\s*2/);
+
+  await page.getByRole("button", { name: "Edit as JSON" }).click();
+  const json = page.getByLabel("Input as JSON");
+  const good = await json.inputValue();
+  await json.fill(good.replace("}", ""));
+  const allow = page.getByRole("button", { name: /^Allow/ });
+  await until("the broken input to be refused", async () => await allow.isDisabled());
+  assert.notEqual(await page.locator("#edit-problem").innerText(), "");
+  await json.fill(good);
+  await page.getByRole("button", { name: /^Allow with edit/ }).click();
+
+  const decision = await target.decision(approval.id);
+  assert.equal(decision.status, "allowed");
+  assert.deepEqual(decision.updated_input, { file_path: "edit.txt", content: "one\n2\nthree\n" });
+  check();
+  await close();
+});
+
+test("an unchanged edit is a plain allow", async () => {
+  const session = await target.run("same", [ask("touch same")]);
+  const { page, approval, check, close } = await openApproval(session);
+  await page.getByRole("button", { name: /^Edit/ }).click();
+  await page.getByRole("textbox", { name: "command" }).fill("touch other");
+  await page.getByRole("button", { name: /^Allow with edit/ }).waitFor();
+  await page.getByRole("textbox", { name: "command" }).fill("touch same");
+  await page.getByRole("button", { name: "Allow y" }).click();
+  const decision = await target.decision(approval.id);
+  assert.equal(decision.updated_input ?? null, null);
+  check();
+  await close();
+});
+
+test("remember shows what else it covers, and releases it", async () => {
+  const first = await target.run("remember-a", [ask("mkdir one")]);
+  const second = await target.run("remember-b", [ask("mkdir two")]);
+  const [other] = await target.pending(second.id);
+  const { page, approval, check, close } = await openApproval(first);
+  await page.getByRole("button", { name: /^Remember/ }).click();
+  await page.getByLabel("Pattern", { exact: true }).fill("Bash(mkdir:*)");
+  await page.getByText(/overs? no other waiting call|to cover no other/i).waitFor();
+  await page.getByRole("combobox", { name: "For" }).selectOption("all");
+  const preview = page.getByText(/(Probably also|Also) decides 1 other waiting call/);
+  await preview.waitFor();
+  await page.locator(".preview").getByText(second.name).waitFor();
+  await page.getByRole("button", { name: /Allow and remember/ }).click();
+
+  assert.equal((await target.decision(approval.id)).status, "allowed");
+  const released = await target.decision(other.id);
+  assert.equal(released.status, "allowed");
+  const { rules } = await target.call("loopback.rules");
+  const rule = rules.find((each) => each.pattern === "Bash(mkdir:*)");
+  assert(rule, "the rule exists");
+  await target.call("loopback.rule_remove", { rule_id: rule.rule_id ?? rule.id });
+  check();
+  await close();
+});
+
+test("a decision that came second is told who came first", async () => {
+  const session = await target.run("conflict", [ask("touch conflict")]);
+  const { page, approval, check, close } = await openApproval(session);
+  // The page is held back from hearing of it, so that its own answer is the second one.
+  await page.route("**/rpc", async (route) => {
+    if (route.request().postData().includes("loopback.respond")) await target.call("loopback.respond", { approval_id: approval.id, approve: false, message: "first" });
+    await route.continue();
+  });
+  await page.getByRole("button", { name: /^Allow/ }).click();
+  await page.getByText(/Already denied by operator/).first().waitFor();
+  assert.equal((await target.decision(approval.id)).status, "denied");
+  check();
+  await close();
+});
+
+test("what somebody else decides leaves the queue by itself", async () => {
+  const session = await target.run("elsewhere", [ask("touch elsewhere")]);
+  const { page, approval, check, close } = await openApproval(session);
+  await target.call("loopback.respond", { approval_id: approval.id, approve: true });
+  await page.getByRole("option", { name: new RegExp(session.name) }).waitFor({ state: "detached" });
+  check();
+  await close();
+});
+
+test("several can be decided together", async () => {
+  const sessions = [await target.run("many-a", [ask("touch many")]), await target.run("many-b", [ask("touch many")])];
+  const approvals = [];
+  for (const session of sessions) approvals.push(...(await target.pending(session.id)));
+  const { page, check, close } = await target.page("/queue");
+  await page.getByLabel("Filter approvals").fill("many-");
+  await until("both rows", async () => (await page.getByRole("option").count()) === 2);
+  await page.getByRole("option").first().click();
+  await page.keyboard.press("x");
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await page.getByText("2 marked").waitFor();
+  await page.getByRole("button", { name: "Deny all" }).click();
+  for (const approval of approvals) assert.equal((await target.decision(approval.id)).status, "denied");
+  check();
+  await close();
+});
+
+test("the countdown runs, and what expired is gone", standInOnly, async () => {
+  const session = await target.run("expiry", [ask("touch expiry")], { loopback_timeout_secs: 3 });
+  const { page, approval, check, close } = await openApproval(session);
+  assert.match(await page.getByRole("article").getByRole("timer").innerText(), /^0:0[0-3]$/);
+  await until("the approval to expire", async () => {
+    await target.call("loopback.pending");
+    return target.world.approvals.get(approval.id).status === "expired";
+  });
+  await page.getByRole("option", { name: new RegExp(session.name) }).waitFor({ state: "detached" });
+  check();
+  await close();
+});

@@ -1,0 +1,150 @@
+// The timeline of one session: live, readable, and quick when it is long.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { until } from "./browser.mjs";
+import { standInOnly, startTarget } from "./target.mjs";
+
+let target;
+before(async () => (target = await startTarget()));
+after(() => target.close());
+
+test("events appear while they happen", async () => {
+  const session = await target.run("live", ["say before the page was opened", "tool Bash {\"command\":\"touch live\"}", "say after the approval"]);
+  const [approval] = await target.pending(session.id);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  await page.locator(".row.content").getByText("before the page was opened").waitFor();
+  await page.locator(".tool", { hasText: "touch live" }).getByText("waits for approval").waitFor();
+  assert.equal(await page.locator(".row.content").count(), 1);
+
+  await target.call("loopback.respond", { approval_id: approval.id, approve: true, input_digest: approval.input_digest });
+  await page.locator(".row.content").getByText("after the approval").waitFor();
+  await page.locator(".row.complete").getByText("Complete").waitFor();
+  assert.equal(await page.getByText("waits for approval").count(), 0);
+  check();
+  await close();
+});
+
+test("a tool call is one row with its decision and result inside", async () => {
+  const session = await target.run("folded", ["think is this wise?", "tool Write {\"file_path\":\"folded.txt\",\"content\":\"one\\ntwo\\n\"}"]);
+  const [approval] = await target.pending(session.id);
+  await target.call("loopback.respond", { approval_id: approval.id, approve: false, message: "not today" });
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  const row = page.locator(".tool", { hasText: "folded.txt" });
+  await row.getByText("denied by operator").waitFor();
+  assert.equal(await page.locator(".row.awaiting_approval, .row.approval_resolved, .row.tool_result").count(), 0, "the parts of a call have no rows of their own");
+  assert.equal(await row.getByRole("group").count(), 0, "it starts folded");
+  await row.getByRole("button").first().click();
+  assert.match(await row.getByRole("group", { name: /folded\.txt/ }).innerText(), /added:\s*one[\s\S]*added:\s*two/);
+  await row.getByText("Denied by operator: not today").waitFor();
+
+  const thinking = page.getByRole("button", { name: /Thinking/ });
+  assert.equal(await thinking.getAttribute("aria-expanded"), "false");
+  await thinking.click();
+  await page.locator(".unfolded").getByText("is this wise?").waitFor();
+  check();
+  await close();
+});
+
+test("a chat can be started, spoken to and cancelled from the page", async () => {
+  const session = await target.run("speak", ["say first chat"]);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  await page.locator(".row.complete").waitFor();
+  await page.getByLabel("Prompt of a new chat").fill("sim:\nsay second chat\nhang");
+  await page.getByRole("button", { name: "Start chat" }).click();
+  await page.locator(".row.content").getByText("second chat").waitFor();
+  await page.getByText("Chat 1").waitFor();
+
+  await page.getByLabel("Message into the running chat").fill("hurry up");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByText("Message sent").waitFor();
+  await page.getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.getByRole("button", { name: "Really cancel?" }).click();
+  await until("the chat is cancelled", async () => (await target.call("claudecode.get", { session_id: session.id })).session.status === "cancelled");
+  await page.locator("header").getByText("cancelled").waitFor();
+  check();
+  await close();
+});
+
+test("the filter keeps what matches, and problems can be shown alone", async () => {
+  const session = await target.run("filter", ["say alpha words", "say beta words", "stderr gamma went wrong", "say delta words"]);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  const row = (text) => page.locator(".row.content").getByText(text);
+  await row("delta words").waitFor();
+  await page.getByLabel("Filter events").fill("beta");
+  await row("alpha words").waitFor({ state: "detached" });
+  assert.equal(await page.locator(".row.content").count(), 1);
+  await page.getByLabel("Filter events").fill("");
+  await page.getByRole("button", { name: "messages" }).click();
+  await row("alpha words").waitFor();
+  assert.equal(await page.locator(".row.tool_use, .row.thinking").count(), 0);
+  check();
+  await close();
+});
+
+test("fifty thousand events open, and every part of them can be reached", async (t) => {
+  const count = 50_000;
+  const session = await target.run("long", [`burst ${count} 120`]);
+  await until("the burst to be stored", async () => (await target.call("claudecode.streams", { session_id: session.id })).streams[0].total_events > count, 120_000);
+  const { page, check, close } = await target.page("/sessions");
+  await page.getByRole("treeitem", { name: session.name }).waitFor();
+
+  const opened = await page.evaluate(async (id) => {
+    const start = performance.now();
+    location.hash = `/sessions/${id}`;
+    while (!document.querySelector(".row.complete")) await new Promise((resolve) => requestAnimationFrame(resolve));
+    return performance.now() - start;
+  }, session.id);
+
+  // A scroll through the whole list, a screen a frame; what a person feels is the slowest frame.
+  const scroll = await page.evaluate(async () => {
+    const list = document.querySelector(".viewport");
+    const frames = [];
+    let last = performance.now();
+    for (let i = 0; i < 240; i++) {
+      list.scrollTop -= 600;
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+      frames.push(performance.now() - last);
+      last = performance.now();
+    }
+    frames.sort((a, b) => a - b);
+    return { median: frames[120], p95: frames[228], rows: document.querySelectorAll(".row").length };
+  });
+  t.diagnostic(`50,000 events: opened in ${opened.toFixed(0)} ms; scrolling, a frame takes ${scroll.median.toFixed(1)} ms (median), ${scroll.p95.toFixed(1)} ms (95 of 100)`);
+  assert(scroll.rows < 400, `${scroll.rows} rows are drawn, so the list is not virtual`);
+
+  // The far end is read when it is looked at, and so is the middle.
+  await page.locator(".viewport").evaluate((node) => (node.scrollTop = 0));
+  await page.getByText(/Chat 0/).waitFor();
+  await page.locator(".row.content").first().waitFor();
+  await page.locator(".viewport").evaluate((node) => (node.scrollTop = node.scrollHeight / 2));
+  await until("rows in the middle", async () => (await page.locator(".unread").count()) === 0 && (await page.locator(".row.content").count()) > 5);
+  await page.getByRole("button", { name: "To the end" }).click();
+  await page.locator(".row.complete").waitFor();
+  check();
+  await close();
+});
+
+test("reading at the end follows, reading above stays", standInOnly, async () => {
+  const session = await target.run("follow", ["burst 200 80", "hang"]);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  const list = page.locator(".viewport");
+  const distance = () => list.evaluate((node) => node.scrollHeight - node.clientHeight - node.scrollTop);
+  await page.getByText("199 burst").waitFor();
+  await until("the end in view", async () => (await distance()) < 24);
+  const live = target.world.sessions.get(session.id);
+  const say = (text) => target.world.emit(live, live.chats.at(-1), { type: "content", text });
+  say("a new last line");
+  await page.getByText("a new last line").waitFor();
+  await until("the end still in view", async () => (await distance()) < 24);
+
+  await list.evaluate((node) => (node.scrollTop -= 1_500));
+  await page.getByRole("button", { name: "To the end" }).waitFor();
+  await page.waitForTimeout(200);
+  const before = await list.evaluate((node) => node.scrollTop);
+  say("unseen line");
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  assert.equal(await list.evaluate((node) => node.scrollTop), before);
+  check();
+  await close();
+});

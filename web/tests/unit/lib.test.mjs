@@ -1,0 +1,180 @@
+// The small parts that know no page: sums of heights, differences, the stream's parser, text made visible, risk, patterns.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { load } from "./load.mjs";
+
+/** Numbers that look random and are the same in every run. */
+function* numbers(seed = 7) {
+  for (let x = seed; ; ) {
+    x = (x * 1_103_515_245 + 12_345) % 2_147_483_648;
+    yield x / 2_147_483_648;
+  }
+}
+const random = numbers();
+const pick = (below) => Math.floor(random.next().value * below);
+
+test("heights add up like a plain list of numbers", async () => {
+  const { Heights } = await load("lib/heights.ts");
+  const heights = new Heights(4);
+  const plain = [];
+  for (let step = 0; step < 3_000; step++) {
+    if (plain.length === 0 || pick(3) > 0) {
+      const px = pick(4) === 0 ? 0 : pick(90);
+      heights.push(px);
+      plain.push(px);
+    } else {
+      const index = pick(plain.length);
+      plain[index] = pick(5) === 0 ? 0 : pick(200);
+      heights.set(index, plain[index]);
+    }
+  }
+  let sum = 0;
+  for (const [i, px] of plain.entries()) {
+    assert.equal(heights.before(i), sum);
+    if (px > 0) assert.equal(heights.at(sum + px / 2), i);
+    sum += px;
+  }
+  assert.equal(heights.total(), sum);
+  assert.equal(heights.at(sum + 1_000), plain.length - 1);
+});
+
+test("a difference leads from the old text to the new one", async () => {
+  const { diffLines } = await load("lib/diff.ts");
+  for (let round = 0; round < 200; round++) {
+    const word = () => ["a", "b", "c", "d"][pick(4)];
+    const before = Array.from({ length: pick(30) }, word);
+    const after = before.flatMap((line) => (pick(4) === 0 ? [] : pick(4) === 0 ? [line, word()] : [line]));
+    const lines = diffLines(before.join("\n"), after.join("\n"));
+    const kept = (kind) => lines.filter((line) => line.kind !== kind).map((line) => line.text);
+    assert.deepEqual(kept("add"), before);
+    assert.deepEqual(kept("del"), after);
+  }
+});
+
+test("a difference is small, numbered, and marks what changed within a line", async () => {
+  const { diffLines } = await load("lib/diff.ts");
+  assert.deepEqual(diffLines("one\nlet x = 1;\nend\n", "one\nlet x = 22;\nend\n"), [
+    { kind: "same", text: "one", oldNo: 1, newNo: 1 },
+    { kind: "del", text: "let x = 1;", oldNo: 2, newNo: null, mark: [8, 9] },
+    { kind: "add", text: "let x = 22;", oldNo: null, newNo: 2, mark: [8, 10] },
+    { kind: "same", text: "end", oldNo: 3, newNo: 3 },
+  ]);
+  assert.deepEqual(diffLines("", ""), []);
+});
+
+test("two long texts with nothing in common are shown as removed and added", async () => {
+  const { diffLines } = await load("lib/diff.ts");
+  const text = (word) => Array.from({ length: 4_000 }, (_, i) => `${word} ${i}`).join("\n");
+  const lines = diffLines(text("old"), text("new"));
+  assert.equal(lines.filter((line) => line.kind === "del").length, 4_000);
+  assert.equal(lines.filter((line) => line.kind === "add").length, 4_000);
+});
+
+test("the stream parser gives the same messages however the text is cut", async () => {
+  const { SseParser } = await load("lib/sse.ts");
+  const text = ": beat\r\n\r\nid: 1\nevent: message\ndata: {\"a\":1}\n\nid: 2\rdata: one\rdata: two\r\rdata\n\nretry: 1000\n\nevent: error\ndata:no space\n\nid: 3\ndata: not ended";
+  const read = (chunks) => {
+    const found = [];
+    const parser = new SseParser((message) => found.push(message));
+    chunks.forEach((chunk) => parser.push(chunk));
+    return found;
+  };
+  const expected = [
+    { id: "1", event: "message", data: '{"a":1}' },
+    { id: "2", event: "message", data: "one\ntwo" },
+    { id: "2", event: "message", data: "" },
+    { id: "2", event: "error", data: "no space" },
+  ];
+  assert.deepEqual(read([text]), expected);
+  assert.deepEqual(read([...text]), expected);
+  for (let round = 0; round < 50; round++) {
+    const chunks = [];
+    for (let at = 0; at < text.length; ) chunks.push(text.slice(at, (at += 1 + pick(9))));
+    assert.deepEqual(read(chunks), expected);
+  }
+});
+
+test("a transcript shows controls and drops colours; what is approved drops nothing", async () => {
+  const { exactText, firstLine, safeCut, transcriptText } = await load("lib/text.ts");
+  assert.equal(transcriptText("\u001b[1;31mred\u001b[0m\r\nnext\u0007"), "red\nnext␇");
+  assert.equal(exactText("\u001b[31mred\r\n"), "␛[31mred␍\n");
+  assert.equal(exactText("a\u202eb\u200bc\u0085d\tz"), "a⟨U+202E⟩b⟨U+200B⟩c⟨U+0085⟩d\tz");
+  assert.equal(exactText("tag \u{e0041}"), "tag ⟨U+E0041⟩");
+  assert.equal(firstLine("\n  first\nsecond"), "first");
+  assert.equal(safeCut("a😀b", 2), 1);
+});
+
+test("risk orders calls as a careful person would", async () => {
+  const { assessRisk } = await load("lib/risk.ts");
+  const bash = (command) => assessRisk("Bash", { command });
+  const order = [bash("curl x | sh"), bash("sudo ls"), bash("git push origin main"), assessRisk("Write", { file_path: "/p/a" }, "/p"), assessRisk("WebFetch", { url: "https://a.org" }), assessRisk("Read", { file_path: "/p/a" }, "/p")].map((risk) => risk.score);
+  assert.deepEqual(order, order.toSorted((a, b) => b - a));
+  for (const [command, level] of [
+    ["rm -rf /", "critical"],
+    ["cat ~/.ssh/id_ed25519", "critical"],
+    ["npm install left-pad", "high"],
+    ["echo x > file", "high"],
+    ["cargo test", "medium"],
+    ["git status && ls -la | head", "low"],
+    ["echo $(touch x)", "medium"],
+    ["ls \u202e# x", "critical"],
+    ["format the-disk", "medium"],
+  ]) assert.equal(bash(command).level, level, command);
+  assert.equal(assessRisk("Write", { file_path: "/etc/passwd" }, "/p").level, "critical");
+  assert.equal(assessRisk("Edit", { file_path: "/p/../q" }, "/p").level, "high");
+  assert(bash("rm -rf /").reasons.length > 0);
+});
+
+test("the guess at what a rule covers errs on the side of no", async () => {
+  const { inScope, mayCover } = await load("lib/patterns.ts");
+  const call = (tool_name, input) => ({ tool_name, input });
+  const bash = (command) => call("Bash", { command });
+  for (const [pattern, approval, covered] of [
+    ["Bash", bash("anything"), true],
+    ["Bash(git diff:*)", bash("git diff --stat"), true],
+    ["Bash(git diff:*)", bash("git diff && git diff a"), true],
+    ["Bash(git diff:*)", bash("git diff; rm -rf x"), false],
+    ["Bash(git diff:*)", bash("git difftool"), false],
+    ["Bash(git diff:*)", bash("git diff $(rm x)"), false],
+    ["Bash(ls)", bash("ls"), true],
+    ["Bash(ls)", bash("ls -la"), false],
+    ["Write(/p/**)", call("Write", { file_path: "/p/a/b.ts" }), true],
+    ["Write(/p/*)", call("Write", { file_path: "/p/a/b.ts" }), false],
+    ["Write(/p/**)", call("Write", { file_path: "/p/../etc/x" }), false],
+    ["WebFetch(domain:a.org)", call("WebFetch", { url: "https://a.org/x" }), true],
+    ["WebFetch(domain:a.org)", call("WebFetch", { url: "https://a.org.evil.com/" }), false],
+    ["mcp__github__*", call("mcp__github__search", {}), true],
+    ["Bash(", bash("x"), false],
+  ]) assert.equal(mayCover(pattern, approval), covered, `${pattern} on ${JSON.stringify(approval.input)}`);
+  const ancestors = (id) => ({ c: ["b", "a"], b: ["a"] })[id] ?? [];
+  assert.deepEqual(["all", { session: "c" }, { subtree: "a" }, { subtree: "c" }, { session: "a" }].map((scope) => inScope(scope, "c", ancestors)), [true, true, true, true, false]);
+});
+
+test("the parts of a tool call find each other in any order", async () => {
+  const { ToolCalls } = await load("lib/toolcalls.ts");
+  const events = [
+    { type: "tool_use", tool_name: "Bash", tool_use_id: "t", input: {} },
+    { type: "awaiting_approval", approval_id: "a", tool_name: "Bash", tool_use_id: "t", input: {} },
+    { type: "approval_resolved", approval_id: "a", approved: true },
+    { type: "tool_result", tool_use_id: "t", output: "x" },
+  ];
+  const orders = (list) => (list.length < 2 ? [list] : list.flatMap((each, i) => orders([...list.slice(0, i), ...list.slice(i + 1)]).map((rest) => [each, ...rest])));
+  for (const order of orders([0, 1, 2, 3])) {
+    const calls = new ToolCalls();
+    const touched = new Set(order.flatMap((row) => calls.add(events[row], row, row)));
+    assert.deepEqual(calls.get("t"), { use: events[0], asked: events[1], resolved: events[2], result: events[3], resultAt: 3 });
+    assert.deepEqual([...touched].sort(), [0, 1, 2, 3]);
+    assert.deepEqual(events.map((event) => calls.isTold(event)), [false, true, true, true]);
+  }
+});
+
+test("prose is cut into blocks, and what looks like markup stays text", async () => {
+  const { proseBlocks } = await load("lib/prose.ts");
+  assert.deepEqual(proseBlocks("# Title\nuse `x` and **b**\n```ts\n<b>1</b>\n```\nend"), [
+    { kind: "heading", spans: [{ kind: "text", text: "Title" }] },
+    { kind: "text", spans: [{ kind: "text", text: "use " }, { kind: "code", text: "x" }, { kind: "text", text: " and " }, { kind: "strong", text: "b" }] },
+    { kind: "code", text: "<b>1</b>", language: "ts" },
+    { kind: "text", spans: [{ kind: "text", text: "end" }] },
+  ]);
+});
