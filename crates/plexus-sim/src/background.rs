@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::bash::Shell;
+use crate::run::complain;
 use crate::sim::Sim;
 use crate::tools::ToolOutput;
 use crate::wire::line_id;
@@ -64,10 +65,7 @@ impl Tasks {
             Ok(()) => {}
             // Most processes never had a task.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                use std::io::Write;
-                let _ = writeln!(io::stderr(), "could not remove {}: {error}", self.folder.display());
-            }
+            Err(error) => complain(&format!("could not remove {}: {error}", self.folder.display())),
         }
     }
 
@@ -157,6 +155,16 @@ impl Sim {
         task.handle.abort();
         self.emit_end(&task, "killed", "stopped", &task.description);
         Ok(())
+    }
+
+    /// Stops every task, because the process ends.
+    pub(crate) fn stop_all_tasks(&self) {
+        let ids: Vec<String> = self.tasks.running.borrow().iter().map(|task| task.id.clone()).collect();
+        for id in ids {
+            if let Err(error) = self.stop_task(&id) {
+                complain(&error);
+            }
+        }
     }
 
     fn emit_end(&self, task: &Task, status: &str, notified: &str, summary: &str) {

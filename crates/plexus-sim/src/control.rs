@@ -181,8 +181,15 @@ impl Sim {
     /// Writes what the CLI writes about a turn that was stopped from outside.
     pub(crate) fn abort_turn(&self) -> Ending {
         self.emit_echo();
+        let speech = self.turn.borrow_mut().speech.take();
         if self.turn.borrow().open_tools.is_empty() {
+            if let Some(speech) = &speech {
+                speech.abort(self);
+            }
             self.emit_interrupted("[Request interrupted by user]");
+            if let Some(speech) = speech {
+                speech.close(self);
+            }
             Ending::InterruptedSpeech
         } else {
             self.reject_open_tools();

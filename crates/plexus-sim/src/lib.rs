@@ -12,6 +12,7 @@
 //! | step | what the model does |
 //! |---|---|
 //! | `say TEXT` | says it |
+//! | `slowly MS TEXT` | says it word by word, with a pause after each; who interrupts gets what was said so far |
 //! | `think TEXT` | thinks it |
 //! | `tool NAME JSON` | calls a tool: Bash, Read, Write, Edit really run; `mcp__SERVER__TOOL` is really called |
 //! | `parallel NAME JSON ;; NAME JSON` | calls several tools in one message |

@@ -13,7 +13,16 @@ use crate::wire::{
 const MAX_DELTAS: usize = 4;
 const SIGNATURE: &str = "c2ltdWxhdGVk";
 
+/// A text that is being spoken word by word.
+#[derive(Debug)]
+pub(crate) struct Speech {
+    message: Message,
+    index: usize,
+    text: String,
+}
+
 /// A message that has begun.
+#[derive(Debug, Clone)]
 pub(crate) struct Message {
     id: String,
     request_id: String,
@@ -24,8 +33,9 @@ impl Message {
     /// Begins a message: from here on the model is billed for it.
     pub(crate) fn begin(sim: &Sim) -> Self {
         let message = Self { id: made_up("msg_sim"), request_id: made_up("req_sim"), blocks: 0 };
-        sim.turn.borrow_mut().messages += 1;
-        sim.messages.set(sim.messages.get() + 1);
+        let model = sim.model.borrow();
+        sim.turn.borrow_mut().bill.add(&model);
+        sim.bill.borrow_mut().add(&model);
         if sim.options.partial_messages {
             let prompts = sim.turn.borrow().prompts.clone();
             let mut status = json!({"status": "requesting"});
@@ -33,10 +43,7 @@ impl Message {
                 status["user_message_uuids"] = json!(prompts);
             }
             sim.emit_system("status", status);
-        }
-        sim.emit_echo();
-        if sim.options.partial_messages {
-            let model = sim.model.borrow();
+            sim.emit_echo();
             let started = StartedMessage {
                 id: &message.id,
                 r#type: "message",
@@ -54,6 +61,7 @@ impl Message {
 
     /// Adds one block. The whole `assistant` line comes before the block's end, as the CLI does it.
     pub(crate) fn add(&mut self, sim: &Sim, block: &Block) {
+        sim.emit_echo();
         let index = self.blocks;
         self.blocks += 1;
         let display = matches!(block, Block::Thinking { .. }).then_some("updates");
@@ -66,6 +74,49 @@ impl Message {
             self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, display, None);
         }
         self.add_deltas(sim, index, block);
+        self.emit_block(sim, block, false);
+        if sim.options.partial_messages {
+            self.emit_event(sim, ApiEvent::ContentBlockStop { index }, None, None);
+        }
+    }
+
+    /// Begins a text that is spoken word by word.
+    pub(crate) fn begin_speech(&mut self, sim: &Sim) {
+        let index = self.blocks;
+        self.blocks += 1;
+        if sim.options.partial_messages {
+            let content_block = json!({"type": "text", "text": ""});
+            self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, None, None);
+        }
+        sim.turn.borrow_mut().speech = Some(Speech { message: self.clone(), index, text: String::new() });
+    }
+
+    /// Speaks one more word.
+    pub(crate) fn speak(&self, sim: &Sim, word: &str) {
+        if sim.options.partial_messages {
+            let delta = Delta::Text { text: word };
+            self.emit_event(sim, ApiEvent::ContentBlockDelta { index: self.blocks - 1, delta }, None, None);
+        }
+        if let Some(speech) = &mut sim.turn.borrow_mut().speech {
+            speech.text.push_str(word);
+        }
+    }
+
+    /// Ends the text with its whole line.
+    pub(crate) fn end_speech(&self, sim: &Sim) {
+        let speech = sim.turn.borrow_mut().speech.take();
+        if let Some(Speech { index, text, .. }) = speech {
+            self.emit_block(sim, &Block::Text { text }, false);
+            if sim.options.partial_messages {
+                self.emit_event(sim, ApiEvent::ContentBlockStop { index }, None, None);
+            }
+        }
+    }
+
+    fn emit_block(&self, sim: &Sim, block: &Block, aborted: bool) {
+        // Without partial messages the prompt is written back with the first whole block, not before.
+        sim.emit_echo();
+        let display = matches!(block, Block::Thinking { .. }).then_some("updates");
         let prompted_by = prompted_by(sim);
         sim.emit(&Assistant {
             r#type: "assistant",
@@ -85,20 +136,17 @@ impl Message {
             uuid: line_id(),
             timestamp: now(),
             request_id: &self.request_id,
-            aborted: false,
+            aborted,
             thinking_duration_ms: display.map(|_| 1),
             thinking_display: display,
             prompted_by,
         });
-        if sim.options.partial_messages {
-            self.emit_event(sim, ApiEvent::ContentBlockStop { index }, None, None);
-        }
     }
 
     /// Ends the message.
-    pub(crate) fn end(self, sim: &Sim, stop_reason: &'static str) {
+    pub(crate) fn end(self, sim: &Sim, stop_reason: Option<&'static str>) {
         if sim.options.partial_messages {
-            let delta = StopDelta { stop_reason: Some(stop_reason), stop_sequence: None };
+            let delta = StopDelta { stop_reason, stop_sequence: None };
             self.emit_event(sim, ApiEvent::MessageDelta { delta, usage: MessageUsage::AT_START }, None, None);
             self.emit_event(sim, ApiEvent::MessageStop, None, None);
         }
@@ -150,6 +198,21 @@ impl Message {
             api_message_id: &self.id,
             prompted_by,
         });
+    }
+}
+
+impl Speech {
+    /// Writes what was said before somebody interrupted.
+    pub(crate) fn abort(&self, sim: &Sim) {
+        self.message.emit_block(sim, &Block::Text { text: self.text.clone() }, true);
+    }
+
+    /// Closes the message that was interrupted.
+    pub(crate) fn close(self, sim: &Sim) {
+        if sim.options.partial_messages {
+            self.message.emit_event(sim, ApiEvent::ContentBlockStop { index: self.index }, None, None);
+            self.message.end(sim, None);
+        }
     }
 }
 

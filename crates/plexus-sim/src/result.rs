@@ -1,9 +1,10 @@
 //! The `result` line: how a turn ended, and what the process has cost so far.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::wire::{PromptedBy, line_id};
@@ -12,6 +13,33 @@ use crate::wire::{PromptedBy, line_id};
 const COST_OF_A_MESSAGE_USD: f64 = 0.0008;
 const INPUT_TOKENS_OF_A_MESSAGE: u64 = 100;
 const OUTPUT_TOKENS_OF_A_MESSAGE: u64 = 20;
+
+/// How often each model has spoken; all costs follow from it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Bill(BTreeMap<String, u64>);
+
+impl Bill {
+    /// Adds one message of a model.
+    pub(crate) fn add(&mut self, model: &str) {
+        *self.0.entry(model.to_owned()).or_default() += 1;
+    }
+
+    /// Adds everything on another bill.
+    pub(crate) fn add_all(&mut self, other: &Bill) {
+        for (model, messages) in &other.0 {
+            *self.0.entry(model.clone()).or_default() += messages;
+        }
+    }
+
+    /// Messages of all models.
+    pub(crate) fn messages(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    fn by_model(&self) -> Value {
+        self.0.iter().map(|(model, messages)| (model.clone(), model_usage(model, *messages))).collect()
+    }
+}
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +76,10 @@ impl Ending {
 /// What a turn has to report besides its ending.
 pub(crate) struct TurnReport<'a> {
     pub(crate) session_id: &'a str,
-    pub(crate) model: &'a str,
-    /// Messages of the model in this turn.
-    pub(crate) messages: u64,
-    /// Messages of the model in this process, and before in the conversation that it resumed.
-    pub(crate) total_messages: u64,
+    /// What this turn has cost.
+    pub(crate) bill: &'a Bill,
+    /// What this process has cost, and before it the conversation that it resumed.
+    pub(crate) total: &'a Bill,
     pub(crate) num_turns: u64,
     pub(crate) duration: Duration,
     pub(crate) permission_denials: Vec<Denial>,
@@ -190,9 +217,9 @@ impl ResultLine {
             duration_api_ms: duration_ms,
             stop_reason,
             session_id: report.session_id.to_owned(),
-            total_cost_usd: cost(report.total_messages),
-            usage: usage(report.messages),
-            model_usage: model_usage(report.model, report.total_messages),
+            total_cost_usd: cost(report.total.messages()),
+            usage: usage(report.bill.messages()),
+            model_usage: report.total.by_model(),
             permission_denials: report.permission_denials,
             terminal_reason,
             fast_mode_state: "off",
@@ -211,7 +238,7 @@ impl ResultLine {
             timing,
             queued_turn_count: 0,
             result_index: report.result_index,
-            model_usage_since_last_result: model_usage(report.model, report.messages),
+            model_usage_since_last_result: report.bill.by_model(),
         }
     }
 }
@@ -292,13 +319,7 @@ fn usage(messages: u64) -> Value {
 }
 
 fn model_usage(model: &str, messages: u64) -> Value {
-    if messages == 0 {
-        return json!({});
-    }
-    let mut models = Map::new();
-    models.insert(
-        model.to_owned(),
-        json!({
+    json!({
             "inputTokens": messages * INPUT_TOKENS_OF_A_MESSAGE,
             "outputTokens": messages * OUTPUT_TOKENS_OF_A_MESSAGE,
             "cacheReadInputTokens": 0,
@@ -313,9 +334,7 @@ fn model_usage(model: &str, messages: u64) -> Value {
             "canonicalModel": model,
             "provider": "firstParty",
             "costBasis": "list",
-        }),
-    );
-    Value::Object(models)
+    })
 }
 
 fn subagent_stats() -> Value {

@@ -22,6 +22,9 @@ use crate::wire::{PromptedBy, ToolResultMeta};
 /// How long a process that was told to go waits for its reader to take the last lines.
 const FLUSH_BEFORE_DEATH: Duration = Duration::from_millis(500);
 
+/// How much of a bad line is shown on stderr.
+const MAX_SHOWN_CHARS: usize = 200;
+
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -64,7 +67,11 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
             biased;
             signal = inputs.signals.next() => {
                 let running = turn.take().is_some();
-                break Exit::Code(die_of(sim, signal, running).await);
+                let code = die_of(sim, signal, running);
+                sim.tasks.end_all();
+                // A reader that does not read must not keep a dying process alive.
+                let _ = tokio::time::timeout(FLUSH_BEFORE_DEATH, sim.out.flush()).await;
+                return Exit::Code(code);
             }
             batch = next_batch(&mut inputs.stdin) => match take_batch(sim, batch, &mut turn) {
                 Ok(interrupted) => code = if interrupted { 1 } else { code },
@@ -85,12 +92,12 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
         }
     };
     drop(turn);
+    sim.stop_all_tasks();
     sim.tasks.end_all();
-    // A reader that does not read must not keep a dying process alive.
-    if tokio::time::timeout(FLUSH_BEFORE_DEATH, sim.out.flush()).await.is_err() && exit == Exit::Code(0) {
-        sim.out.flush().await;
+    tokio::select! {
+        () = sim.out.flush() => exit,
+        signal = inputs.signals.next() => Exit::Code(die_of(sim, signal, false)),
     }
-    exit
 }
 
 /// Starts the turn of the next prompt, or of the next task that has ended.
@@ -131,7 +138,9 @@ fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> R
                 }
             }
             Order::Die { reason } => {
-                complain(&format!("Error parsing streaming input line: {}: {reason}", String::from_utf8_lossy(&line)));
+                let line = String::from_utf8_lossy(&line);
+                let shown: String = line.chars().take(MAX_SHOWN_CHARS).collect();
+                complain(&format!("Error parsing streaming input line: {shown}: {reason}"));
                 return Err(Exit::Code(1));
             }
         }
@@ -140,7 +149,7 @@ fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> R
 }
 
 /// Does what the CLI does when it is told to go, and returns the exit code.
-async fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
+fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
     let stage = |wanted: ToolStage| sim.turn.borrow().open_tools.iter().any(|tool| tool.stage == wanted);
     match signal {
         Signal::Interrupt => {
@@ -187,9 +196,8 @@ impl Sim {
         self.results.set(result_index + 1);
         let report = TurnReport {
             session_id: &self.session_id,
-            model: &self.model.borrow(),
-            messages: turn.messages,
-            total_messages: self.messages.get(),
+            bill: &turn.bill,
+            total: &self.bill.borrow(),
             num_turns: turn.user_lines + 1,
             duration: turn.started.elapsed(),
             permission_denials: turn.denials,
@@ -197,7 +205,7 @@ impl Sim {
             prompted_by: PromptedBy::new(&turn.prompts),
             result_index,
         };
-        if let Err(error) = self.transcript.borrow().end_turn(turn.messages) {
+        if let Err(error) = self.transcript.borrow().end_turn(&turn.bill) {
             complain(&error.to_string());
         }
         let line = ResultLine::new(ending, report);

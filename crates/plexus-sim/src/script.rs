@@ -21,6 +21,11 @@ const MAX_BURST_BYTES: usize = 64 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Say(String),
+    /// Says it word by word, with a pause after each.
+    Slowly {
+        millis: u64,
+        text: String,
+    },
     Think(String),
     /// Tool calls of one message; more than one is a `parallel`.
     Tools(Vec<ToolStep>),
@@ -68,7 +73,7 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, think, tool, parallel, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
+        "unknown step `{0}`; known are say, slowly, think, tool, parallel, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),
     #[error("`{0}` needs {1}")]
@@ -129,6 +134,11 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
     let rest = rest.trim();
     match word {
         "say" => text("say", rest).map(Step::Say),
+        "slowly" => {
+            let (millis, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            let millis = number("slowly", millis, u64::from(u32::MAX))?;
+            Ok(Step::Slowly { millis, text: text("slowly", words.trim())? })
+        }
         "think" => text("think", rest).map(Step::Think),
         "stderr" => text("stderr", rest).map(Step::Stderr),
         "tool" => Ok(Step::Tools(vec![parse_tool("tool", rest)?])),
@@ -193,7 +203,7 @@ mod tests {
 
     #[test]
     fn every_step_of_the_language_is_understood() {
-        let script = "sim:\n# a comment\nsay hello there\nthink hm\ntool Bash {\"command\":\"ls\"}\n\
+        let script = "sim:\n# a comment\nsay hello there\nslowly 1 word by word\nthink hm\ntool Bash {\"command\":\"ls\"}\n\
                       parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nburst 3 10\n\
                       stderr oh\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
         let steps = steps_of(script, 0).unwrap();
@@ -202,11 +212,11 @@ mod tests {
         assert_eq!(
             names,
             [
-                "Say", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Recall", "Fail", "Garbage", "Unknown",
-                "Hang", "Exit", "Crash"
+                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Recall", "Fail", "Garbage",
+                "Unknown", "Hang", "Exit", "Crash"
             ]
         );
-        let Step::Tools(calls) = &steps[3] else { panic!("not tools: {:?}", steps[3]) };
+        let Step::Tools(calls) = &steps[4] else { panic!("not tools: {:?}", steps[4]) };
         assert_eq!(
             calls.iter().map(|call| call.input.get()).collect::<Vec<_>>(),
             ["{\"file_path\":\"a\"}", "{\"file_path\":\"b\"}"]

@@ -14,8 +14,9 @@ use crate::ask::Question;
 use crate::background::Tasks;
 use crate::cli::{Options, OutputFormat};
 use crate::mcp::Servers;
+use crate::message::Speech;
 use crate::out::Out;
-use crate::result::Denial;
+use crate::result::{Bill, Denial};
 use crate::rules::Rules;
 use crate::tools::BUILT_IN;
 use crate::transcript::Transcript;
@@ -43,8 +44,8 @@ pub(crate) struct Sim {
     pub(crate) questions: RefCell<Vec<Question>>,
     pub(crate) tasks: Tasks,
     pub(crate) turn: RefCell<TurnState>,
-    /// Messages of the model so far in this conversation; the bill.
-    pub(crate) messages: Cell<u64>,
+    /// What this conversation has cost so far.
+    pub(crate) bill: RefCell<Bill>,
     pub(crate) results: Cell<u64>,
     pub(crate) session_state: Cell<&'static str>,
     /// Nothing more comes on stdin.
@@ -70,9 +71,12 @@ pub(crate) struct TurnState {
     /// Set until the first `assistant` line, which alone names its prompts.
     pub(crate) unnamed: bool,
     pub(crate) started: Instant,
-    pub(crate) messages: u64,
+    /// What this turn has cost so far.
+    pub(crate) bill: Bill,
     pub(crate) user_lines: u64,
     pub(crate) denials: Vec<Denial>,
+    /// What is being said word by word.
+    pub(crate) speech: Option<Speech>,
     pub(crate) open_tools: Vec<OpenTool>,
     pub(crate) origin: Option<Value>,
 }
@@ -102,9 +106,10 @@ impl TurnState {
             unechoed: None,
             unnamed: true,
             started: Instant::now(),
-            messages: 0,
+            bill: Bill::default(),
             user_lines: 0,
             denials: Vec::new(),
+            speech: None,
             open_tools: Vec::new(),
             origin,
         }

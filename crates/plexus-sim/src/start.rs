@@ -73,8 +73,6 @@ async fn print(text: &str) -> Result<Exit, StartError> {
 }
 
 async fn run_with(options: Options) -> Result<Exit, StartError> {
-    // Signals are caught before anything is started that they would have to end.
-    let signals = Signals::new()?;
     let out = Out::start()?;
     let cwd = std::env::current_dir()?;
     let servers = Servers::new(&options.mcp_config)?;
@@ -87,6 +85,8 @@ async fn run_with(options: Options) -> Result<Exit, StartError> {
     if prompt.is_none() && !options.stream_input {
         return Err(StartError::NoPrompt);
     }
+    // Signals are caught only now: until the prompt is there, they may end the process in their own way.
+    let signals = Signals::new()?;
     let transcript = match Transcript::open(&options, &cwd.to_string_lossy()) {
         Ok(transcript) => transcript,
         Err(error @ TranscriptError::Unknown(_)) => {
@@ -116,7 +116,7 @@ fn assemble(
 ) -> (Sim, tokio::sync::mpsc::UnboundedReceiver<crate::background::Ended>) {
     let session_id = transcript.session_id().to_owned();
     let (tasks, ended) = Tasks::new(&session_id);
-    let messages = Cell::new(transcript.messages());
+    let bill = RefCell::new(transcript.bill().clone());
     let earlier_prompts = transcript.uuids().iter().cloned().collect();
     let sim = Sim {
         model: RefCell::new(model_name(options.model.as_deref())),
@@ -133,7 +133,7 @@ fn assemble(
         questions: RefCell::new(Vec::new()),
         tasks,
         turn: RefCell::new(TurnState::new(Vec::new(), None)),
-        messages,
+        bill,
         results: Cell::new(0),
         session_state: Cell::new("idle"),
         input_closed: Cell::new(false),

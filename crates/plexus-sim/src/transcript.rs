@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::cli::Options;
+use crate::result::Bill;
 
 /// The conversation of this process.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ struct Earlier {
     prompts: Vec<String>,
     /// The senders' ids of the prompts that had one.
     uuids: Vec<String>,
-    /// Messages of the model.
-    messages: u64,
+    /// What the model has cost.
+    bill: Bill,
 }
 
 /// One line of the file.
@@ -42,9 +43,9 @@ enum Line {
         text: String,
         uuid: Option<String>,
     },
-    /// A turn has ended, after so many messages of the model.
+    /// A turn has ended, and cost this.
     Turn {
-        messages: u64,
+        bill: Bill,
     },
 }
 
@@ -99,9 +100,9 @@ impl Transcript {
         &self.earlier.uuids
     }
 
-    /// How often the model has spoken so far.
-    pub(crate) fn messages(&self) -> u64 {
-        self.earlier.messages
+    /// What it has cost before this process.
+    pub(crate) fn bill(&self) -> &Bill {
+        &self.earlier.bill
     }
 
     /// Adds a prompt, on disk first.
@@ -113,14 +114,14 @@ impl Transcript {
     }
 
     /// Notes that a turn has ended.
-    pub(crate) fn end_turn(&self, messages: u64) -> Result<(), TranscriptError> {
-        self.append(&[Line::Turn { messages }], fs::OpenOptions::new().append(true).create(true))
+    pub(crate) fn end_turn(&self, bill: &Bill) -> Result<(), TranscriptError> {
+        self.append(&[Line::Turn { bill: bill.clone() }], fs::OpenOptions::new().append(true).create(true))
     }
 
     fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
         let mut lines = vec![Line::Session { cwd: cwd.to_owned() }];
         lines.extend(self.earlier.prompts.iter().map(|text| Line::Prompt { text: text.clone(), uuid: None }));
-        lines.push(Line::Turn { messages: self.earlier.messages });
+        lines.push(Line::Turn { bill: self.earlier.bill.clone() });
         self.append(&lines, fs::OpenOptions::new().write(true).create_new(true))
     }
 
@@ -175,7 +176,7 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
                 earlier.prompts.push(text);
                 earlier.uuids.extend(uuid);
             }
-            Line::Turn { messages } => earlier.messages += messages,
+            Line::Turn { bill } => earlier.bill.add_all(&bill),
         }
     }
     Ok(earlier)

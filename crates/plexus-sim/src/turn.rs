@@ -87,7 +87,7 @@ impl Play<'_> {
             self.say(CLOSING_WORD.to_owned())?;
         }
         if let Some(message) = self.message.take() {
-            message.end(self.sim, "end_turn");
+            message.end(self.sim, Some("end_turn"));
         }
         Ok(TurnEnd::Ended(Ending::Success { text: std::mem::take(&mut self.said) }))
     }
@@ -98,6 +98,7 @@ impl Play<'_> {
                 let text = self.last.fill_text(&text).map_err(failed)?;
                 self.say(text)?;
             }
+            Step::Slowly { millis, text } => self.say_slowly(Duration::from_millis(millis), text).await?,
             Step::SayByOutcome { ran, refused } => self.say(if self.last.all_ran { ran } else { refused })?,
             Step::Think(text) => self.add(&thinking(text))?,
             Step::Recall => {
@@ -115,7 +116,7 @@ impl Play<'_> {
                     open.push(call);
                 }
                 if let Some(message) = self.message.take() {
-                    message.end(self.sim, "tool_use");
+                    message.end(self.sim, Some("tool_use"));
                 }
                 self.last = self.sim.run_tools(open).await?;
                 self.speechless = true;
@@ -155,16 +156,38 @@ impl Play<'_> {
         self.add(&Block::Text { text })
     }
 
-    /// Adds a block to the open message, or to a new one if the turn may have another.
+    /// Says a text word by word. Who interrupts it gets what was said so far.
+    async fn say_slowly(&mut self, pause: Duration, text: String) -> Result<(), TurnEnd> {
+        let sim = self.sim;
+        let message = self.open_message()?;
+        message.begin_speech(sim);
+        for word in text.split_inclusive(' ') {
+            message.speak(sim, word);
+            sim.out.room().await;
+            tokio::time::sleep(pause).await;
+        }
+        message.end_speech(sim);
+        self.said = text;
+        self.speechless = false;
+        Ok(())
+    }
+
+    /// Adds a block to the open message.
     fn add(&mut self, block: &Block) -> Result<(), TurnEnd> {
+        let sim = self.sim;
+        self.open_message()?.add(sim, block);
+        Ok(())
+    }
+
+    /// The open message, or a new one if the turn may have another.
+    fn open_message(&mut self) -> Result<&mut Message, TurnEnd> {
         if self.message.is_none() {
-            let so_far = self.sim.turn.borrow().messages;
+            let so_far = self.sim.turn.borrow().bill.messages();
             if let Some(max) = self.sim.options.max_turns.filter(|max| so_far >= u64::from(*max)) {
                 return Err(TurnEnd::Ended(Ending::MaxTurns { max }));
             }
         }
-        self.message.get_or_insert_with(|| Message::begin(self.sim)).add(self.sim, block);
-        Ok(())
+        Ok(self.message.get_or_insert_with(|| Message::begin(self.sim)))
     }
 
     /// Plays a failure of the model's API: a message that the CLI makes up, and the end of the turn.
