@@ -1,0 +1,89 @@
+//! What is never handed to the shell parser, and the parser itself behind it.
+//!
+//! Two reasons to turn a text away. Some characters are read differently by different shells (a carriage return, a
+//! no-break space), so no parser's word on them is proof. And the parser is a backtracking one: a few dozen bytes of nested
+//! `((`, `case` or a here-document whose delimiter is a substitution cost it minutes or all memory, and commands come from a
+//! model that may have read hostile text. A command that is turned away is asked.
+
+use brush_parser::{Parser, ParserOptions, ast};
+
+/// The longest command that is read. A longer one is a program in itself, and reading costs time on the permission path.
+const MAX_BYTES: usize = 8 * 1024;
+/// The most things that open a nested construct. Parsing time grows with their nesting.
+const MAX_OPENERS: usize = 24;
+/// The most `case` words, each of which doubles the parser's work.
+const MAX_CASES: usize = 2;
+/// The most backquotes.
+const MAX_BACKQUOTES: usize = 4;
+/// The most subscripts (`a[`), which the parser tries as array assignments, each in several ways.
+const MAX_SUBSCRIPTS: usize = 4;
+
+/// Says whether the parser may see this text; if not, why, as a reason to ask.
+pub(super) fn check(text: &str) -> Result<(), &'static str> {
+    if text.len() > MAX_BYTES {
+        return Err("the command is longer than is read");
+    }
+    if text.chars().any(|c| (c.is_control() && c != '\n' && c != '\t') || is_deceptive(c)) {
+        return Err("the command has control characters or spaces that shells read differently");
+    }
+    if text.contains("<<") {
+        return Err("the command has a here-document or a here-string");
+    }
+    if text.contains("((") || text.contains("$[") {
+        return Err("the command has arithmetic");
+    }
+    let count = |what: &str| text.matches(what).count();
+    let openers: usize =
+        ["(", "{", "if", "while", "until", "for", "select", "coproc", "function", "case"].into_iter().map(count).sum();
+    let subscripts = text
+        .as_bytes()
+        .windows(2)
+        .filter(
+            |pair| matches!(pair, [before, b'['] if before.is_ascii_alphanumeric() || matches!(before, b'_' | b'\n')),
+        )
+        .count();
+    if openers > MAX_OPENERS || count("case") > MAX_CASES || count("`") > MAX_BACKQUOTES || subscripts > MAX_SUBSCRIPTS
+    {
+        return Err("the command is nested too deeply to be read safely");
+    }
+    Ok(())
+}
+
+/// Spaces other than the ASCII ones, and characters that change how text looks without being seen.
+fn is_deceptive(c: char) -> bool {
+    (!c.is_ascii() && c.is_whitespace())
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Parses what [`check`] let through.
+pub(super) fn parse(text: &str) -> Result<ast::Program, &'static str> {
+    // As `bash -c` reads it: extended patterns are off there.
+    let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
+    Parser::new(text.as_bytes(), &options).parse_program().map_err(|_| "the command could not be parsed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_would_hang_the_parser_never_reach_it() {
+        for text in [
+            "x <<-E$(  #\ttime f(); do function f".to_owned(),
+            "((".repeat(30),
+            "$((=".repeat(20),
+            "case x in x) ".repeat(20),
+            "a[`\\\n".repeat(30),
+            "a[\"".repeat(60),
+            "for ((\n".repeat(20),
+            "(".repeat(4000),
+            "if ".repeat(2000),
+            "{ ".repeat(2000),
+            "x".repeat(MAX_BYTES + 1),
+        ] {
+            assert!(check(&text).is_err(), "{text:.40}");
+        }
+    }
+}

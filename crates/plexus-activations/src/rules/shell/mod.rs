@@ -1,0 +1,92 @@
+//! What a Bash command would run, as far as it can be known without running it.
+//!
+//! [`read`] turns a command line into its simple commands ([`Simple`]), through a real shell parser. Whatever stands
+//! outside of that (a redirection to a file, a function, a variable where the program's name should be) is kept as a doubt,
+//! in words for the person who will be asked. Which parser, and why, is in `docs/decisions/0005-shell-parser.md`.
+//!
+//! - [`gate`]: what is never handed to the parser.
+//! - [`word`]: one word, decoded as the shell would, or marked as known only at run time.
+//! - [`walk`]: from the syntax tree to simple commands.
+//! - [`programs`]: programs that run other programs, and options that do.
+
+mod gate;
+pub(super) mod programs;
+mod walk;
+mod word;
+
+pub(super) use word::Word;
+
+/// How deep substitutions and `sh -c` are followed. Deeper ones are asked; nobody writes them by hand.
+pub(super) const MAX_DEPTH: usize = 4;
+
+/// A command line, read.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    /// Every simple command in it, at any depth, substitutions included.
+    pub(super) commands: Vec<Simple>,
+    /// What keeps a rule for single commands from covering the whole.
+    pub(super) doubts: Vec<String>,
+    /// Text that could not be read at all. Anything may be in there.
+    pub(super) unread: Vec<String>,
+}
+
+/// One simple command: a program and its arguments.
+#[derive(Debug)]
+pub(super) struct Simple {
+    /// The program's name and its arguments; may be empty when there were only assignments.
+    pub(super) words: Vec<Word>,
+    /// What keeps a rule from covering this command.
+    pub(super) doubts: Vec<String>,
+    /// Text beside the words in which a program may be named: assignments.
+    pub(super) beside: Vec<String>,
+}
+
+/// Reads a command line.
+pub(super) fn read(text: &str) -> Script {
+    let mut script = Script::default();
+    read_into(text, 0, &mut script);
+    script
+}
+
+fn read_into(text: &str, depth: usize, script: &mut Script) {
+    if depth > MAX_DEPTH {
+        script.doubts.push("commands are nested deeper than they are followed".into());
+        script.unread.push(text.to_owned());
+        return;
+    }
+    let parsed = match gate::check(text) {
+        Ok(()) => gate::parse(text),
+        Err(reason) => Err(reason),
+    };
+    match parsed {
+        Ok(program) => walk::program(&program, depth, script),
+        Err(reason) => {
+            script.doubts.push(reason.into());
+            script.unread.push(text.to_owned());
+        }
+    }
+}
+
+/// Takes away the space around a command that every shell ignores. A no-break space is not such: shells make it a part of
+/// the word, so `npm test` with one at its end is another command.
+pub(super) fn trim(command: &str) -> &str {
+    command.trim_matches([' ', '\t', '\n'])
+}
+
+/// Returns the words of `text` when it is one simple command made of nothing but plain words.
+pub(super) fn plain_words(text: &str) -> Option<Vec<String>> {
+    let script = read(text);
+    let [command] = script.commands.as_slice() else { return None };
+    if !script.doubts.is_empty() || !command.doubts.is_empty() {
+        return None;
+    }
+    command.words.iter().map(|word| word.literal().map(str::to_owned)).collect()
+}
+
+/// Splits text that was not read as a command into what may be words of one, for rules that deny.
+pub(super) fn crude_words(text: &str) -> Vec<Word> {
+    text.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)))
+        .filter(|word| !word.is_empty())
+        .map(|word| Word::Literal(word.to_owned()))
+        .collect()
+}

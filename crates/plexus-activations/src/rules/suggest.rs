@@ -1,0 +1,137 @@
+//! The rules a person may want to remember for a call, narrow to wide. Each one is tried on the call before it is offered,
+//! so that remembering it always covers what was asked.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::files::{Family, Target, escape_path};
+use super::pattern::{Pattern, escape_command};
+use super::rule::{Decision, Rule};
+use super::set::fits;
+use super::shell;
+
+/// One rule to offer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suggestion {
+    /// The pattern, in the CLI's notation.
+    pub pattern: Pattern,
+    /// What it means, for a button or a menu.
+    pub label: String,
+}
+
+/// The longest command offered word for word; a longer one is not asked again in the same words.
+const MAX_EXACT_BYTES: usize = 4096;
+
+/// Programs that only show things: offering them with any arguments is reasonable.
+const SHOWING: &[&str] = &[
+    "ls", "cat", "head", "tail", "wc", "grep", "rg", "pwd", "echo", "date", "which", "file", "stat", "du", "df",
+    "tree", "diff", "uniq", "cut", "tr", "jq", "basename", "dirname", "realpath", "whoami", "uname", "ps", "find",
+];
+
+/// Programs whose second word says what they do, and the second words that run whatever follows.
+const SUBCOMMANDS: &[(&str, &[&str])] = &[
+    ("git", &["config", "submodule", "bisect", "rebase", "clone", "filter-branch", "push"]),
+    ("npm", &["exec", "x", "config", "publish", "run", "explore"]),
+    ("pnpm", &["exec", "dlx", "config", "publish", "run"]),
+    ("yarn", &["exec", "dlx", "config", "publish", "run"]),
+    ("cargo", &["install", "publish", "run", "config", "login"]),
+    ("go", &["run", "generate", "install", "env", "tool"]),
+    ("gh", &["api", "alias", "extension", "auth", "secret", "config", "codespace"]),
+    ("docker", &["run", "exec", "compose", "buildx", "plugin"]),
+    ("kubectl", &["exec", "run", "apply", "debug", "config"]),
+    ("pip", &["install", "config"]),
+    ("just", &[]),
+    ("make", &[]),
+];
+
+/// Returns the rules that cover the call, narrowest first.
+#[must_use]
+pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
+    let mut offered: Vec<Suggestion> = Vec::new();
+    for (text, label) in narrow(call).into_iter().chain(wide(call)) {
+        let Ok(pattern) = text.parse::<Pattern>() else { continue };
+        if offered.iter().any(|other| other.pattern == pattern) {
+            continue;
+        }
+        let rule = Rule::new(Decision::Allow, pattern);
+        if fits(&rule, call).is_ok() {
+            offered.push(Suggestion { pattern: rule.pattern, label });
+        }
+    }
+    offered
+}
+
+/// Returns the narrowest rule that covers the call; nothing when only the whole tool would, though its calls can be told
+/// apart. Remembering the whole of Bash because one command could not be written down would be a surprise.
+#[must_use]
+pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
+    let distinguishes = matches!(call.tool_name, "Bash" | "WebFetch") || Family::of_rule(call.tool_name).is_some();
+    let first = suggest(call).into_iter().next()?.pattern;
+    if distinguishes && first.as_str() == call.tool_name { None } else { Some(first) }
+}
+
+type Offer = (String, String);
+
+fn narrow(call: &Call<'_>) -> Vec<Offer> {
+    let text = |field: &str| call.input.get(field).and_then(Value::as_str);
+    match call.tool_name {
+        "Bash" => text("command").map(commands).unwrap_or_default(),
+        "WebFetch" => text("url").and_then(host).into_iter().collect(),
+        tool => {
+            // A tool without a notation of its own is covered by its family's.
+            let named = if Family::of_rule(tool).is_some() { tool } else { "Read" };
+            Target::of(call).and_then(|target| target.real).map(|real| paths(named, &real)).unwrap_or_default()
+        }
+    }
+}
+
+fn wide(call: &Call<'_>) -> Vec<Offer> {
+    let tool = call.tool_name;
+    let mut offers = vec![(tool.to_owned(), format!("every use of {tool}"))];
+    if let Some((server, _)) = tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
+        offers.push((format!("mcp__{server}__*"), format!("every tool of the server {server}")));
+    }
+    offers
+}
+
+fn commands(command: &str) -> Vec<Offer> {
+    let command = shell::trim(command);
+    let mut offers = Vec::new();
+    if command.len() <= MAX_EXACT_BYTES {
+        offers.push((format!("Bash({})", escape_command(command)), "exactly this command".to_owned()));
+    }
+    let Some(words) = shell::plain_words(command) else { return offers };
+    let plain = |word: &&String| {
+        !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
+    };
+    let named: Vec<&str> = words.iter().take(3).take_while(plain).map(String::as_str).collect();
+    let prefix = match named.as_slice() {
+        ["npm" | "pnpm" | "yarn", "run", _] => named.join(" "),
+        [program, sub, ..] if SUBCOMMANDS.iter().any(|(name, runners)| name == program && !runners.contains(sub)) => {
+            format!("{program} {sub}")
+        }
+        [program, ..] if SHOWING.contains(program) => (*program).to_owned(),
+        _ => return offers,
+    };
+    offers.push((format!("Bash({prefix}:*)"), format!("`{prefix}` with any plain arguments")));
+    offers
+}
+
+fn paths(tool: &str, real: &str) -> Vec<Offer> {
+    let mut offers = vec![
+        (format!("{tool}({})", escape_path(real)), format!("{tool} of {real}")),
+        (format!("{tool}({}/**)", escape_path(real)), format!("{tool} below {real}")),
+    ];
+    if let Some((directory, _)) = real.rsplit_once('/').filter(|(directory, _)| !directory.is_empty()) {
+        offers.push((
+            format!("{tool}({}/**)", escape_path(directory)),
+            format!("{tool} of everything below {directory}"),
+        ));
+    }
+    offers
+}
+
+fn host(url: &str) -> Option<Offer> {
+    let host = url::Url::parse(url).ok()?.host_str()?.to_owned();
+    Some((format!("WebFetch(domain:{host})"), format!("pages of {host}")))
+}
