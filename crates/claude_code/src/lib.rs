@@ -1,4 +1,13 @@
 //! Runs the Claude Code CLI and yields its stream-json as typed events while the child lives.
+//!
+//! In reading order:
+//! - [`ClaudeStreamJsonParser`] turns one line into one [`ClaudeStreamJsonEvent`]; [`event`] says what can be in it.
+//! - [`ClaudeClient`] starts the CLI and hands out its events; dropping the handle ends everything the child started.
+//! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a restart.
+//! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair of streams.
+//!
+//! Inside: `json` (one scan of a line), `line` (cutting bytes into lines) and `process` (a child with its descendants).
+#![doc = concat!("\n", include_str!("../README.md"))]
 
 mod client;
 pub mod control;

@@ -42,7 +42,7 @@ impl LineSplitter {
     /// Takes bytes off `input` up to the end of the next line and returns that line; `None` when `input` is used up.
     pub(crate) fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<SplitLine<'a>> {
         self.forget_spent();
-        match input.iter().position(|&byte| byte == b'\n') {
+        match memchr::memchr(b'\n', input) {
             None => {
                 self.hold(input);
                 *input = &[];
@@ -67,17 +67,16 @@ impl LineSplitter {
     }
 
     fn hold(&mut self, part: &[u8]) {
-        if let Some(size) = &mut self.skipping {
-            *size += part.len() as u64;
-        } else if self.held.len() + part.len() <= self.max_line_bytes {
+        if self.skipping.is_none() && self.held.len() + part.len() <= self.max_line_bytes {
             self.held.extend_from_slice(part);
-        } else {
-            self.skipping = Some((self.held.len() + part.len()) as u64);
-            let missing = SKIPPED_HEAD_BYTES.saturating_sub(self.held.len()).min(part.len());
-            self.held.extend_from_slice(&part[..missing]);
-            self.held.truncate(SKIPPED_HEAD_BYTES);
-            self.held.shrink_to(KEPT_BUFFER_BYTES);
+            return;
         }
+        let size = self.skipping.unwrap_or(self.held.len() as u64) + part.len() as u64;
+        self.skipping = Some(size);
+        let missing = SKIPPED_HEAD_BYTES.saturating_sub(self.held.len()).min(part.len());
+        self.held.extend_from_slice(&part[..missing]);
+        self.held.truncate(SKIPPED_HEAD_BYTES);
+        self.held.shrink_to(KEPT_BUFFER_BYTES);
     }
 
     fn hand_out(&mut self) -> SplitLine<'_> {

@@ -75,9 +75,12 @@ impl ClaudeStreamJsonParser {
 
     /// Reads one line of bytes. What is not UTF-8 is replaced, and the event says so.
     pub fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
-        match String::from_utf8_lossy(line) {
-            Cow::Borrowed(line) => self.parse_str(line, Repairs::default()),
-            Cow::Owned(line) => self.parse_str(&line, Repairs { invalid_utf8: true, ..Repairs::default() }),
+        match std::str::from_utf8(line) {
+            Ok(line) => self.parse_str(line, Repairs::default()),
+            Err(_) => {
+                let repairs = Repairs { invalid_utf8: true, ..Repairs::default() };
+                self.parse_str(&String::from_utf8_lossy(line), repairs)
+            }
         }
     }
 

@@ -132,9 +132,9 @@ impl Run {
                     caller_gone = true;
                     self.ask(stage)
                 }
-                (Cause::AskedToEnd, Stage::Running) => self.ask(stage),
-                (Cause::AskedToEnd, Stage::Asked { .. }) | (Cause::GraceOver, _) => self.kill(),
-                (Cause::AskedToEnd, Stage::Killed) => Stage::Killed,
+                // Two requests may be seen as one change, so the count decides.
+                (Cause::AskedToEnd, _) if *self.asked.borrow_and_update() == 1 => self.ask(stage),
+                (Cause::AskedToEnd | Cause::GraceOver, _) => self.kill(),
             };
         };
         self.finish().await;

@@ -43,7 +43,7 @@ pub enum StreamPart {
         index: u64,
     },
     /// The message's own fields change.
-    MessageDelta(MessageDelta),
+    MessageDelta(Box<MessageDelta>),
     /// The message is complete.
     MessageStop,
     /// The API keeps the connection open.
@@ -101,22 +101,40 @@ impl FromJson for StreamEvent {
     }
 }
 
+/// The fields of a part, as they are found in one walk over it.
+#[derive(Default)]
+struct PartFields<'a> {
+    kind: Option<Value<'a>>,
+    index: Option<u64>,
+    delta: Option<Value<'a>>,
+    content_block: Option<Value<'a>>,
+    message: Option<Value<'a>>,
+}
+
 impl StreamPart {
     fn read(value: Value<'_>) -> Self {
-        let index = || value.get("index").and_then(Value::as_number);
-        let kind = value.get("type").and_then(Value::as_str);
+        let mut fields = PartFields::default();
+        value.each_field(|key, value| match key {
+            "type" => fields.kind = Some(value),
+            "index" => fields.index = value.as_number(),
+            "delta" => fields.delta = Some(value),
+            "content_block" => fields.content_block = Some(value),
+            "message" => fields.message = Some(value),
+            _ => {}
+        });
+        let kind = fields.kind.and_then(Value::as_str);
         let known = match kind.as_deref().unwrap_or_default() {
-            "content_block_delta" => index().zip(value.get("delta")).map(|(index, delta)| {
-                let delta = Delta::read(delta);
-                Self::ContentBlockDelta { index, delta }
-            }),
-            "content_block_start" => index().zip(value.get("content_block")).map(|(index, block)| {
+            "content_block_delta" => fields
+                .index
+                .zip(fields.delta)
+                .map(|(index, delta)| Self::ContentBlockDelta { index, delta: Delta::read(delta) }),
+            "content_block_start" => fields.index.zip(fields.content_block).map(|(index, block)| {
                 let content_block = ContentBlock::read(block);
                 Self::ContentBlockStart { index, content_block }
             }),
-            "content_block_stop" => index().map(|index| Self::ContentBlockStop { index }),
-            "message_start" => value.get("message").and_then(FromJson::from_json).map(Self::MessageStart),
-            "message_delta" => FromJson::from_json(value).map(Self::MessageDelta),
+            "content_block_stop" => fields.index.map(|index| Self::ContentBlockStop { index }),
+            "message_start" => fields.message.and_then(FromJson::from_json).map(Self::MessageStart),
+            "message_delta" => FromJson::from_json(value).map(Box::new).map(Self::MessageDelta),
             "message_stop" => Some(Self::MessageStop),
             "ping" => Some(Self::Ping),
             _ => None,

@@ -6,6 +6,7 @@
 //!
 //! Nothing in here knows what the CLI writes; that is [`crate::event`].
 
+mod block;
 mod object;
 mod raw;
 mod scan;

@@ -4,6 +4,8 @@
 //! exception: an escape of half a surrogate pair is accepted and reported, because losing a whole event over one
 //! broken character in a tool's output would be worse. Recursion is bounded by [`MAX_DEPTH`].
 
+use super::block::{BLOCK_BYTES, Masks, escaped, masks, short_end, simple_escapes};
+
 /// How many arrays and objects may stand inside each other: the limit of `serde_json`, so that whoever reads
 /// a part of an event with it can.
 pub(crate) const MAX_DEPTH: u32 = 127;
@@ -164,12 +166,54 @@ impl Scanner<'_> {
         }
     }
 
+    /// Scans a string, a block at a time while there are whole blocks.
+    #[inline]
     fn string(&mut self, depth: u32) -> Result<(), ScanError> {
         let start = self.at;
-        self.at += 1;
         let mut kind = Kind::Plain;
+        let mut at = start + 1;
+        if let Some(end) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(short_end) {
+            self.at = at + end + 1;
+            self.leaf(depth, start, kind);
+            return Ok(());
+        }
+        let mut carry = false;
+        while let Some(block) = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
+            let Masks { quotes, backslashes, controls } = masks(block);
+            let carried = carry;
+            let hidden = if backslashes == 0 && !carry { 0 } else { escaped(backslashes, &mut carry) };
+            let ends = quotes & !hidden;
+            // The bytes of this block that are inside the string.
+            let inside = if ends == 0 { u64::MAX } else { (ends & ends.wrapping_neg()) - 1 };
+            // Whatever is wrong or rare is read again by the careful loop below, from the first byte of the block that
+            // is not hidden by the block before.
+            let is_odd =
+                controls & inside != 0 || (hidden & inside != 0 && hidden & inside & !simple_escapes(block) != 0);
+            if is_odd {
+                self.at = at - usize::from(carried);
+                return self.string_slowly(depth, start);
+            }
+            if hidden & inside != 0 {
+                kind = Kind::Escaped;
+            }
+            if ends != 0 {
+                self.at = at + ends.trailing_zeros() as usize + 1;
+                self.leaf(depth, start, kind);
+                return Ok(());
+            }
+            at += BLOCK_BYTES;
+        }
+        self.at = at - usize::from(carry);
+        self.string_slowly(depth, start)
+    }
+
+    /// Goes on in a string, byte by byte: the end of the line, escapes of code units, and what is not allowed.
+    fn string_slowly(&mut self, depth: u32, start: usize) -> Result<(), ScanError> {
+        let mut kind = Kind::Escaped;
+        if self.bytes.get(start..self.at).is_some_and(|before| !before.contains(&b'\\')) {
+            kind = Kind::Plain;
+        }
         loop {
-            self.at = skip_plain(self.bytes, self.at);
             match self.bytes.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
@@ -180,7 +224,8 @@ impl Scanner<'_> {
                     kind = Kind::Escaped;
                     self.escape()?;
                 }
-                _ => return self.unexpected(),
+                Some(0x20..) => self.at += 1,
+                Some(_) | None => return self.unexpected(),
             }
         }
     }
@@ -299,74 +344,4 @@ impl Scanner<'_> {
             node.next = next;
         }
     }
-}
-
-/// The offset, from `at` on, of the first byte that ends a run of plain string content: a quote, a backslash, a control
-/// character, or the end of the line.
-#[inline]
-fn skip_plain(bytes: &[u8], mut at: usize) -> usize {
-    // Short strings (keys, ids) end within a few words; long ones are worth the wide step, which the compiler turns
-    // into vector instructions.
-    for _ in 0..4 {
-        match word_at(bytes, at) {
-            Some(word) => {
-                let stops = stops_in(word);
-                if stops != 0 {
-                    return at + (stops.trailing_zeros() / 8) as usize;
-                }
-                at += 8;
-            }
-            None => return skip_plain_slowly(bytes, at),
-        }
-    }
-    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<64>()) {
-        let stop = chunk.iter().fold(0u8, |stop, &byte| stop | u8::from(is_stop(byte)));
-        if stop != 0 {
-            break;
-        }
-        at += 64;
-    }
-    while let Some(word) = word_at(bytes, at) {
-        let stops = stops_in(word);
-        if stops != 0 {
-            return at + (stops.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    skip_plain_slowly(bytes, at)
-}
-
-#[inline]
-fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|chunk| u64::from_le_bytes(*chunk))
-}
-
-#[inline]
-fn skip_plain_slowly(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(&byte) = bytes.get(at) {
-        if is_stop(byte) {
-            break;
-        }
-        at += 1;
-    }
-    at
-}
-
-#[inline]
-fn is_stop(byte: u8) -> bool {
-    byte == b'"' || byte == b'\\' || byte < 0x20
-}
-
-/// The high bit of each byte of `word` that ends plain string content. Only the lowest set bit is exact: a borrow may
-/// set bits above it.
-#[inline]
-fn stops_in(word: u64) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = 0x8080_8080_8080_8080;
-    let quote = word ^ (ONES * b'"' as u64);
-    let backslash = word ^ (ONES * b'\\' as u64);
-    let quotes = quote.wrapping_sub(ONES) & !quote;
-    let backslashes = backslash.wrapping_sub(ONES) & !backslash;
-    let controls = word.wrapping_sub(ONES * 0x20) & !word;
-    (quotes | backslashes | controls) & HIGH
 }

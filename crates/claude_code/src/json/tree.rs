@@ -31,6 +31,7 @@ pub(crate) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
+    #[inline]
     fn at(line: &'a Line<'a>, index: usize) -> Option<Self> {
         line.nodes.get(index).map(|node| Self { line, node: *node, index })
     }
@@ -44,11 +45,13 @@ impl<'a> Value<'a> {
     }
 
     /// The value's JSON text.
+    #[inline]
     pub(crate) fn source(self) -> &'a str {
         self.line.text.get(self.node.start as usize..self.node.end as usize).unwrap_or_default()
     }
 
     /// The bytes between the quotes.
+    #[inline]
     fn inner(self) -> &'a str {
         let source = self.source();
         source.get(1..source.len().saturating_sub(1)).unwrap_or_default()
@@ -64,6 +67,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value as a string that shares the line.
+    #[inline]
     pub(crate) fn text(self) -> Option<Text> {
         let (start, len) = (self.node.start + 1, (self.node.end - self.node.start).saturating_sub(2));
         match self.node.kind {
@@ -125,6 +129,7 @@ impl<'a> Value<'a> {
     }
 
     /// The last field of that name, as a decoder into a tree would keep it.
+    #[inline]
     pub(crate) fn get(self, name: &str) -> Option<Value<'a>> {
         let mut found = None;
         self.each_field(|key, value| {

@@ -3,17 +3,24 @@
 /// Decodes `inner`, the bytes between the quotes of a string that [`scan`](super::scan) has accepted. Half a surrogate
 /// pair becomes the replacement character.
 pub(crate) fn unescape(inner: &str) -> String {
-    let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some(at) = rest.find('\\') {
-        let (plain, escape) = rest.split_at(at);
-        text.push_str(plain);
-        let (character, used) = decode(escape.as_bytes());
-        text.push(character);
-        rest = escape.get(used..).unwrap_or_default();
+    let bytes = inner.as_bytes();
+    // No escape is shorter than what it stands for.
+    let mut text = vec![0; bytes.len()];
+    let (mut read, mut written) = (0, 0);
+    while let Some(&byte) = bytes.get(read) {
+        if byte == b'\\' {
+            let (character, used) = decode(&bytes[read..]);
+            written += character.encode_utf8(&mut text[written..]).len();
+            read += used;
+        } else {
+            text[written] = byte;
+            written += 1;
+            read += 1;
+        }
     }
-    text.push_str(rest);
-    text
+    text.truncate(written);
+    // What was copied is UTF-8 and so is what was decoded: this never replaces anything.
+    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// The character of the escape that `bytes` begins with, and its length.
