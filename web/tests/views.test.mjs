@@ -1,0 +1,131 @@
+// The other views: rules, decisions, spend; and what tells a person that something waits.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { until } from "./browser.mjs";
+import { startTarget } from "./target.mjs";
+
+let target;
+before(async () => (target = await startTarget({ preview: true })));
+after(() => target.close());
+
+const ask = (command) => `tool Bash ${JSON.stringify({ command })}`;
+
+test("a rule is added, tested and removed", async () => {
+  const { page, check, close } = await target.page("/rules");
+  await page.getByRole("button", { name: "New rule" }).click();
+  const dialog = page.getByRole("dialog", { name: "New rule" });
+  await dialog.getByLabel("Pattern").fill("Bash(views-test:*)");
+  await dialog.getByRole("combobox", { name: "Decision" }).selectOption("deny");
+  await dialog.getByLabel("Reason").fill("for a test");
+  await dialog.getByRole("button", { name: "Add rule" }).click();
+  const row = page.getByRole("row", { name: /views-test/ });
+  await row.getByText("for a test").waitFor();
+
+  const tester = page.getByRole("form", { name: "Test a call" });
+  await tester.getByLabel("Input").fill('{ "command": "views-test now" }');
+  await tester.getByRole("button", { name: "Test" }).click();
+  await tester.getByText("deny", { exact: true }).waitFor();
+  await tester.getByLabel("Input").fill("{ broken");
+  await tester.getByRole("button", { name: "Test" }).click();
+  await tester.getByText(/not JSON/).waitFor();
+
+  await row.getByRole("button", { name: /^Remove/ }).click();
+  assert.equal(await row.count(), 1, "the first press only asks");
+  await row.getByRole("button", { name: /Really remove/ }).click();
+  await row.waitFor({ state: "detached" });
+  check();
+  await close();
+});
+
+test("a rule that the server refuses says why", async () => {
+  const { page, check, close } = await target.page("/rules");
+  await page.keyboard.press("c");
+  const dialog = page.getByRole("dialog", { name: "New rule" });
+  await dialog.getByLabel("Pattern").fill("Bash(((");
+  await dialog.getByRole("button", { name: "Add rule" }).click();
+  await dialog.getByRole("alert").waitFor();
+  check();
+  await close();
+});
+
+test("the decisions tell who, why and what ran instead", async () => {
+  const session = await target.run("told", [ask("touch told")]);
+  const [approval] = await target.pending(session.id);
+  await target.call("loopback.respond", { approval_id: approval.id, approve: true, message: "changed the name", updated_input: { command: "touch other" } });
+  const { page, check, close } = await target.page("/history");
+  const row = page.getByRole("button", { name: new RegExp(session.name) });
+  await row.waitFor();
+  assert.match(await row.innerText(), /allowed[\s\S]*operator/);
+  await row.click();
+  await page.getByText("changed the name").waitFor();
+  await page.getByText("touch other").waitFor();
+  await page.getByText(approval.input_digest).waitFor();
+  check();
+  await close();
+});
+
+test("a session is created with a budget, and its use is drawn", async () => {
+  const { page, check, close } = await target.page("/sessions");
+  const name = `budget-${Date.now()}`;
+  await page.getByRole("button", { name: "New session" }).click();
+  const dialog = page.getByRole("dialog", { name: "New session" });
+  await dialog.getByLabel("Name").fill(name);
+  await dialog.getByLabel("Working directory").fill(process.cwd());
+  await dialog.getByLabel("Budget in USD").fill("2.50");
+  await dialog.getByLabel("First prompt").fill("sim:\nsay hello");
+  await dialog.getByRole("button", { name: "Create and start" }).click();
+  await page.getByRole("heading", { name }).waitFor();
+  await page.locator(".row.content").getByText("hello").waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("b");
+  await page.getByRole("img", { name: new RegExp(`${name}: .* of \\$2\\.50`) }).waitFor();
+  check();
+  await close();
+});
+
+test("what is new is told by title, by voice and, when asked for, by a notification", async () => {
+  const { page, check, close } = await target.page("/spend", { permissions: ["notifications"] });
+  await page.addInitScript(() => {
+    window.notes = [];
+    window.Notification = class {
+      static permission = "default";
+      static requestPermission = async () => (window.Notification.permission = "granted");
+      constructor(title, options) {
+        window.notes.push(`${title}: ${options.body}`);
+      }
+      close() {}
+    };
+  });
+  await page.reload();
+  await page.locator(".connection.live").waitFor();
+  await page.getByRole("button", { name: "Desktop notifications" }).click();
+  await page.getByText("You will be notified").waitFor();
+  const session = await target.run("news", [ask("touch news")]);
+  await until("a notification", async () => (await page.evaluate(() => window.notes)).some((note) => note.includes(session.name) && note.includes("touch news")));
+  assert.match(await page.title(), /^\(\d+\) Plexus$/);
+  assert.match(await page.locator("[aria-live=assertive]").innerText(), new RegExp(session.name));
+  const [approval] = await target.pending(session.id);
+  await target.call("loopback.respond", { approval_id: approval.id, approve: true });
+  await until("the title to be calm again", async () => !(await page.title()).startsWith("(") || (await target.call("loopback.pending")).approvals.length > 0);
+  check();
+  await close();
+});
+
+test("remember shows exactly what the server says it would release", async (t) => {
+  const first = await target.run("exact-a", [ask("mkdir exact one")]);
+  const second = await target.run("exact-b", [ask("mkdir exact two")]);
+  const [approval] = await target.pending(first.id);
+  await target.pending(second.id);
+  const { page, check, close } = await target.page(`/queue/${approval.id}`);
+  await page.getByRole("article").waitFor();
+  await page.keyboard.press("r");
+  await page.getByLabel("Pattern", { exact: true }).fill("Bash(mkdir exact:*)");
+  await page.getByRole("combobox", { name: "For" }).selectOption("all");
+  const preview = page.getByText(/lso decides 1 other waiting call/);
+  await preview.waitFor();
+  t.diagnostic(`preview by ${(await preview.innerText()).startsWith("Also") ? "the server" : "the page's own guess"}`);
+  check();
+  await close();
+  for (const session of [first, second]) await target.call("claudecode.cancel", { session_id: session.id });
+});
