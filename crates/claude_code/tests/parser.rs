@@ -179,8 +179,8 @@ fn s08_no_error_holds_bytes_of_the_line() {
         format!("\"{SECRET}\""),
         format!("{{\"type\":\"control_request\",\"request\":\"{SECRET}\"}}"),
     ];
-    // Plant it in every field of every fixture, and break the line in two ways.
-    for (_, line) in fixture_lines() {
+    // Plant it in every field of every line that is not huge, and break the line in two ways.
+    for (_, line) in fixture_lines().filter(|(_, line)| line.len() < 3000) {
         let mut value: Value = serde_json::from_str(&line).expect("a fixture is JSON");
         let keys: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
         for key in keys {

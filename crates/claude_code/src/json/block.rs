@@ -49,6 +49,13 @@ pub(super) fn short_end(bytes: &[u8; SHORT_BYTES]) -> Option<usize> {
     (quotes != 0 && odd & before == 0).then_some(quotes.trailing_zeros() as usize)
 }
 
+/// The offset of the first backslash, or the number of bytes when there is none.
+#[inline]
+pub(super) fn first_backslash(bytes: &[u8; SHORT_BYTES]) -> usize {
+    let backslashes = u8x16::new(*bytes).simd_eq(u8x16::splat(b'\\')).to_bitmask();
+    (backslashes.trailing_zeros() as usize).min(SHORT_BYTES)
+}
+
 /// Looks at a block.
 #[inline]
 pub(super) fn masks(block: &[u8; BLOCK_BYTES]) -> Masks {

@@ -24,7 +24,7 @@ struct Escaped {
     line: Arc<str>,
     start: u32,
     len: u32,
-    decoded: OnceLock<Box<str>>,
+    decoded: OnceLock<String>,
 }
 
 impl Text {
@@ -43,9 +43,9 @@ impl Text {
         match &self.0 {
             Repr::Empty => "",
             Repr::Slice { line, start, len } => part(line, *start, *len),
-            Repr::Escaped(escaped) => escaped
-                .decoded
-                .get_or_init(|| unescape(part(&escaped.line, escaped.start, escaped.len)).into_boxed_str()),
+            Repr::Escaped(escaped) => {
+                escaped.decoded.get_or_init(|| unescape(part(&escaped.line, escaped.start, escaped.len)))
+            }
         }
     }
 }

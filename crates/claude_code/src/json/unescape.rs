@@ -1,26 +1,52 @@
 //! Turns the inside of a JSON string with escapes into its text.
 
+use super::block::{SHORT_BYTES, first_backslash};
+
 /// Decodes `inner`, the bytes between the quotes of a string that [`scan`](super::scan) has accepted. Half a surrogate
 /// pair becomes the replacement character.
 pub(crate) fn unescape(inner: &str) -> String {
     let bytes = inner.as_bytes();
-    // No escape is shorter than what it stands for.
-    let mut text = vec![0; bytes.len()];
+    // No escape is shorter than what it stands for. The rest is room for the last copy, which may be longer than what counts.
+    let mut text = vec![0; bytes.len() + SHORT_BYTES];
     let (mut read, mut written) = (0, 0);
+    while let (Some(from), Some(to)) = (
+        bytes.get(read..).and_then(|rest| rest.first_chunk::<SHORT_BYTES>()),
+        text.get_mut(written..).and_then(|rest| rest.first_chunk_mut::<SHORT_BYTES>()),
+    ) {
+        // All of it is copied and then only what is before the escape counted: cheaper than to copy as much as is wanted.
+        *to = *from;
+        let plain = first_backslash(from);
+        read += plain;
+        written += plain;
+        if plain < SHORT_BYTES {
+            (read, written) = decode_one(bytes, read, &mut text, written);
+        }
+    }
     while let Some(&byte) = bytes.get(read) {
         if byte == b'\\' {
-            let (character, used) = decode(&bytes[read..]);
-            written += character.encode_utf8(&mut text[written..]).len();
-            read += used;
+            (read, written) = decode_one(bytes, read, &mut text, written);
         } else {
             text[written] = byte;
-            written += 1;
-            read += 1;
+            (read, written) = (read + 1, written + 1);
         }
     }
     text.truncate(written);
     // What was copied is UTF-8 and so is what was decoded: this never replaces anything.
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Decodes the escape at `read` to `written`, and returns the offsets after both.
+#[inline]
+fn decode_one(bytes: &[u8], read: usize, text: &mut [u8], written: usize) -> (usize, usize) {
+    let (character, used) = decode(bytes.get(read..).unwrap_or_default());
+    let written = match text.get_mut(written) {
+        Some(place) if character.is_ascii() => {
+            *place = character as u8;
+            written + 1
+        }
+        _ => written + character.encode_utf8(&mut text[written..]).len(),
+    };
+    (read + used, written)
 }
 
 /// The character of the escape that `bytes` begins with, and its length.
@@ -53,4 +79,33 @@ fn code_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let escape = bytes.get(at..at + 6)?;
     let digits = std::str::from_utf8(escape.strip_prefix(b"\\u")?).ok()?;
     u32::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::unescape;
+
+    proptest! {
+        #[test]
+        fn what_serde_json_escapes_is_decoded(text in any::<String>()) {
+            let json = serde_json::to_string(&text).expect("a string");
+            prop_assert_eq!(unescape(&json[1..json.len() - 1]), text);
+        }
+
+        #[test]
+        fn code_units_and_escapes_mix(pieces in prop::collection::vec(prop::sample::select(vec![
+            "plain text that is longer than a step", "\\n", "\\\\", "\\\"", "\\/", "\\u0041", "\\u00e4", "\\u20ac", "\\ud83e\\udd80", "ä", "🦀",
+        ]), 0..30)) {
+            let inner = pieces.concat();
+            let expected: String = serde_json::from_str(&format!("\"{inner}\"")).expect("valid");
+            prop_assert_eq!(unescape(&inner), expected);
+        }
+    }
+
+    #[test]
+    fn half_a_pair_is_replaced() {
+        assert_eq!(unescape("a\\ud83eb\\udd80\\ud83e"), "a\u{fffd}b\u{fffd}\u{fffd}");
+    }
 }
