@@ -8,6 +8,7 @@ use crate::answer::{self, Answer};
 use crate::mcp::CallError;
 use crate::question;
 use crate::rules::AskedBecause;
+use crate::script::Manners;
 use crate::sim::Sim;
 use crate::wire::{CanUseTool, ControlCancelRequest, ControlRequest, line_id};
 
@@ -35,6 +36,7 @@ pub(crate) struct ToolCall {
     pub(crate) name: String,
     pub(crate) raw_input: Box<RawValue>,
     pub(crate) input: Value,
+    pub(crate) manners: Manners,
     /// The answer to come, for a call that was asked about while its message was still being written.
     pub(crate) early_answer: Option<oneshot::Receiver<Answer>>,
 }
@@ -94,8 +96,33 @@ impl Sim {
         wait
     }
 
+    /// Sends some other request, and returns the answer as it comes. `None` when nobody can answer.
+    pub(crate) async fn request(&self, subtype: &str) -> Option<Value> {
+        if self.input_closed.get() || !self.options.stream_input {
+            return None;
+        }
+        let (answer, wait) = oneshot::channel();
+        let request_id = line_id().to_string();
+        let request = json!({"subtype": subtype});
+        self.emit(&ControlRequest { r#type: "control_request", request_id: &request_id, request: &request });
+        self.requests.borrow_mut().insert(request_id, answer);
+        wait.await.ok()
+    }
+
+    /// Withdraws the question about one call.
+    pub(crate) fn cancel_question(&self, tool_use_id: &str) {
+        let mut questions = self.questions.borrow_mut();
+        if let Some(position) = questions.iter().position(|question| question.request.tool_use_id == tool_use_id) {
+            let request_id = questions.remove(position).request_id;
+            drop(questions);
+            self.emit(&ControlCancelRequest { r#type: "control_cancel_request", request_id: &request_id });
+            self.set_state("running");
+        }
+    }
+
     /// Withdraws every open question.
     pub(crate) fn cancel_questions(&self) {
+        self.requests.take();
         for question in self.questions.take() {
             self.emit(&ControlCancelRequest { r#type: "control_cancel_request", request_id: &question.request_id });
         }
@@ -107,6 +134,8 @@ impl Sim {
             self.set_state("running");
             question.give(stream_closed());
         }
+        // Dropping them is the answer.
+        self.requests.take();
     }
 }
 

@@ -80,6 +80,12 @@ impl Sim {
     fn take_answer(&self, message: &Value, line: &[u8]) {
         let Some(response) = message.get("response") else { return };
         let Some(id) = response.get("request_id").and_then(Value::as_str) else { return };
+        let request = self.requests.borrow_mut().remove(id);
+        if let Some(request) = request {
+            // A turn that was interrupted in between no longer listens.
+            let _ = request.send(response.clone());
+            return;
+        }
         let question = {
             let mut questions = self.questions.borrow_mut();
             let Some(position) = questions.iter().position(|question| question.request_id == id) else { return };

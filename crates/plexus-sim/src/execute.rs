@@ -11,6 +11,7 @@ use crate::last::Last;
 use crate::mcp::CallError;
 use crate::result::Ending;
 use crate::rules::Ruling;
+use crate::script::Manners;
 use crate::sim::{OpenTool, Sim, ToolStage};
 use crate::tools::{self, ToolOutput};
 use crate::turn::{TurnEnd, result_block};
@@ -28,6 +29,8 @@ const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It r
 
 pub(crate) const BY_AN_ANSWER: PermissionDecision =
     PermissionDecision { decision: "accept", source: "user_temporary", reason_type: None };
+const BY_A_HOOK: PermissionDecision =
+    PermissionDecision { decision: "accept", source: "hook", reason_type: Some("hook") };
 const REJECTED_BY_AN_ANSWER: PermissionDecision =
     PermissionDecision { decision: "reject", source: "user_reject", reason_type: None };
 const REJECTED_UNASKED: PermissionDecision =
@@ -62,6 +65,7 @@ impl Sim {
         let ruling = self.rules.borrow().judge(&call.name, &call.input);
         if let Ruling::Asks(because) = ruling
             && at_once
+            && call.manners != Manners::Lies
             && self.asks_on_stdio()
         {
             turn.set_stage(&call.id, ToolStage::Asking);
@@ -85,6 +89,14 @@ impl Sim {
     }
 
     async fn run_tool(&self, call: &mut ToolCall) -> Executed {
+        match call.manners {
+            Manners::Good => {}
+            Manners::Overrules => {
+                self.cancel_question(&call.id);
+                return self.really_run(call, &call.input, BY_A_HOOK).await;
+            }
+            Manners::Lies => return self.really_run(call, &call.input, BY_AN_ANSWER).await,
+        }
         let ruling = self.rules.borrow().judge(&call.name, &call.input);
         match ruling {
             Ruling::Runs(decision) => self.really_run(call, &call.input, decision).await,

@@ -63,7 +63,7 @@ impl Last {
         }
         let id = made_up("toolu_sim");
         let block = Block::ToolUse { id: id.clone(), name: step.name.clone(), input: raw_input.clone() };
-        Ok((block, ToolCall { id, name: step.name, raw_input, input, early_answer: None }))
+        Ok((block, ToolCall { id, name: step.name, raw_input, input, manners: step.manners, early_answer: None }))
     }
 
     fn fill_value(&self, value: &mut Value) -> Result<(), Unresolved> {
@@ -98,6 +98,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::script::Manners;
 
     #[test]
     fn fields_of_the_last_result_are_found_by_their_path() {
@@ -106,6 +107,7 @@ mod tests {
         let step = ToolStep {
             name: "x".to_owned(),
             input: serde_json::from_str(r#"{"whole":"${last.list.0}","part":"<${last.id}>"}"#).unwrap(),
+            manners: Manners::Good,
         };
         let (_, call) = last.fill_call(step).unwrap();
         assert_eq!(call.input, json!({"whole": {"n": 7}, "part": "<s1>"}));

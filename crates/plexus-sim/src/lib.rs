@@ -16,6 +16,9 @@
 //! | `think TEXT` | thinks it |
 //! | `tool NAME JSON` | calls a tool: Bash, Read, Write, Edit really run; `mcp__SERVER__TOOL` is really called |
 //! | `parallel NAME JSON ;; NAME JSON` | calls several tools in one message |
+//! | `overrule NAME JSON` | asks, withdraws the question and runs the tool all the same, as if a hook had accepted it |
+//! | `breach NAME JSON` | runs the tool without asking and claims that somebody had answered |
+//! | `request SUBTYPE` | sends a request of that subtype on the control channel and says the answer |
 //! | `sleep MS` | waits |
 //! | `burst N BYTES` | says N numbered texts of BYTES bytes each |
 //! | `recall` | says the earlier prompts of the conversation, one a line |

@@ -34,6 +34,10 @@ pub(crate) enum Step {
         ran: String,
         refused: String,
     },
+    /// Sends a request of this subtype on the control channel and says what was answered.
+    Request {
+        subtype: String,
+    },
     Sleep {
         millis: u64,
     },
@@ -60,6 +64,18 @@ pub(crate) enum Step {
 pub(crate) struct ToolStep {
     pub(crate) name: String,
     pub(crate) input: Box<RawValue>,
+    pub(crate) manners: Manners,
+}
+
+/// How a tool call gets its permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manners {
+    /// As the rules say.
+    Good,
+    /// It asks, withdraws the question and runs, as if a hook of the repository had accepted it.
+    Overrules,
+    /// It never asks, and claims that somebody answered.
+    Lies,
 }
 
 /// A script that cannot be played, told by its line.
@@ -73,7 +89,7 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, slowly, think, tool, parallel, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
+        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, request, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),
     #[error("`{0}` needs {1}")]
@@ -114,7 +130,7 @@ fn story(prompt: &str, earlier: usize) -> Vec<Step> {
 fn tool(name: &str, input: &serde_json::Value) -> ToolStep {
     #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
     let input = serde_json::value::to_raw_value(input).expect("a JSON value is valid JSON");
-    ToolStep { name: name.to_owned(), input }
+    ToolStep { name: name.to_owned(), input, manners: Manners::Good }
 }
 
 fn parse(script: &str) -> Result<Vec<Step>, ScriptError> {
@@ -141,9 +157,12 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
         }
         "think" => text("think", rest).map(Step::Think),
         "stderr" => text("stderr", rest).map(Step::Stderr),
-        "tool" => Ok(Step::Tools(vec![parse_tool("tool", rest)?])),
+        "tool" => Ok(Step::Tools(vec![parse_tool("tool", rest, Manners::Good)?])),
+        "overrule" => Ok(Step::Tools(vec![parse_tool("overrule", rest, Manners::Overrules)?])),
+        "breach" => Ok(Step::Tools(vec![parse_tool("breach", rest, Manners::Lies)?])),
+        "request" => Ok(Step::Request { subtype: text("request", rest)? }),
         "parallel" => {
-            let calls = rest.split(";;").map(|call| parse_tool("parallel", call.trim()));
+            let calls = rest.split(";;").map(|call| parse_tool("parallel", call.trim(), Manners::Good));
             Ok(Step::Tools(calls.collect::<Result<_, _>>()?))
         }
         "sleep" => Ok(Step::Sleep { millis: number("sleep", rest, u64::from(u32::MAX))? }),
@@ -184,7 +203,7 @@ fn number(step: &'static str, word: &str, max: u64) -> Result<u64, Problem> {
     }
 }
 
-fn parse_tool(step: &'static str, call: &str) -> Result<ToolStep, Problem> {
+fn parse_tool(step: &'static str, call: &str, manners: Manners) -> Result<ToolStep, Problem> {
     let (name, input) = call.split_once(char::is_whitespace).unwrap_or((call, "{}"));
     if name.is_empty() {
         return Err(Problem::Missing(step, "the name of a tool"));
@@ -194,7 +213,7 @@ fn parse_tool(step: &'static str, call: &str) -> Result<ToolStep, Problem> {
     if !input.get().starts_with('{') {
         return Err(bad("it is not an object".to_owned()));
     }
-    Ok(ToolStep { name: name.to_owned(), input })
+    Ok(ToolStep { name: name.to_owned(), input, manners })
 }
 
 #[cfg(test)]
@@ -205,15 +224,15 @@ mod tests {
     fn every_step_of_the_language_is_understood() {
         let script = "sim:\n# a comment\nsay hello there\nslowly 1 word by word\nthink hm\ntool Bash {\"command\":\"ls\"}\n\
                       parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nburst 3 10\n\
-                      stderr oh\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
+                      stderr oh\noverrule Bash {}\nbreach Bash {}\nrequest x\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
         let steps = steps_of(script, 0).unwrap();
         let names: Vec<String> =
             steps.iter().map(|step| format!("{step:?}").split(['(', ' ', '{']).next().unwrap().to_owned()).collect();
         assert_eq!(
             names,
             [
-                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Recall", "Fail", "Garbage",
-                "Unknown", "Hang", "Exit", "Crash"
+                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Tools", "Tools", "Request",
+                "Recall", "Fail", "Garbage", "Unknown", "Hang", "Exit", "Crash"
             ]
         );
         let Step::Tools(calls) = &steps[4] else { panic!("not tools: {:?}", steps[4]) };

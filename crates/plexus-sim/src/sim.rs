@@ -3,12 +3,13 @@
 //! Everything runs on one thread, so cells are enough; no borrow is held across an `.await`.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use crate::ask::Question;
 use crate::background::Tasks;
@@ -42,6 +43,8 @@ pub(crate) struct Sim {
     pub(crate) earlier_prompts: HashSet<String>,
     /// Permission questions on the control channel that wait for an answer.
     pub(crate) questions: RefCell<Vec<Question>>,
+    /// Other requests on the control channel that wait for an answer.
+    pub(crate) requests: RefCell<HashMap<String, oneshot::Sender<Value>>>,
     pub(crate) tasks: Tasks,
     pub(crate) turn: RefCell<TurnState>,
     /// What this conversation has cost so far.

@@ -1,7 +1,7 @@
 //! From the command line to a running process.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -131,6 +131,7 @@ fn assemble(
         known_prompts: RefCell::new(HashSet::new()),
         earlier_prompts,
         questions: RefCell::new(Vec::new()),
+        requests: RefCell::new(HashMap::new()),
         tasks,
         turn: RefCell::new(TurnState::new(Vec::new(), None)),
         bill,

@@ -30,6 +30,8 @@ struct Earlier {
     uuids: Vec<String>,
     /// What the model has cost.
     bill: Bill,
+    /// When the last turn ended, in microseconds since 1970.
+    ended_at: i64,
 }
 
 /// One line of the file.
@@ -46,7 +48,15 @@ enum Line {
     /// A turn has ended, and cost this.
     Turn {
         bill: Bill,
+        /// Microseconds since 1970: file times are too coarse to tell which of two quick turns was the last.
+        at: i64,
     },
+}
+
+impl Line {
+    fn turn(bill: &Bill) -> Self {
+        Self::Turn { bill: bill.clone(), at: jiff::Timestamp::now().as_microsecond() }
+    }
 }
 
 /// Why there is no conversation to work in.
@@ -115,13 +125,13 @@ impl Transcript {
 
     /// Notes that a turn has ended.
     pub(crate) fn end_turn(&self, bill: &Bill) -> Result<(), TranscriptError> {
-        self.append(&[Line::Turn { bill: bill.clone() }], fs::OpenOptions::new().append(true).create(true))
+        self.append(&[Line::turn(bill)], fs::OpenOptions::new().append(true).create(true))
     }
 
     fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
         let mut lines = vec![Line::Session { cwd: cwd.to_owned() }];
         lines.extend(self.earlier.prompts.iter().map(|text| Line::Prompt { text: text.clone(), uuid: None }));
-        lines.push(Line::Turn { bill: self.earlier.bill.clone() });
+        lines.push(Line::turn(&self.earlier.bill));
         self.append(&lines, fs::OpenOptions::new().write(true).create_new(true))
     }
 
@@ -176,25 +186,23 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
                 earlier.prompts.push(text);
                 earlier.uuids.extend(uuid);
             }
-            Line::Turn { bill } => earlier.bill.add_all(&bill),
+            Line::Turn { bill, at } => {
+                earlier.bill.add_all(&bill);
+                earlier.ended_at = at;
+            }
         }
     }
     Ok(earlier)
 }
 
-/// The conversation of this working directory that was written to last.
+/// The conversation of this working directory whose last turn is the most recent.
 fn newest(folder: &Path, cwd: &str) -> Option<(String, Earlier)> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .ok()?
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    files.sort();
-    files.into_iter().rev().find_map(|(_, path)| {
+    let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let here = files.filter_map(|path| {
         let text = fs::read_to_string(&path).ok()?;
-        let first = serde_json::from_str(text.lines().next()?).ok()?;
-        let Line::Session { cwd: its_cwd } = first else { return None };
+        let Line::Session { cwd: its_cwd } = serde_json::from_str(text.lines().next()?).ok()? else { return None };
         let id = path.file_stem()?.to_str()?.to_owned();
         if its_cwd == cwd { read(Some(folder), &id).ok().map(|earlier| (id, earlier)) } else { None }
-    })
+    });
+    here.max_by_key(|(_, earlier)| earlier.ended_at)
 }

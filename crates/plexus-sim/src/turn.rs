@@ -137,6 +137,10 @@ impl Play<'_> {
                 // Nobody may be reading it.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
+            Step::Request { subtype } => {
+                let answer = self.sim.request(&subtype).await;
+                self.say(answer.map_or_else(|| "nobody answered".to_owned(), |answer| answer.to_string()))?;
+            }
             Step::Fail { status } => return Err(self.fail(status)),
             Step::Garbage => self.sim.out.raw(b"this line is not JSON {{{".to_vec()),
             Step::Unknown => self.sim.emit(&json!({

@@ -169,3 +169,39 @@ fn mcp_status_names_the_servers() {
     let status = run.until("the status", |line| line["type"] == "control_response");
     assert_eq!(status["response"]["response"]["mcpServers"], json!([{"name": "gone", "status": "failed"}]));
 }
+
+#[test]
+fn a_script_can_overrule_and_break_the_rules() {
+    let sandbox = Sandbox::new();
+    let mut run = sandbox.control(&[]);
+    let script = "sim:\noverrule Bash {\"command\":\"touch a\"}\nbreach Bash {\"command\":\"touch b\"}";
+    run.send(&[prompt(FIRST, script)]);
+    run.until_idle();
+    let questions: Vec<&Value> = run.seen.iter().filter(|line| line["type"] == "control_request").collect();
+    let withdrawn: Vec<&Value> = run.seen.iter().filter(|line| line["type"] == "control_cancel_request").collect();
+    assert_eq!(questions.len(), 1);
+    assert_eq!(withdrawn[0]["request_id"], questions[0]["request_id"]);
+    let sources: Vec<&Value> = tool_results(&run.seen)
+        .into_iter()
+        .map(|line| &line["tool_result_meta"][0]["permission_decision"]["source"])
+        .collect();
+    assert_eq!(sources, ["hook", "user_temporary"]);
+    assert!(sandbox.work().join("a").exists() && sandbox.work().join("b").exists());
+}
+
+#[test]
+fn a_script_can_send_a_request_that_nobody_knows() {
+    let sandbox = Sandbox::new();
+    let mut run = sandbox.control(&[]);
+    run.send(&[prompt(FIRST, "sim:\nrequest from_the_future")]);
+    let asked = run.until_question();
+    assert_eq!(asked["request"], json!({"subtype": "from_the_future"}));
+    let refusal = json!({"subtype": "error", "request_id": asked["request_id"], "error": "unknown request"});
+    run.send(&[json!({"type": "control_response", "response": refusal})]);
+    let result = run.until_result()["result"].clone();
+    assert_eq!(serde_json::from_str::<Value>(result.as_str().unwrap()).unwrap(), refusal);
+    run.send(&[prompt(SECOND, "sim:\nrequest from_the_future")]);
+    run.until_question();
+    run.close_stdin();
+    assert_eq!(run.until_result()["result"], "nobody answered");
+}

@@ -5,8 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::driver::{Running, Sandbox, Stdin, prompt, wait_for_file};
-use crate::permit_server::{PermitServer, Reply, permit_flags};
+use crate::driver::{Sandbox, prompt};
 
 const UUID: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -174,6 +173,8 @@ mod signals {
     use rustix::process::Signal;
 
     use super::*;
+    use crate::driver::{Running, Stdin, wait_for_file};
+    use crate::permit_server::{PermitServer, Reply, permit_flags};
 
     const LONG: &str = r#"sim:
 tool Bash {"command":"echo $$ > pid; touch began; while ! test -e stop; do sleep 0.1; done; touch zz","description":"t"}"#;
