@@ -44,6 +44,12 @@ json_object! {
         blocked_path: Option<Text> = "blocked_path",
         /// Why the CLI asks.
         decision_reason: Option<Text> = "decision_reason",
+        /// What kind of reason: `rule`, …
+        decision_reason_type: Option<Text> = "decision_reason_type",
+        /// Where the rule comes from that made it ask.
+        decision_reason_rule_source: Option<Text> = "decision_reason_rule_source",
+        /// Whether a person has to answer, because the tool is a question to one.
+        requires_user_interaction: Option<bool> = "requires_user_interaction",
         /// The call.
         tool_use_id: Option<Text> = "tool_use_id",
         /// The subagent that wants it.
@@ -89,8 +95,12 @@ pub struct ControlResponse {
     pub request_id: Text,
     /// The answer.
     pub outcome: ControlOutcome,
+    /// The name of the refusal, where it has one.
+    pub error_code: Option<Text>,
     /// Permission requests that are open; only with the answer to `initialize`.
     pub pending_permission_requests: Option<Vec<ControlRequest>>,
+    /// Questions to the user that are open, in the CLI's own form; only with the answer to `initialize`.
+    pub pending_user_dialog_requests: Option<RawJson>,
 }
 
 /// How a request went.
@@ -166,8 +176,13 @@ impl FromJson for ControlResponse {
             Some("error") => ControlOutcome::Error(response.get("error").and_then(Value::text).unwrap_or_default()),
             _ => ControlOutcome::Other(response.raw()),
         };
-        let pending_permission_requests = response.get("pending_permission_requests").and_then(FromJson::from_json);
-        Some(Self { request_id, outcome, pending_permission_requests })
+        Some(Self {
+            request_id,
+            outcome,
+            error_code: response.get("error_code").and_then(Value::text),
+            pending_permission_requests: response.get("pending_permission_requests").and_then(FromJson::from_json),
+            pending_user_dialog_requests: response.get("pending_user_dialog_requests").map(Value::raw),
+        })
     }
 }
 

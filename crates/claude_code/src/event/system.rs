@@ -155,6 +155,10 @@ json_object! {
         status: Option<Text> = "status",
         /// The permission mode, when it changed.
         permission_mode: Option<Text> = "permissionMode",
+        /// How a summary of the conversation ended.
+        compact_result: Option<Text> = "compact_result",
+        /// Why it failed.
+        compact_error: Option<Text> = "compact_error",
     }
 
     /// A failed request to the API that will be tried again.
@@ -203,6 +207,8 @@ json_object! {
         subagent_type: Option<Text> = "subagent_type",
         /// What the subagent was asked.
         prompt: Option<Text> = "prompt",
+        /// How many subagents stand above it.
+        spawn_depth: Option<u64> = "spawn_depth",
     }
 
     /// A background task that goes on.
