@@ -42,7 +42,9 @@ test("one queue holds the approvals of three sessions, riskiest first", async ()
 test("allow runs what was asked", async () => {
   const session = await target.run("allow", [ask("touch allowed"), "say went on"]);
   const { page, approval, check, close } = await openApproval(session);
+  const sent = page.waitForRequest((request) => request.postData()?.includes("loopback.respond"));
   await page.getByRole("button", { name: /^Allow/ }).click();
+  assert.equal((await sent).postDataJSON().params.input_digest, approval.input_digest, "the answer is bound to what was seen");
   await page.getByText(`Allowed: Bash of ${session.name}`).waitFor();
   const decision = await target.decision(approval.id);
   assert.equal(decision.status, "allowed");

@@ -38,7 +38,7 @@ class Approvals {
 
   /** Riskiest first, and the oldest first among equals. */
   readonly queue: QueueItem[] = $derived.by(() => {
-    const items = this.list.map((approval) => ({ approval, risk: assessRisk(approval.tool_name, approval.input, sessions.get(approval.session_id)?.working_dir) }));
+    const items = this.list.map((approval) => ({ approval, risk: this.riskOf(approval) }));
     return items.sort((a, b) => LEVELS[a.risk.level] - LEVELS[b.risk.level] || a.approval.created_at - b.approval.created_at || (a.approval.id < b.approval.id ? -1 : 1));
   });
 
@@ -48,6 +48,8 @@ class Approvals {
     return counts;
   });
 
+  /** Levels that were worked out, since an input may be megabytes long and never changes. */
+  private risks = new Map<string, Risk>();
   private readonly seen = new Set<string>();
   /** Ids whose end was told by an event, so that a list read before it cannot bring them back. */
   private readonly ended = new Set<string>();
@@ -103,6 +105,16 @@ class Approvals {
     this.refresh();
   }
 
+  private riskOf(approval: Approval): Risk {
+    const dir = sessions.get(approval.session_id)?.working_dir;
+    const key = `${approval.id} ${dir ?? ""}`;
+    const known = this.risks.get(key);
+    if (known) return known;
+    const risk = assessRisk(approval.tool_name, approval.input, dir);
+    this.risks.set(key, risk);
+    return risk;
+  }
+
   private explainFailure(approval: Approval, what: string, error: unknown): boolean {
     const kind = error instanceof RpcError ? error.kind : "internal";
     if (kind === "conflict") {
@@ -150,6 +162,7 @@ class Approvals {
         cursor = page.approvals.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && found.length < MAX_PENDING);
       this.list = found.filter((approval) => approval.status === "pending" && !this.ended.has(approval.id));
+      if (this.list.length === 0) this.risks.clear();
       this.error = null;
       this.tellOfNew();
       this.loaded = true;
