@@ -10,7 +10,9 @@ use brush_parser::{Parser, ParserOptions, ast};
 /// The longest command that is read. A longer one is a program in itself, and reading costs time on the permission path.
 const MAX_BYTES: usize = 8 * 1024;
 /// The most things that open a nested construct. Parsing time grows with their nesting.
-const MAX_OPENERS: usize = 24;
+const MAX_OPENERS: usize = 16;
+/// The most parentheses. Each that stays open doubles the parser's work: 24 of them cost it seconds.
+const MAX_PARENTHESES: usize = 8;
 /// The most `case` words, each of which doubles the parser's work.
 const MAX_CASES: usize = 2;
 /// The most backquotes.
@@ -42,7 +44,11 @@ pub(super) fn check(text: &str) -> Result<(), &'static str> {
             |pair| matches!(pair, [before, b'['] if before.is_ascii_alphanumeric() || matches!(before, b'_' | b'\n')),
         )
         .count();
-    if openers > MAX_OPENERS || count("case") > MAX_CASES || count("`") > MAX_BACKQUOTES || subscripts > MAX_SUBSCRIPTS
+    if openers > MAX_OPENERS
+        || count("(") > MAX_PARENTHESES
+        || count("case") > MAX_CASES
+        || count("`") > MAX_BACKQUOTES
+        || subscripts > MAX_SUBSCRIPTS
     {
         return Err("the command is nested too deeply to be read safely");
     }
@@ -79,6 +85,7 @@ mod tests {
             "a[\"".repeat(60),
             "for ((\n".repeat(20),
             "(".repeat(4000),
+            "( time ".repeat(9),
             "if ".repeat(2000),
             "{ ".repeat(2000),
             "x".repeat(MAX_BYTES + 1),
