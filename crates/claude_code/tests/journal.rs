@@ -164,7 +164,7 @@ async fn growth_wakes_every_reader_through_one_watcher() {
         let run = dir.path().join(name);
         fs::create_dir(&run).expect("a directory");
         let path = run.join("000001.jsonl");
-        let growth = watcher.subscribe(&path);
+        let growth = watcher.subscribe_file(&path);
         assert!(growth.is_notified_by_system());
         readers.push((path.clone(), Journal::open(&path, 0), growth));
     }
@@ -186,7 +186,7 @@ async fn growth_wakes_every_reader_through_one_watcher() {
 async fn a_directory_that_comes_later_is_still_followed() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("later/000001.jsonl");
-    let mut growth = JournalWatcher::new().subscribe(&path);
+    let mut growth = JournalWatcher::new().subscribe_file(&path);
     assert!(!growth.is_notified_by_system());
     let mut journal = Journal::open(&path, 0);
     fs::create_dir(path.parent().expect("a parent")).expect("a directory");
@@ -199,4 +199,24 @@ async fn a_directory_that_comes_later_is_still_followed() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_subscription_that_ends_leaves_the_others_of_its_directory_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let watcher = JournalWatcher::new();
+    let (first, mut second) = (watcher.subscribe(dir.path()), watcher.subscribe(dir.path()));
+    drop(first);
+    assert!(second.is_notified_by_system());
+    let mut journal = JournalDir::open(dir.path(), Position::START);
+    append(&dir.path().join("000001.jsonl"), b"a\n");
+    within("the line", async {
+        while journal.read_lines(PLENTY).expect("reads").is_empty() {
+            second.wait().await;
+        }
+    })
+    .await;
+    drop(second);
+    // And the directory can be watched again.
+    assert!(watcher.subscribe(dir.path()).is_notified_by_system());
 }

@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::collections::HashSet;
+
 use claude_code::event::message::{ContentBlock, MessageContent};
 use claude_code::event::stream::{Delta, StreamPart};
 use claude_code::event::system::SystemEvent;
@@ -180,9 +182,14 @@ fn s08_no_error_holds_bytes_of_the_line() {
         format!("\"{SECRET}\""),
         format!("{{\"type\":\"control_request\",\"request\":\"{SECRET}\"}}"),
     ];
-    // Plant it in every field of every line that is not huge, and break the line in two ways.
-    for (_, line) in fixture_lines().filter(|(_, line)| line.len() < 3000) {
+    // Plant it in every field of one line of each shape, and break the line in two ways.
+    let mut shapes = HashSet::new();
+    for (_, line) in fixture_lines() {
         let mut value: Value = serde_json::from_str(&line).expect("a fixture is JSON");
+        let names: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
+        if !shapes.insert((value["type"].to_string(), value["subtype"].to_string(), names)) {
+            continue;
+        }
         let keys: Vec<String> = value.as_object().expect("an object").keys().cloned().collect();
         for key in keys {
             value[&key] = Value::from(SECRET);

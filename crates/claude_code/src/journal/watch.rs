@@ -47,15 +47,24 @@ impl JournalWatcher {
         Self::default()
     }
 
-    /// Subscribes to `path`, a journal's directory or file. Where the system cannot watch it (no watches left, the
-    /// directory does not exist yet), the subscription still wakes its reader every [`SAFETY_INTERVAL`];
-    /// [`Growth::is_notified_by_system`] tells.
-    pub fn subscribe(&self, path: &Path) -> Growth {
-        let dir = if path.is_dir() { path } else { path.parent().unwrap_or(path) }.to_path_buf();
+    /// Subscribes to a directory, a [`JournalDir`](super::JournalDir)'s. Where the system cannot watch it (no watches left,
+    /// the directory does not exist yet), the subscription still wakes its reader every [`SAFETY_INTERVAL`] and tries
+    /// again; [`Growth::is_notified_by_system`] tells.
+    pub fn subscribe(&self, dir: &Path) -> Growth {
+        let dir = dir.to_path_buf();
         let wake = Arc::new(Notify::new());
         lock(&self.shared.wakes).entry(dir.clone()).or_default().push(Arc::downgrade(&wake));
         let notified_by_system = self.shared.watch(&dir).is_ok();
         Growth { dir, wake, shared: Arc::clone(&self.shared), notified_by_system }
+    }
+
+    /// Subscribes to a file, a [`Journal`](super::Journal)'s: to the directory it is or will be in.
+    pub fn subscribe_file(&self, file: &Path) -> Growth {
+        match file.parent() {
+            Some(dir) if dir.as_os_str().is_empty() => self.subscribe(Path::new(".")),
+            Some(dir) => self.subscribe(dir),
+            None => self.subscribe(file),
+        }
     }
 }
 
@@ -77,6 +86,9 @@ impl Growth {
 
 impl Drop for Growth {
     fn drop(&mut self) {
+        // The watcher is held throughout: a subscription that comes meanwhile is either counted here, or watches anew
+        // after this.
+        let mut state = lock(&self.shared.state);
         let is_last = {
             let mut wakes = lock(&self.shared.wakes);
             let others = wakes.get_mut(&self.dir).map_or(0, |waiting| {
@@ -85,7 +97,7 @@ impl Drop for Growth {
             });
             others == 0 && wakes.remove(&self.dir).is_some()
         };
-        if is_last && let Some(watcher) = &mut lock(&self.shared.state).watcher {
+        if is_last && let Some(watcher) = &mut state.watcher {
             // A directory that is already gone is no longer watched, which is what is wanted.
             let _ = watcher.unwatch(&self.dir);
         }

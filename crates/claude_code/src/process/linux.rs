@@ -47,23 +47,24 @@ impl Group {
     }
 
     fn find(&self, look: Look) -> Vec<Process> {
-        let processes: Vec<Process> = list();
         let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
+        let processes = list();
         // While any process is in the group the kernel gives its number to nobody. So a group without its leader is
         // still ours, and a process of that number, once ours was waited for, is a stranger.
         let has_leader = processes.iter().any(|process| process.pid == leader);
         let owns_group = look == Look::Descendants || !has_leader;
-        let mut ours: HashSet<i32> = HashSet::new();
-        if look == Look::Descendants {
-            ours.insert(leader);
-        }
+        let is_ours = |process: &Process| {
+            (look == Look::Descendants && process.pid == leader)
+                || (owns_group && process.group == leader)
+                || process.has_mark(&self.mark)
+        };
+        let mut ours: HashSet<i32> =
+            processes.iter().filter(|process| is_ours(process)).map(|process| process.pid).collect();
+        // Children of ours are ours, also those that have thrown the mark away.
         loop {
             let before = ours.len();
             for process in &processes {
-                if ours.contains(&process.parent)
-                    || (owns_group && process.group == leader)
-                    || (!ours.contains(&process.pid) && process.has_mark(&self.mark))
-                {
+                if ours.contains(&process.parent) {
                     ours.insert(process.pid);
                 }
             }
