@@ -8,7 +8,6 @@ use crate::AgentWrapperKind;
 /// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum AgentWrapperEventKind {
     /// The agent said something: `text`, and no `message`.
     TextOutput,

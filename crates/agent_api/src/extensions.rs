@@ -1,5 +1,14 @@
 //! The values of the core extensions: what each key of `agent_api.*` takes, and nothing else.
 //!
+//! | key | value | without it |
+//! |---|---|---|
+//! | `agent_api.exec.non_interactive` | `true` or `false`: whether nobody is there to answer | `true` |
+//! | `agent_api.exec.external_sandbox.v1` | `true` or `false`: whether the agent's own checks are off | `false` |
+//! | `agent_api.config.model.v1` | the model's name, at most 128 bytes | the agent's own choice |
+//! | `agent_api.exec.add_dirs.v1` | `{"dirs": ["…"]}`, 1 to 16 existing directories of at most 1,024 bytes | none |
+//! | `agent_api.session.resume.v1` | `{"selector": "last"}` or `{"selector": "id", "id": "…"}` | a new session |
+//! | `agent_api.session.fork.v1` | the same, not together with `resume` | a new session |
+//!
 //! Only values are looked at here; which keys a backend takes at all, and in which order things are refused, is
 //! [`validate`](crate::validate). No message repeats a value: a caller may have put a secret there.
 

@@ -3,6 +3,53 @@
 //! A program that knows this crate alone can start an agent, show its progress while it works, cancel it, and know truthfully
 //! how it ended, whichever agent it is.
 //!
+//! Run an agent, print its text as it comes, and cancel it on Ctrl-C (with the feature `claude_code`):
+//!
+#![cfg_attr(feature = "claude_code", doc = "```no_run")]
+#![cfg_attr(not(feature = "claude_code"), doc = "```ignore")]
+//! use std::{io::Write, sync::Arc};
+//!
+//! use agent_api::{
+//!     AgentWrapperEventKind, AgentWrapperGateway, AgentWrapperKind, AgentWrapperOutcome, AgentWrapperRunControl,
+//!     AgentWrapperRunRequest,
+//!     backends::claude_code::{AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig},
+//! };
+//! use futures::StreamExt;
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut gateway = AgentWrapperGateway::new();
+//!     gateway.register(Arc::new(ClaudeCodeBackend::new(ClaudeCodeBackendConfig::default())))?;
+//!
+//!     let request = AgentWrapperRunRequest::new("What is this project about?");
+//!     let kind = AgentWrapperKind::new(AGENT_KIND)?;
+//!     let AgentWrapperRunControl { mut handle, cancel } = gateway.run_control(&kind, request).await?;
+//!
+//!     tokio::spawn(async move {
+//!         if tokio::signal::ctrl_c().await.is_ok() {
+//!             // From here on no event comes; the agent and everything it started are ended.
+//!             cancel.cancel();
+//!         }
+//!     });
+//!
+//!     while let Some(event) = handle.events.next().await {
+//!         if event.kind == AgentWrapperEventKind::TextOutput {
+//!             print!("{}", event.text.unwrap_or_default());
+//!             std::io::stdout().flush()?;
+//!         }
+//!     }
+//!     // The completion comes last: the process is gone, and everything it said was read.
+//!     match handle.completion.await {
+//!         Ok(completion) => match completion.outcome {
+//!             AgentWrapperOutcome::Succeeded => println!(),
+//!             AgentWrapperOutcome::Failed { reason } => eprintln!("the agent failed: {reason}"),
+//!         },
+//!         Err(error) => eprintln!("the run did not come to its end: {error}"),
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
 //! In reading order:
 //! - [`AgentWrapperGateway`]: the one door; finds the backend for a kind and starts the run.
 //! - [`AgentWrapperRunRequest`], [`AgentWrapperEvent`], [`AgentWrapperRunHandle`], [`AgentWrapperCompletion`]: what goes in

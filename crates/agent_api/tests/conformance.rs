@@ -3,6 +3,13 @@
 //! A statement that does not apply is reported as ignored. Which ones may be is written down here, so that a capability that
 //! goes missing cannot pass for a statement that does not apply.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a failed test is allowed to stop loudly"
+)]
+
 mod support;
 
 use std::{process::ExitCode, sync::Arc};

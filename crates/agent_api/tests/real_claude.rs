@@ -1,7 +1,15 @@
-//! Every statement of the contract, over `claude_code` with the real CLI, which talks to a stand-in for its service.
+//! The contract over `claude_code` with the real CLI, which talks to a stand-in for its service: every statement, and the ends
+//! that only the real CLI can show.
 //!
 //! Where the CLI or the network namespace that it is locked into cannot be had, everything here is ignored, and the reason is
 //! printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a failed test is allowed to stop loudly"
+)]
 
 mod support;
 
@@ -21,15 +29,21 @@ fn main() -> ExitCode {
 mod linux {
     use std::path::{Path, PathBuf};
 
-    use agent_api::conformance::{self, Scenario, Statement, Verdict};
-    use anyhow::{Result, bail};
+    use agent_api::{
+        AgentWrapperEvent, AgentWrapperOutcome, AgentWrapperRunRequest, capabilities,
+        conformance::{self, Scenario, Statement, Subject, Verdict},
+    };
+    use anyhow::{Result, bail, ensure};
     use serde_json::json;
     use testkit::{
         messages_api::{Failure, MessagesApi, Step, prompt},
         real_claude::{Sandbox, suite::Suite},
     };
 
-    use super::support::claude::ClaudeSubject;
+    use super::support::{
+        Ended,
+        claude::{ClaudeSubject, run_to_end},
+    };
 
     /// The one scenario that a script in a prompt has no room for.
     const DOES_NOT_APPLY: &[&str] = &["a_timeout_fires_while_nobody_reads"];
@@ -41,17 +55,51 @@ mod linux {
         let statements = conformance::statements().into_iter();
         statements
             .filter(|statement| !DOES_NOT_APPLY.contains(&statement.name()))
-            .fold(Suite::new(), |suite, statement| suite.case(statement.name(), move |cli| check(statement, cli)))
+            .fold(Suite::new(), |suite, statement| suite.case(numbered(statement), move |cli| check(statement, cli)))
+            .case("nobody_logged_in_is_a_failure_in_our_words", nobody_logged_in_is_a_failure_in_our_words)
+            .case("a_refused_key_is_a_failure_in_our_words", a_refused_key_is_a_failure_in_our_words)
+            .case("a_resumed_session_remembers", a_resumed_session_remembers)
+            .case("a_background_task_does_not_end_the_run_early", a_background_task_does_not_end_the_run_early)
+            .case("an_external_sandbox_asks_nobody", an_external_sandbox_asks_nobody)
+            .case("a_broken_answer_is_not_said_twice", a_broken_answer_is_not_said_twice)
+            .case("hooks_of_the_directory_do_not_run", hooks_of_the_directory_do_not_run)
+    }
+
+    /// A suite wants names that live as long as the program, and these do.
+    fn numbered(statement: Statement) -> &'static str {
+        format!("s{}_{}", statement.number(), statement.name()).leak()
     }
 
     async fn check(statement: Statement, cli: PathBuf) -> Result<()> {
-        let api = MessagesApi::start().await?;
-        let sandbox = Sandbox::new(&api)?;
-        let subject = ClaudeSubject::over_real_cli(&cli, scripted_prompt, sandbox.env());
-        match statement.check(&subject).await {
+        let Stage { subject, .. } = &Stage::set(&cli).await?;
+        match statement.check(subject).await {
             Verdict::Holds => Ok(()),
             Verdict::DoesNotApply(why) => bail!("this should apply: {why}"),
             Verdict::Broken(what) => bail!("{what}"),
+        }
+    }
+
+    /// A service, a sandbox and the backend in it.
+    struct Stage {
+        api: MessagesApi,
+        _sandbox: Sandbox,
+        subject: ClaudeSubject,
+    }
+
+    impl Stage {
+        async fn set(cli: &Path) -> Result<Self> {
+            let api = MessagesApi::start().await?;
+            let sandbox = Sandbox::new(&api)?;
+            let subject = ClaudeSubject::over_real_cli(cli, scripted_prompt, sandbox.env());
+            Ok(Self { api, _sandbox: sandbox, subject })
+        }
+
+        async fn run(&self, request: AgentWrapperRunRequest) -> Result<Ended> {
+            run_to_end(&self.subject.backend(), request).await
+        }
+
+        fn script(&self, steps: &[Step]) -> AgentWrapperRunRequest {
+            self.subject.prompt(prompt(steps))
         }
     }
 
@@ -79,5 +127,94 @@ mod linux {
             }
         };
         Some(prompt(&steps))
+    }
+
+    async fn nobody_logged_in_is_a_failure_in_our_words(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let mut request = stage.script(&[Step::text("hello")]);
+        request.env.insert("ANTHROPIC_API_KEY".to_owned(), String::new());
+        let ended = stage.run(request).await?;
+        ended.failed_with("the agent is not logged in, or its credentials were refused")?;
+        ensure!(ended.text().is_empty(), "the CLI's own words came as text: {:?}", ended.text());
+        Ok(())
+    }
+
+    async fn a_refused_key_is_a_failure_in_our_words(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let mut request = stage.script(&[Step::text("hello").failing(Failure::Status(401))]);
+        request.env.insert("CLAUDE_CODE_MAX_RETRIES".to_owned(), "0".to_owned());
+        let ended = stage.run(request).await?;
+        ended.failed_with("the agent is not logged in, or its credentials were refused")
+    }
+
+    async fn a_resumed_session_remembers(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        stage.run(stage.script(&[Step::text("the word is quince")])).await?.succeeded()?;
+        for key in [capabilities::SESSION_RESUME, capabilities::SESSION_FORK] {
+            let again = stage.script(&[Step::text("I know")]).with_extension(key, json!({"selector": "last"}));
+            stage.run(again).await?.succeeded()?;
+            let requests = stage.api.main_requests();
+            let sent = requests.last().map(|request| request.body.to_string()).unwrap_or_default();
+            ensure!(sent.contains("the word is quince"), "{key}: the model was not told what it had said before");
+        }
+        Ok(())
+    }
+
+    async fn a_background_task_does_not_end_the_run_early(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let background = json!({"command": "sleep 1", "description": "a nap", "run_in_background": true});
+        let steps = [Step::tool("Bash", background), Step::text("first"), Step::text("second")];
+        // `sleep` asks, so the checks are off.
+        let request = stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
+        let ended = run_to_end(&backend, request).await?;
+        let completion = ended.succeeded()?;
+        ensure!(ended.text() == "firstsecond", "the agent said {:?}", ended.text());
+        ensure!(completion.final_text.as_deref() == Some("second"), "{:?}", completion.final_text);
+        Ok(())
+    }
+
+    async fn an_external_sandbox_asks_nobody(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let made = stage.subject.work().join("made");
+        let steps = [Step::bash("touch made"), Step::text("done")];
+        stage.run(stage.script(&steps)).await?.succeeded()?;
+        ensure!(!made.exists(), "a tool ran that nobody had allowed");
+        let request = stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
+        let ended = run_to_end(&backend, request).await?;
+        ensure!(ended.succeeded()?.outcome == AgentWrapperOutcome::Succeeded);
+        ensure!(made.exists(), "the tool did not run though the checks were off");
+        Ok(())
+    }
+
+    async fn a_broken_answer_is_not_said_twice(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let step = Step::text("half of this text").slowly(4, 100).failing_first(Failure::Cut, 1);
+        let ended = stage.run(stage.script(&[step])).await?;
+        ended.succeeded()?;
+        let retried =
+            |event: &AgentWrapperEvent| event.message.as_deref().is_some_and(|said| said.contains("tried again"));
+        let before = ended.events.iter().take_while(|event| !retried(event));
+        let seen: String = before.filter_map(|event| event.text.as_deref()).collect();
+        ensure!(
+            !seen.is_empty() && seen.len() < ended.text().len(),
+            "the answer did not break in the middle: {seen:?}"
+        );
+        ensure!(ended.text() == "half of this text", "{:?} in {:#?}", ended.text(), ended.events);
+        Ok(())
+    }
+
+    async fn hooks_of_the_directory_do_not_run(cli: PathBuf) -> Result<()> {
+        let stage = Stage::set(&cli).await?;
+        let hooked = stage.subject.work().join("hooked");
+        let hook = json!([{"hooks": [{"type": "command", "command": format!("touch {}", hooked.display())}]}]);
+        let settings = json!({"hooks": {"SessionStart": hook, "UserPromptSubmit": hook}});
+        let folder = stage.subject.work().join(".claude");
+        std::fs::create_dir(&folder)?;
+        std::fs::write(folder.join("settings.json"), settings.to_string())?;
+        stage.run(stage.script(&[Step::text("hello")])).await?.succeeded()?;
+        ensure!(!hooked.exists(), "a hook of the directory ran unasked");
+        Ok(())
     }
 }

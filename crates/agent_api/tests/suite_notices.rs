@@ -1,5 +1,12 @@
 //! The conformance suite notices a backend that breaks a rule: each fault is caught by the statement that forbids it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr,
+    reason = "a failed test is allowed to stop loudly"
+)]
+
 mod support;
 
 use agent_api::conformance::{self, Verdict};

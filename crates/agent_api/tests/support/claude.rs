@@ -15,9 +15,23 @@ use agent_api::{
     },
     conformance::{Defaults, Launch, Scenario, Subject},
 };
+use futures::StreamExt;
 use serde_json::json;
 
-use super::stand_in::{self, DESCENDANT, LEAK, REAL_CLI, RECORD_DIR};
+use super::{
+    Ended,
+    stand_in::{self, DESCENDANT, LEAK, REAL_CLI, RECORD_DIR},
+};
+
+/// Runs a request and reads everything.
+pub(crate) async fn run_to_end(
+    backend: &Arc<dyn AgentWrapperBackend>,
+    request: AgentWrapperRunRequest,
+) -> anyhow::Result<Ended> {
+    let handle = backend.run(request).await?;
+    let events = handle.events.collect().await;
+    Ok(Ended { events, result: handle.completion.await })
+}
 
 /// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it in that directory.
 pub(crate) type PromptOf = fn(&Scenario, &Path) -> Option<String>;

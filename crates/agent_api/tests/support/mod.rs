@@ -6,3 +6,50 @@
 pub(crate) mod claude;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
+
+use agent_api::{
+    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperOutcome,
+};
+use anyhow::{Result, bail, ensure};
+
+/// A run that has come to its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) events: Vec<AgentWrapperEvent>,
+    pub(crate) result: Result<AgentWrapperCompletion, AgentWrapperError>,
+}
+
+impl Ended {
+    /// Everything that was said, in one piece.
+    pub(crate) fn text(&self) -> String {
+        self.events.iter().filter_map(|event| event.text.as_deref()).collect()
+    }
+
+    pub(crate) fn count(&self, kind: AgentWrapperEventKind) -> usize {
+        self.events.iter().filter(|event| event.kind == kind).count()
+    }
+
+    /// The completion of a run that must have succeeded.
+    pub(crate) fn succeeded(&self) -> Result<&AgentWrapperCompletion> {
+        match &self.result {
+            Ok(completion) if completion.outcome == AgentWrapperOutcome::Succeeded => Ok(completion),
+            other => bail!("the run ended with {other:?} after {:?}", self.events),
+        }
+    }
+
+    /// Checks that the run failed for this reason and that its last event says so.
+    pub(crate) fn failed_with(&self, expected: &str) -> Result<()> {
+        let Ok(AgentWrapperCompletion { outcome: AgentWrapperOutcome::Failed { reason }, .. }) = &self.result else {
+            bail!("the run ended with {:?}", self.result);
+        };
+        ensure!(reason == expected, "the run failed because {reason:?}");
+        let last = self.events.last();
+        ensure!(
+            last.is_some_and(
+                |event| event.kind == AgentWrapperEventKind::Error && event.message.as_deref() == Some(expected)
+            ),
+            "the last event is {last:?}"
+        );
+        Ok(())
+    }
+}

@@ -23,6 +23,8 @@ pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
 /// Makes it start a process that outlives its welcome and holds its output open.
 pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
+/// Makes it say this many texts and succeed, by itself: many times faster than a simulator that does everything right.
+pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";
 /// A secret to print on every stream in every wrong form before the agent says anything.
 pub(crate) const LEAK: &str = "AGENT_API_LEAK";
 
@@ -39,10 +41,16 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
     let dir = env::var_os(RECORD_DIR)?;
     record(Path::new(&dir));
     if env::var_os(DESCENDANT).is_some() {
-        Command::new("sleep").arg("100000").spawn().unwrap();
+        // Left behind on purpose, in the background of a shell: whoever ends this process must find it.
+        let left = Command::new("sh").args(["-c", "sleep 100000 &"]).status().unwrap();
+        assert!(left.success());
     }
     if let Ok(secret) = env::var(LEAK) {
         leak(&secret);
+    }
+    if let Ok(texts) = env::var(FLOOD) {
+        flood(texts.parse().unwrap());
+        return Some(ExitCode::SUCCESS);
     }
     let args = env::args_os().skip(1);
     match env::var_os(REAL_CLI) {
@@ -85,6 +93,29 @@ fn leak(secret: &str) {
     writeln!(out, "{{\"type\":\"{secret}").unwrap();
     out.flush().unwrap();
     eprintln!("password={secret} and again {secret}");
+}
+
+/// Texts as the CLI streams them, each a delta and then whole, in messages of a hundred texts.
+fn flood(texts: u32) {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let session = r#""session_id":"11111111-1111-4111-8111-111111111111""#;
+    writeln!(out, r#"{{"type":"system","subtype":"init",{session}}}"#).unwrap();
+    for number in 0..texts {
+        let (message, index) = (number / 100, number % 100);
+        if index == 0 {
+            let start = format!(r#"{{"type":"message_start","message":{{"id":"m{message}","content":[]}}}}"#);
+            writeln!(out, r#"{{"type":"stream_event","event":{start},{session}}}"#).unwrap();
+        }
+        let text = format!("{number:0100}");
+        let delta = format!(r#"{{"type":"text_delta","text":"{text}"}}"#);
+        let part = format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#);
+        writeln!(out, r#"{{"type":"stream_event","event":{part},{session}}}"#).unwrap();
+        let content = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+        writeln!(out, r#"{{"type":"assistant","message":{{"id":"m{message}","content":{content}}},{session}}}"#)
+            .unwrap();
+    }
+    writeln!(out, r#"{{"type":"result","subtype":"success","is_error":false,{session}}}"#).unwrap();
+    out.flush().unwrap();
 }
 
 /// Reads back what was started, in order.

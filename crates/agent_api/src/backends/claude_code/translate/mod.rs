@@ -18,7 +18,11 @@ use claude_code::{
 };
 use serde_json::Value;
 
-use self::{said::Said, session::Session, tool::Tools};
+use self::{
+    said::{Said, Unseen},
+    session::Session,
+    tool::Tools,
+};
 use super::outcome::{Failure, Verdict};
 use crate::{AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind};
 
@@ -120,10 +124,10 @@ impl Translator {
         let message_id = line.message.id.as_deref();
         let parent = line.meta.parent_tool_use_id.as_deref();
         match &line.message.content {
-            MessageContent::Text(text) => events.extend(self.whole_text(message_id, parent, text)),
+            MessageContent::Text(text) => self.whole_text(message_id, parent, text, events),
             MessageContent::Blocks(blocks) => {
                 for block in blocks {
-                    events.extend(self.block(message_id, parent, block));
+                    self.block(message_id, parent, block, events);
                 }
             }
             MessageContent::Other(_) => events.push(self.unknown()),
@@ -135,33 +139,55 @@ impl Translator {
         message_id: Option<&str>,
         parent: Option<&str>,
         block: &ContentBlock,
-    ) -> Option<AgentWrapperEvent> {
+        events: &mut Vec<AgentWrapperEvent>,
+    ) {
         match block {
-            ContentBlock::Text(text) => self.whole_text(message_id, parent, text),
+            ContentBlock::Text(text) => self.whole_text(message_id, parent, text, events),
             ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => {
                 // While it is streamed, its beginning was told already.
-                (parent.is_none() && !self.said.is_streamed(message_id)).then(|| self.status("thinking"))
+                if parent.is_none() && !self.said.is_streamed(message_id) {
+                    events.push(self.status("thinking"));
+                }
             }
             ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => {
-                Some(self.tools.call(&self.kind, tool, message_id, parent))
+                events.push(self.tools.call(&self.kind, tool, message_id, parent));
             }
-            ContentBlock::ToolResult(result) => Some(self.tools.result(&self.kind, result, parent)),
-            ContentBlock::ServerToolResult(result) => Some(self.tools.server_result(&self.kind, result, parent)),
-            ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Unknown(_) => Some(self.unknown()),
+            ContentBlock::ToolResult(result) => events.push(self.tools.result(&self.kind, result, parent)),
+            ContentBlock::ServerToolResult(result) => {
+                events.push(self.tools.server_result(&self.kind, result, parent));
+            }
+            ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Unknown(_) => {
+                events.push(self.unknown());
+            }
         }
     }
 
     /// A text that comes whole: forwards what its deltas have not.
-    fn whole_text(&mut self, message_id: Option<&str>, parent: Option<&str>, text: &str) -> Option<AgentWrapperEvent> {
+    fn whole_text(
+        &mut self,
+        message_id: Option<&str>,
+        parent: Option<&str>,
+        text: &str,
+        events: &mut Vec<AgentWrapperEvent>,
+    ) {
         // What a subagent says is said to the agent, as the output of a tool, and not to the reader.
-        if parent.is_some() {
-            return None;
+        if parent.is_none() {
+            let unseen = self.said.whole(message_id, text);
+            self.say(unseen, events);
         }
-        let rest = self.said.whole(message_id, text);
-        (!rest.is_empty()).then(|| AgentWrapperEvent::text(&self.kind, rest))
+    }
+
+    fn say(&self, unseen: Unseen<'_>, events: &mut Vec<AgentWrapperEvent>) {
+        if unseen.begins_again {
+            events.push(self.status("an answer broke off and begins again"));
+        }
+        if !unseen.text.is_empty() {
+            events.push(AgentWrapperEvent::text(&self.kind, unseen.text));
+        }
     }
 
     fn user(&mut self, line: &UserMessage, events: &mut Vec<AgentWrapperEvent>) {
+        self.said.goes_on();
         let parent = line.meta.parent_tool_use_id.as_deref();
         for block in line.message.content.blocks() {
             match block {
@@ -183,28 +209,25 @@ impl Translator {
             StreamPart::MessageStart(message) => self.said.message_starts(message.id.as_deref()),
             StreamPart::ContentBlockStart { index, content_block: ContentBlock::Text(text) } => {
                 self.said.block_starts(*index);
-                events.extend(self.delta(*index, text));
+                let unseen = self.said.delta(*index, text);
+                self.say(unseen, events);
             }
             StreamPart::ContentBlockStart { content_block: ContentBlock::Thinking(_), .. } => {
                 events.push(self.status("thinking"));
             }
             StreamPart::ContentBlockDelta { index, delta: Delta::Text(text) } => {
-                events.extend(self.delta(*index, text))
+                let unseen = self.said.delta(*index, text);
+                self.say(unseen, events);
             }
+            StreamPart::MessageStop => self.said.message_stops(),
             // The rest comes whole later, or is of no use to a reader.
             StreamPart::ContentBlockStart { .. }
             | StreamPart::ContentBlockDelta { .. }
             | StreamPart::ContentBlockStop { .. }
             | StreamPart::MessageDelta(_)
-            | StreamPart::MessageStop
             | StreamPart::Ping
             | StreamPart::Unknown(_) => {}
         }
-    }
-
-    fn delta(&mut self, index: u64, text: &str) -> Option<AgentWrapperEvent> {
-        self.said.delta(index, text);
-        (!text.is_empty()).then(|| AgentWrapperEvent::text(&self.kind, text))
     }
 
     fn system(&mut self, system: &SystemEvent) -> Option<AgentWrapperEvent> {

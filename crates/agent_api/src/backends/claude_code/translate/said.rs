@@ -1,24 +1,39 @@
-//! Text, once: what was forwarded as deltas is not forwarded again when it comes whole.
+//! Text, once: what was forwarded as deltas is not forwarded again when it comes whole, nor when a broken answer is repeated.
 //!
 //! With partial messages on, the CLI writes the deltas of a text and then the whole text, in a line of its own, under the same
-//! message id. Blocks come whole in the order in which they were streamed, so a queue of their lengths is all there is to
-//! remember. Where the CLI streams nothing, or stops half way, the whole line brings what is missing.
+//! message id and before the end of the message. Blocks come whole in the order in which they were streamed, so a queue of
+//! what is open is all there is to remember. Where the CLI streams nothing, or stops half way, the whole line brings what is
+//! missing.
+//!
+//! A message that ends while a text of it is still open was abandoned: the connection broke, and the CLI asks again, under a
+//! new id. What the reader has seen cannot be taken back, so the new answer is held back as long as it repeats the old
+//! one. When it says something else instead, it is forwarded from its beginning, with a word that it begins again.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use crate::bounds;
 
 /// Messages whose whole lines may still come. One is enough for what was seen; a few cost nothing.
 const MESSAGES_REMEMBERED: usize = 8;
 
-/// The longest text of a last message that is kept: what the longest readable line could hold.
-const MAX_FINAL_TEXT_BYTES: usize = 16 * 1024 * 1024;
+/// The longest text of a message that is kept, about twice what a model can write into one. A run that never stops talking must
+/// not fill the memory of whoever listens.
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// What the model has said on its main thread.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     streamed: VecDeque<StreamedMessage>,
+    abandoned: Option<Abandoned>,
     last: LastMessage,
+}
+
+/// The part of a text that the reader has not seen.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unseen<'a> {
+    pub(super) text: Cow<'a, str>,
+    /// Whether this takes the place of something that was seen.
+    pub(super) begins_again: bool,
 }
 
 /// How much of a message has been forwarded as deltas.
@@ -33,6 +48,17 @@ struct StreamedMessage {
 struct StreamedBlock {
     index: u64,
     bytes: usize,
+    /// Its text, as long as it is within [`MAX_KEPT_BYTES`].
+    text: String,
+}
+
+/// A text that was seen and then abandoned by the CLI.
+#[derive(Debug)]
+struct Abandoned {
+    id: Option<String>,
+    text: String,
+    /// How much of it a later answer has repeated.
+    repeated: usize,
 }
 
 #[derive(Debug, Default)]
@@ -48,34 +74,69 @@ impl Said {
             self.streamed.pop_front();
         }
         self.streamed.push_back(StreamedMessage { id: id.map(str::to_owned), open: VecDeque::new() });
+        if let Some(abandoned) = &mut self.abandoned {
+            abandoned.repeated = 0;
+        }
     }
 
     /// A text block of the current message begins to be streamed.
     pub(super) fn block_starts(&mut self, index: u64) {
         if let Some(message) = self.streamed.back_mut() {
-            message.open.push_back(StreamedBlock { index, bytes: 0 });
+            message.open.push_back(StreamedBlock { index, bytes: 0, text: String::new() });
         }
     }
 
-    /// A piece of the current message's text is forwarded.
-    pub(super) fn delta(&mut self, index: u64, text: &str) {
-        let Some(message) = self.streamed.back_mut() else { return };
-        match message.open.iter_mut().find(|block| block.index == index) {
-            Some(block) => block.bytes += text.len(),
-            None => message.open.push_back(StreamedBlock { index, bytes: text.len() }),
+    /// A piece of the current message's text comes: returns what of it is to be forwarded.
+    pub(super) fn delta<'a>(&mut self, index: u64, text: &'a str) -> Unseen<'a> {
+        let Some(message) = self.streamed.back_mut() else { return self.unseen(text) };
+        if !message.open.iter().any(|block| block.index == index) {
+            message.open.push_back(StreamedBlock { index, bytes: 0, text: String::new() });
+        }
+        if let Some(block) = message.open.iter_mut().find(|block| block.index == index) {
+            block.bytes += text.len();
+            if block.bytes <= MAX_KEPT_BYTES {
+                block.text.push_str(text);
+            }
         }
         let id = message.id.clone();
         self.last.add(id.as_deref(), text);
+        self.unseen(text)
     }
 
-    /// A text comes whole: returns the part of it that no delta has brought.
-    pub(super) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> &'a str {
+    /// A message ends. One with an open text was abandoned; after any other, what was abandoned before it is history.
+    pub(super) fn message_stops(&mut self) {
+        let Some(message) = self.streamed.back() else { return };
+        if message.open.is_empty() {
+            self.abandoned = None;
+            return;
+        }
+        let text: String = message.open.iter().map(|block| block.text.as_str()).collect();
+        // An answer that broke off earlier than the one before it has shown nothing new.
+        if self.abandoned.as_ref().is_none_or(|before| !before.text.starts_with(&text)) {
+            self.abandoned = Some(Abandoned { id: message.id.clone(), text, repeated: 0 });
+        }
+    }
+
+    /// The turn goes on with something else than an answer, so nothing will be repeated.
+    pub(super) fn goes_on(&mut self) {
+        self.abandoned = None;
+    }
+
+    /// A text comes whole: returns what of it is to be forwarded.
+    pub(super) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> Unseen<'a> {
         let message = self.streamed.iter_mut().find(|message| id.is_some() && message.id.as_deref() == id);
-        let forwarded = message.and_then(|message| message.open.pop_front()).map_or(0, |block| block.bytes);
+        let Some(block) = message.and_then(|message| message.open.pop_front()) else {
+            self.last.add(id, text);
+            return self.unseen(text);
+        };
+        if self.abandoned.as_ref().is_some_and(|abandoned| abandoned.id.as_deref() == id) {
+            // It was not abandoned, its whole line was only late.
+            self.abandoned = None;
+        }
         // A whole text shorter than its deltas, or other than they were, cannot be made good: what was said stays said.
-        let rest = text.get(forwarded..).unwrap_or_default();
+        let rest = text.get(block.bytes..).unwrap_or_default();
         self.last.add(id, rest);
-        rest
+        self.unseen(rest)
     }
 
     /// Whether this message comes as deltas too.
@@ -86,8 +147,28 @@ impl Said {
     /// The text of the last message that had any.
     pub(super) fn last_message(self) -> Option<String> {
         let mut text = self.last.text?;
-        bounds::cut(&mut text, MAX_FINAL_TEXT_BYTES);
+        bounds::cut(&mut text, MAX_KEPT_BYTES);
         Some(text)
+    }
+
+    /// Takes off what the reader has seen of an abandoned answer.
+    fn unseen<'a>(&mut self, text: &'a str) -> Unseen<'a> {
+        let all = Unseen { text: Cow::Borrowed(text), begins_again: false };
+        let Some(abandoned) = &mut self.abandoned else { return all };
+        if text.is_empty() {
+            return all;
+        }
+        let (repeated, rest) = abandoned.text.split_at(abandoned.repeated);
+        if rest.starts_with(text) {
+            abandoned.repeated += text.len();
+            return Unseen::default();
+        }
+        let unseen = match text.strip_prefix(rest) {
+            Some(new) => Unseen { text: Cow::Borrowed(new), begins_again: false },
+            None => Unseen { text: Cow::Owned(format!("{repeated}{text}")), begins_again: true },
+        };
+        self.abandoned = None;
+        unseen
     }
 }
 
@@ -103,7 +184,7 @@ impl LastMessage {
         }
         let kept = self.text.get_or_insert_default();
         // One piece over the limit is kept, so that the cut at the end can be seen.
-        if kept.len() <= MAX_FINAL_TEXT_BYTES {
+        if kept.len() <= MAX_KEPT_BYTES {
             kept.push_str(text);
         }
     }
@@ -113,6 +194,19 @@ impl LastMessage {
 mod tests {
     use super::*;
 
+    /// A text of which nothing was seen.
+    fn new(text: &str) -> Unseen<'_> {
+        Unseen { text: Cow::Borrowed(text), begins_again: false }
+    }
+
+    /// Streams a message that is abandoned after these pieces; returns what was forwarded.
+    fn abandon(said: &mut Said, id: &str, pieces: &[&str]) -> String {
+        said.message_starts(Some(id));
+        let seen = pieces.iter().map(|piece| said.delta(0, piece).text.into_owned()).collect();
+        said.message_stops();
+        seen
+    }
+
     #[test]
     fn a_streamed_text_is_not_said_again() {
         let mut said = Said::default();
@@ -120,17 +214,17 @@ mod tests {
         said.block_starts(0);
         said.delta(0, "héllo ");
         said.delta(0, "there");
-        assert_eq!(said.whole(Some("m"), "héllo there"), "");
+        assert_eq!(said.whole(Some("m"), "héllo there"), new(""));
         assert_eq!(said.last_message().as_deref(), Some("héllo there"));
     }
 
     #[test]
     fn a_text_that_was_not_streamed_is_said_whole() {
         let mut said = Said::default();
-        assert_eq!(said.whole(Some("m"), "hello"), "hello");
+        assert_eq!(said.whole(Some("m"), "hello"), new("hello"));
         said.message_starts(Some("n"));
-        assert_eq!(said.whole(Some("n"), "there"), "there");
-        assert_eq!(said.whole(None, "again"), "again");
+        assert_eq!(said.whole(Some("n"), "there"), new("there"));
+        assert_eq!(said.whole(None, "again"), new("again"));
     }
 
     #[test]
@@ -138,7 +232,7 @@ mod tests {
         let mut said = Said::default();
         said.message_starts(Some("m"));
         said.delta(0, "half of ");
-        assert_eq!(said.whole(Some("m"), "half of this"), "this");
+        assert_eq!(said.whole(Some("m"), "half of this"), new("this"));
         assert_eq!(said.last_message().as_deref(), Some("half of this"));
     }
 
@@ -150,9 +244,9 @@ mod tests {
         said.delta(0, "one");
         said.block_starts(2);
         said.delta(2, "two!");
-        assert_eq!(said.whole(Some("m"), "one"), "");
-        assert_eq!(said.whole(Some("m"), "two!"), "");
-        assert_eq!(said.whole(Some("m"), "three"), "three");
+        assert_eq!(said.whole(Some("m"), "one"), new(""));
+        assert_eq!(said.whole(Some("m"), "two!"), new(""));
+        assert_eq!(said.whole(Some("m"), "three"), new("three"));
         assert_eq!(said.last_message().as_deref(), Some("onetwo!three"));
     }
 
@@ -162,7 +256,7 @@ mod tests {
         said.message_starts(Some("m"));
         said.delta(0, "one");
         said.message_starts(Some("n"));
-        assert_eq!(said.whole(Some("m"), "one"), "");
+        assert_eq!(said.whole(Some("m"), "one"), new(""));
     }
 
     #[test]
@@ -176,11 +270,85 @@ mod tests {
     }
 
     #[test]
+    fn an_endless_message_is_kept_up_to_a_limit() {
+        let mut said = Said::default();
+        said.message_starts(Some("m"));
+        for _ in 0..3 {
+            said.delta(0, &"é".repeat(MAX_KEPT_BYTES / 3));
+        }
+        let kept = said.last_message().unwrap();
+        assert!(kept.len() <= MAX_KEPT_BYTES && kept.ends_with("…(truncated)"), "{} bytes", kept.len());
+    }
+
+    #[test]
     fn a_text_that_contradicts_its_deltas_does_not_panic() {
         let mut said = Said::default();
         said.message_starts(Some("m"));
         said.delta(0, "abc");
         // Three bytes are in the middle of the second character.
-        assert_eq!(said.whole(Some("m"), "éé"), "");
+        assert_eq!(said.whole(Some("m"), "éé"), new(""));
+    }
+
+    #[test]
+    fn a_broken_answer_that_is_repeated_is_said_once() {
+        let mut said = Said::default();
+        assert_eq!(abandon(&mut said, "m", &["half", " of"]), "half of");
+        said.message_starts(Some("n"));
+        let pieces = ["ha", "lf of", " this", " text"].map(|piece| said.delta(0, piece).text.into_owned());
+        assert_eq!(pieces, ["", "", " this", " text"]);
+        assert_eq!(said.whole(Some("n"), "half of this text"), new(""));
+        assert_eq!(said.last_message().as_deref(), Some("half of this text"));
+    }
+
+    #[test]
+    fn a_broken_answer_that_is_repeated_whole_is_said_once() {
+        let mut said = Said::default();
+        abandon(&mut said, "m", &["half", " of"]);
+        assert_eq!(said.whole(Some("n"), "half of this"), new(" this"));
+        assert_eq!(said.last_message().as_deref(), Some("half of this"));
+    }
+
+    #[test]
+    fn an_answer_that_breaks_twice_is_said_once() {
+        let mut said = Said::default();
+        let mut seen = abandon(&mut said, "m", &["half", " of"]);
+        seen += &abandon(&mut said, "n", &["half"]);
+        seen += &abandon(&mut said, "o", &["half of", " this"]);
+        said.message_starts(Some("p"));
+        seen += &said.delta(0, "half of this text").text;
+        assert_eq!(seen, "half of this text");
+    }
+
+    #[test]
+    fn another_answer_than_the_broken_one_begins_again() {
+        let mut said = Said::default();
+        abandon(&mut said, "m", &["half", " of"]);
+        said.message_starts(Some("n"));
+        assert_eq!(said.delta(0, "ha"), new(""));
+        let again = said.delta(0, "t off");
+        assert_eq!(again, Unseen { text: Cow::Borrowed("hat off"), begins_again: true });
+        assert_eq!(said.delta(0, "!"), new("!"));
+        assert_eq!(said.last_message().as_deref(), Some("hat off!"));
+    }
+
+    #[test]
+    fn a_broken_answer_is_forgotten_when_the_turn_goes_on() {
+        let mut said = Said::default();
+        abandon(&mut said, "m", &["yes"]);
+        // The new answer has no text at all, only a tool.
+        said.message_starts(Some("n"));
+        said.message_stops();
+        assert_eq!(said.whole(Some("o"), "yes"), new("yes"));
+        abandon(&mut said, "p", &["yes"]);
+        said.goes_on();
+        assert_eq!(said.whole(Some("q"), "yes"), new("yes"));
+    }
+
+    #[test]
+    fn a_whole_line_after_the_end_of_its_message_is_no_repetition() {
+        let mut said = Said::default();
+        abandon(&mut said, "m", &["yes"]);
+        assert_eq!(said.whole(Some("m"), "yes"), new(""));
+        assert_eq!(said.whole(Some("n"), "yes"), new("yes"));
     }
 }
