@@ -1,4 +1,4 @@
-// Sums for the charts: what each day cost, and how far each budget is used. Plain functions of sessions.
+// Sums for the charts: what each day cost, and how far each budget is used.
 
 import type { Budget, Session, Spent } from "./wire.ts";
 
@@ -7,8 +7,8 @@ export type Meter = { what: string; used: number; limit: number; share: number; 
 
 const DAY_MS = 86_400_000;
 
-/** Cost of the last `count` days by the day a session last worked, oldest first. */
-export function costByDay(sessions: Iterable<Session>, now: number, count: number): Day[] {
+/** Cost of the last `count` days by the day a session last worked, oldest first. `ownCost` leaves out its descendants. */
+export function costByDay(sessions: Iterable<Session>, ownCost: (session: Session) => number, now: number, count: number): Day[] {
   const today = new Date(now).setHours(0, 0, 0, 0);
   const days = Array.from({ length: count }, (_, i): Day => {
     const start = new Date(today).setDate(new Date(today).getDate() - (count - 1 - i));
@@ -16,7 +16,7 @@ export function costByDay(sessions: Iterable<Session>, now: number, count: numbe
   });
   const first = days[0]?.start ?? today;
   for (const session of sessions) {
-    const cost = session.spent?.cost_usd ?? 0;
+    const cost = Math.max(0, ownCost(session));
     if (cost === 0 || session.updated_at < first) continue;
     // A day may have 23 or 25 hours, so the day is looked up, not computed.
     const day = days.findLast((each) => each.start <= session.updated_at) ?? days.at(-1);
@@ -25,14 +25,13 @@ export function costByDay(sessions: Iterable<Session>, now: number, count: numbe
   return days;
 }
 
-/** How far each limit of a budget is used, as far as the use is known. */
-export function meters(budget: Budget, spent: Spent): Meter[] {
+/** How far each limit of a budget is used, as far as the wire tells the use: wall time and depth it does not. */
+export function meters(budget: Budget, spent: Spent, descendants: number): Meter[] {
   const meter = (what: string, used: number | undefined, limit: number | undefined, money = false): Meter[] =>
     limit == null || limit <= 0 || used == null ? [] : [{ what, used, limit, share: Math.min(1, used / limit), money }];
   return [
     ...meter("cost", spent.cost_usd, budget.cost_usd, true),
-    ...meter("turns", spent.turns ?? spent.num_turns, budget.turns),
-    ...meter("minutes", spent.wall_secs == null ? undefined : Math.round(spent.wall_secs / 60), budget.wall_secs == null ? undefined : Math.round(budget.wall_secs / 60)),
-    ...meter("children", spent.children, budget.children),
+    ...meter("turns", spent.turns, budget.turns),
+    ...meter("children", descendants, budget.children),
   ];
 }

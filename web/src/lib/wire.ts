@@ -17,16 +17,8 @@ export type Budget = {
   depth?: number;
 };
 
-/** What a session has used so far. */
-export type Spent = {
-  cost_usd?: number;
-  turns?: number;
-  num_turns?: number;
-  wall_secs?: number;
-  children?: number;
-  input_tokens?: number;
-  output_tokens?: number;
-};
+/** What a session and everything below it have used so far. */
+export type Spent = { cost_usd?: number; turns?: number; input_tokens?: number; output_tokens?: number };
 
 export type Session = {
   id: string;
@@ -42,6 +34,8 @@ export type Session = {
   claude_session_id?: string | null;
   budget?: Budget | null;
   spent?: Spent | null;
+  /** A mode that the operator set for a while. */
+  mode?: { mode?: string; expires_at?: number } | null;
   created_at: number;
   updated_at: number;
 };

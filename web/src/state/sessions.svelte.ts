@@ -75,10 +75,14 @@ class Sessions {
     return [id, ...this.ancestors(id)].reverse().flatMap((each) => this.byId.get(each) ?? []);
   }
 
-  /** Cost of a session and all its descendants. */
-  subtreeCost(id: string): number {
-    const own = this.byId.get(id)?.spent?.cost_usd ?? 0;
-    return (this.children.get(id) ?? []).reduce((sum, child) => sum + this.subtreeCost(child.id), own);
+  /** Cost of a session without its descendants, which `spent` includes. */
+  ownCost(session: Session): number {
+    return (this.children.get(session.id) ?? []).reduce((rest, child) => rest - (child.spent?.cost_usd ?? 0), session.spent?.cost_usd ?? 0);
+  }
+
+  /** The roots of the tree; what they have spent includes everything. */
+  get roots(): Session[] {
+    return this.children.get("") ?? [];
   }
 
   /** Number of all descendants of a session. */
@@ -119,10 +123,15 @@ class Sessions {
       this.pendingLines.set(event.session_id, line);
       this.flushLines();
     }
-    if (CHANGING.has(event.event.type) || !this.byId.has(event.session_id)) {
-      this.dirty.add(event.session_id);
-      this.refreshDirty();
-    }
+    if (CHANGING.has(event.event.type) || !this.byId.has(event.session_id)) this.refresh(event.session_id);
+    // What a chat has cost counts for all above it.
+    if (event.event.type === "complete" || event.event.type === "error") this.ancestors(event.session_id).forEach((id) => this.refresh(id));
+  }
+
+  /** Reads one session again, soon. */
+  refresh(id: string): void {
+    this.dirty.add(id);
+    this.refreshDirty();
   }
 
   private applyLines(): void {

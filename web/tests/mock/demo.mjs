@@ -22,6 +22,7 @@ export function demo(world) {
   changelog(world, world.sessions.get(docs), at);
   schema(world, world.sessions.get(grand), at);
   finished(world, at);
+  decisions(world);
   hostile(world, at);
   long(world, at);
   world.addRule({ decision: "allow", pattern: "Bash(git diff:*)", reason: "only looks" }).use_count = 41;
@@ -127,6 +128,22 @@ function finished(world, at) {
     chatOf(world, session, "A finished piece of work.", at(60 * 24 * (i + 1.2)), i === 1 ? "failed" : "complete", [say("Done.")], { cost_usd: 0.7 + i * 1.3, input_tokens: 90_000, output_tokens: 4_000, turns: 9 });
     if (i === 1) world.emit(session, session.chats[0], { type: "error", message: "the agent ended without a result (exit code 137)" }, at(60 * 24 * (i + 1.2) - 3));
   });
+}
+
+function decisions(world) {
+  const session = [...world.sessions.values()].find((s) => s.name === "api-migration");
+  const chat = session.chats.at(-1);
+  const decide = (tool, input, ago, status, by, extra) => {
+    void world.ask(session, chat, tool, `d${ago}`, input, { created_at: nowSecs() - ago - 40 });
+    const approval = [...world.approvals.values()].at(-1);
+    world.settle(approval, status, by, extra);
+    Object.assign(approval, { decided_at: nowSecs() - ago, delivered_at: status === "cancelled" ? null : nowSecs() - ago });
+  };
+  decide("Bash", { command: "git diff --stat" }, 3_000, "allowed", { rule: "0192f0c4-7d2e-7c3a-9a51-000000000001" });
+  decide("Bash", { command: "npm test" }, 2_400, "allowed", "operator");
+  decide("Bash", { command: "npm publish" }, 1_900, "denied", "operator", { message: "people publish, agents do not" });
+  decide("Write", { file_path: `${DIR}/src/api/index.ts`, content: "export {};" }, 1_500, "allowed", "operator", { message: "keep the old exports", updated_input: { file_path: `${DIR}/src/api/index.ts`, content: "export * from './cart';\n" } });
+  decide("WebFetch", { url: "https://example.org", prompt: "?" }, 900, "expired", "deadline", { message: "nobody answered in time" });
 }
 
 export function hostile(world, at) {

@@ -108,7 +108,13 @@ export function methods(world, { preview = false } = {}) {
         return rule ? { type: "ok", decision: rule.decision, rule_id: rule.rule_id, why: `the rule ${rule.pattern} covers it` } : { type: "ok", decision: "ask", why: "no rule covers it" };
       },
     ],
-    "loopback.mode_set": [["session_id", "mode", "expires_in_secs"], () => ({ type: "ok" })],
+    "loopback.mode_set": [
+      ["session_id", "mode", "expires_in_secs"],
+      (p) => {
+        world.session(p).mode = { mode: p.mode, expires_at: nowSecs() + p.expires_in_secs };
+        return { type: "ok" };
+      },
+    ],
   };
   if (preview) {
     table["loopback.rule_preview"] = [
@@ -172,7 +178,11 @@ function statusOf(world, session, chat) {
 function sessionView(world, session) {
   const { chats, timeout, ...view } = session;
   void timeout;
-  return { ...view, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
+  const spent = { cost_usd: 0, turns: 0, input_tokens: 0, output_tokens: 0 };
+  for (const other of world.sessions.values()) {
+    if (world.chain(other.id).includes(session.id)) for (const key of Object.keys(spent)) spent[key] += other.spent[key];
+  }
+  return { ...view, spent, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
 }
 
 function lastLine(session) {
