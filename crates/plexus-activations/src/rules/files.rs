@@ -3,6 +3,7 @@
 //! An allow looks only at where the path really leads. A deny looks at that and at the path as it was written, so that a
 //! link into a denied tree and a link out of it are both denied.
 
+use std::cell::OnceCell;
 use std::path::{Component, Path};
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -161,7 +162,7 @@ impl PathPattern {
     }
 
     /// How the pattern of an allow fits: where the path really leads must be inside.
-    pub(super) fn covers(&self, target: &Target, call: &Call<'_>) -> Fit {
+    pub(super) fn covers(&self, target: &Target<'_>, call: &Call<'_>) -> Fit {
         let Some(real) = &target.real else { return Fit::Maybe };
         let inside = target.anchors(self.anchor).iter().any(|anchor| {
             below(real, anchor)
@@ -173,7 +174,7 @@ impl PathPattern {
 
     /// The pattern's own directory may be reached by a link, as `/tmp` is on some systems. That is looked up only when the
     /// path as written is inside: a thousand rules must not cost a thousand looks at the disk.
-    fn covers_behind_link(&self, target: &Target, real: &str, call: &Call<'_>) -> bool {
+    fn covers_behind_link(&self, target: &Target<'_>, real: &str, call: &Call<'_>) -> bool {
         target.anchors(self.anchor).iter().any(|anchor| {
             let written = below(&target.written, anchor).and_then(|rest| below_relative(rest, &self.plain));
             if !written.is_some_and(|rest| self.takes(rest, target)) {
@@ -185,7 +186,7 @@ impl PathPattern {
         })
     }
 
-    fn takes(&self, rest: &str, target: &Target) -> bool {
+    fn takes(&self, rest: &str, target: &Target<'_>) -> bool {
         match (&self.rest, target.reach) {
             (Rest::Everything, Reach::Tree) => true,
             (Rest::Everything, Reach::File) => !rest.is_empty(),
@@ -197,7 +198,7 @@ impl PathPattern {
     }
 
     /// How the pattern of a deny or an ask fits: by either path, and without regard to case.
-    pub(super) fn guards(&self, target: &Target) -> Fit {
+    pub(super) fn guards(&self, target: &Target<'_>) -> Fit {
         let mut best = if target.real.is_some() { Fit::No } else { Fit::Maybe };
         let anchors = target.anchors(self.anchor);
         if anchors.is_empty() {
@@ -285,31 +286,33 @@ fn below_relative<'a>(path: &'a str, base: &str) -> Option<&'a str> {
 }
 
 /// The path of a call, followed once for all rules.
-#[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct Target<'a> {
+    call: Call<'a>,
     /// Absolute, `.` and `..` taken away by their text alone.
     written: String,
     /// Where it really leads; nothing when that is not known.
     pub(super) real: Option<String>,
     reach: Reach,
     root: [String; 1],
-    home: Vec<String>,
-    working_dir: Vec<String>,
+    /// Looked up when the first rule asks: each costs a few looks at the disk.
+    home: OnceCell<Vec<String>>,
+    working_dir: OnceCell<Vec<String>>,
     /// Why no allow can cover it.
     pub(super) doubt: Option<String>,
 }
 
-impl Target {
+impl<'a> Target<'a> {
     /// Reads the path of a call; nothing when the tool is not one of files.
-    pub(super) fn of(call: &Call<'_>) -> Option<Self> {
+    pub(super) fn of(call: &Call<'a>) -> Option<Self> {
         let (field, reach) = path_field(call.tool_name)?;
         let mut target = Self {
+            call: *call,
             written: String::new(),
             real: None,
             reach,
             root: [String::new()],
-            home: call.home.map(|home| anchors(home, call)).unwrap_or_default(),
-            working_dir: anchors(call.working_dir, call),
+            home: OnceCell::new(),
+            working_dir: OnceCell::new(),
             doubt: None,
         };
         if let Err(doubt) = target.read(call, field) {
@@ -361,8 +364,10 @@ impl Target {
     fn anchors(&self, anchor: Anchor) -> &[String] {
         match anchor {
             Anchor::Root => &self.root,
-            Anchor::Home => &self.home,
-            Anchor::WorkingDir => &self.working_dir,
+            Anchor::Home => {
+                self.home.get_or_init(|| self.call.home.map(|home| anchors(home, &self.call)).unwrap_or_default())
+            }
+            Anchor::WorkingDir => self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call)),
         }
     }
 }
