@@ -131,6 +131,9 @@ pub enum WireForm {
 }
 
 /// How a blocked MCP call is picked up again by another process of the server.
+///
+/// Dropping such a call only stops the waiting: a lost connection is not a change of mind. What a client no longer wants is told
+/// to [`MethodDescriptor::on_cancel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resume {
     /// The parameter that names the work, for example `tool_use_id`. It travels in the stream's event ids.
@@ -184,6 +187,9 @@ pub struct MethodDescriptor {
     pub wire: WireForm,
     /// Whether a blocked call survives a restart of the server, and how.
     pub resume: Option<Resume>,
+    /// The method (of the same activation, listed nowhere) that ends the work of a resumable call whose client cancelled it, with the
+    /// key of [`Resume`] as its only parameter.
+    pub on_cancel: Option<&'static str>,
     /// What a door serves by way of it.
     pub door: Door,
     /// Hints for whoever chooses.
@@ -201,6 +207,17 @@ impl MethodDescriptor {
     #[must_use]
     pub fn tool_name(&self) -> String {
         format!("{}_{}", self.namespace, self.name)
+    }
+
+    /// Writes what the caller of a [`WireForm::ExactText`] method is told when the call failed: a denial with the reason. Such a caller
+    /// reads anything else as an accident of the transport, and a failure must never look like consent.
+    #[must_use]
+    pub fn closed_on_failure(&self, error: &CallError) -> String {
+        let mut message = format!("Plexus could not {}.", error.message);
+        if !error.hint.is_empty() {
+            message.push_str(&format!(" Hint: {}.", error.hint));
+        }
+        serde_json::json!({ "behavior": "deny", "message": message }).to_string()
     }
 }
 
@@ -292,6 +309,7 @@ impl MethodTable {
             audience: Audience::Parents,
             wire: WireForm::Ordinary,
             resume: None,
+            on_cancel: None,
             door: Door::Listed,
             hints: Hints::default(),
         };

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, post};
-use plexus_core::{Authenticator, CallError, Caller, Hub};
+use axum::routing::{any, get, post};
+use plexus_core::{Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::identity::AllowedHosts;
 use crate::limits::{Limits, RETRY_AFTER_MS};
-use crate::{events, identity, rpc, sign_in};
+use crate::mcp::McpState;
+use crate::stats::{Counters, Stats};
+use crate::{events, identity, mcp, rpc, sign_in};
 
 /// What every door needs. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +23,10 @@ pub struct Doors {
     pub(crate) hosts: Arc<AllowedHosts>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) mcp: Arc<McpState>,
+    /// What an MCP client is told about the whole server before it calls anything.
+    pub(crate) instructions: Option<Arc<str>>,
     callers: Arc<Mutex<HashMap<Caller, Arc<Semaphore>>>>,
 }
 
@@ -32,9 +38,24 @@ impl Doors {
             auth,
             hosts: Arc::new(hosts),
             streams: Arc::new(Semaphore::new(limits.streams)),
+            counters: Arc::default(),
+            mcp: Arc::new(McpState::new(&limits)),
+            instructions: None,
             limits: Arc::new(limits),
             callers: Arc::default(),
         }
+    }
+
+    /// Adds what an MCP client is told about the whole server: how its methods work together, in a few lines.
+    #[must_use]
+    pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Calls the hub for one of the doors, and counts it.
+    pub(crate) async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+        self.counters.count(self.hub.call(call, name, params).await)
     }
 
     /// Takes a place among the caller's calls under way, for as long as the returned value lives.
@@ -57,10 +78,24 @@ impl Doors {
             .map_err(|_| CallError::busy("open another stream: too many are open", RETRY_AFTER_MS))
     }
 
+    /// Takes a place among the open streams for a method that may wait for long; others need none.
+    pub(crate) fn admit_wait(
+        &self,
+        descriptor: Option<&MethodDescriptor>,
+    ) -> Result<Option<OwnedSemaphorePermit>, CallError> {
+        descriptor.filter(|descriptor| descriptor.hints.waits).map(|_| self.admit_stream()).transpose()
+    }
+
     /// Says how many streams are open, for the metrics.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.limits.streams.saturating_sub(self.streams.available_permits())
+    }
+
+    /// Reads what the doors count, for the metrics.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.counters.read(self.open_streams(), self.mcp.sessions.len())
     }
 }
 
@@ -69,13 +104,12 @@ const MAX_IDLE_CALLERS: usize = 4_096;
 
 /// Returns the router of all doors that need a token. The caller adds what is open to everybody (`/healthz`, the dashboard's files).
 pub fn router(doors: Doors) -> Router {
-    let body_bytes = doors.limits.body_bytes;
     Router::new()
         .route("/rpc", post(rpc::handle).get(crate::socket::handle))
         .route("/events", get(events::handle))
+        .route("/mcp", any(mcp::handle))
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_token))
         .route("/auth/exchange", post(sign_in::handle))
-        .layer(DefaultBodyLimit::max(body_bytes))
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
         .with_state(doors)
 }

@@ -61,7 +61,7 @@ async fn open(
     params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
     let params = serde_json::value::to_raw_value(&params).map_err(|_| CallError::invalid("read the query"))?;
     let call = Call { caller, progress: Progress::default(), can_stream: true };
-    match doors.hub.call(call, &method.full_name(), Some(params)).await? {
+    match doors.call(call, &method.full_name(), Some(params)).await? {
         Reply::Stream(stream) => Ok(Body::from_stream(frames(stream, places))),
         Reply::Value(_) => Err(CallError::internal("read events: they did not come as a stream")),
     }

@@ -5,24 +5,31 @@
 //! - [`limits`]: every bound of the doors, with its reason.
 //! - [`doors`]: what the doors are built from, and the router that holds them all.
 //! - [`identity`]: the token, `Host` and `Origin` of a request, and the caller that they make.
+//! - [`body`]: a request's body, bounded in bytes and in time.
+//! - [`stats`]: what the doors count, for the metrics.
 //! - [`envelope`]: JSON-RPC 2.0, read and written.
 //! - [`rpc`]: `POST /rpc`, one call or a batch.
 //! - [`socket`]: `/rpc` as a WebSocket, many calls and streams at once.
 //! - [`events`]: `/events`, the stream of events as SSE.
+//! - [`mcp`]: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
 //! - [`sign_in`]: the dashboard's one-time code becomes a token.
 //! - [`listen`]: the listener: connections bounded, slow clients timed out.
 
+mod body;
 pub mod doors;
 mod envelope;
 mod events;
 mod identity;
 pub mod limits;
 mod listen;
+mod mcp;
 mod rpc;
 mod sign_in;
 mod socket;
+mod stats;
 
 pub use doors::{Doors, router};
 pub use identity::AllowedHosts;
 pub use limits::Limits;
 pub use listen::serve;
+pub use stats::Stats;

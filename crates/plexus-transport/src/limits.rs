@@ -17,6 +17,11 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
+    /// MCP sessions kept, at about 50 KiB each. Clients rarely end theirs, so one more pushes out the one that was idle for longest: its
+    /// client is answered 404 and begins a new one.
+    pub mcp_sessions: usize,
+    /// How long an MCP session with nothing open is kept.
+    pub mcp_idle: Duration,
 }
 
 impl Default for Limits {
@@ -28,6 +33,8 @@ impl Default for Limits {
             calls_per_caller: 2_048,
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),
+            mcp_sessions: 4_096,
+            mcp_idle: Duration::from_secs(60 * 60),
         }
     }
 }
@@ -43,6 +50,19 @@ pub(crate) const SOCKET_QUEUE: usize = 64;
 
 /// How often a silent SSE stream says that it lives.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// How often a blocked MCP call tells its client that it lives. Clients give up on a silent call after 60 s to 300 s.
+pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(15);
+
+/// Least time between two progress notifications of one call, however much its method reports.
+pub(crate) const PROGRESS_AT_MOST_EVERY: Duration = Duration::from_millis(500);
+
+/// How long the client of a resumable call should wait before it comes back. It tries twice, after this and after twice this, so the
+/// number is half of the longest restart that a waiting call survives, and the least delay after a short one.
+pub(crate) const RESUME_RETRY: Duration = Duration::from_secs(15);
+
+/// How long a resumable call whose connection was lost can still be cancelled: a little longer than its client tries to come back.
+pub(crate) const RESUME_GRACE: Duration = Duration::from_secs(60);
 
 /// When a caller that met a limit of the doors should try again.
 pub(crate) const RETRY_AFTER_MS: u64 = 1_000;

@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::limits::Limits;
+use crate::doors::Doors;
+use crate::stats::Counters;
 
 /// How long open connections may take to finish what they do when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -20,8 +21,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How long to rest when the system refuses another connection (no descriptors left), instead of spinning.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Serves `router` on `listener` until `shutdown`, then lets open requests finish for a short while.
-pub async fn serve(listener: TcpListener, router: Router, limits: &Limits, shutdown: CancellationToken) {
+/// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then lets open requests finish for a short while.
+pub async fn serve(listener: TcpListener, router: Router, doors: &Doors, shutdown: CancellationToken) {
+    let limits = &doors.limits;
     let places = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     let mut builder = hyper::server::conn::http1::Builder::new();
@@ -49,8 +51,9 @@ pub async fn serve(listener: TcpListener, router: Router, limits: &Limits, shutd
         let service = TowerToHyperService::new(router.clone());
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let shutdown = shutdown.clone();
+        let open = Open::new(&doors.counters);
         connections.spawn(async move {
-            let _place = place;
+            let _held = (place, open);
             let mut connection = std::pin::pin!(connection);
             let ended = tokio::select! {
                 ended = &mut connection => ended,
@@ -70,6 +73,22 @@ pub async fn serve(listener: TcpListener, router: Router, limits: &Limits, shutd
     connections.close();
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::debug!("some connections were still open when the server stopped");
+    }
+}
+
+/// One open connection, counted for as long as it lives, however its task ends.
+struct Open(Arc<Counters>);
+
+impl Open {
+    fn new(counters: &Arc<Counters>) -> Self {
+        counters.connection_opened();
+        Self(Arc::clone(counters))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.connection_closed();
     }
 }
 

@@ -1,31 +1,23 @@
 //! `POST /rpc`: one call, or a batch whose calls run one after the other and are answered together.
 
 use axum::Extension;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Call, CallError, Caller, Progress, Reply, Shape};
 use serde_json::value::RawValue;
 
+use crate::body;
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::refuse;
 use crate::limits::MAX_BATCH;
 
-pub(crate) async fn handle(
-    State(doors): State<Doors>,
-    Extension(caller): Extension<Caller>,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let body = match body {
+pub(crate) async fn handle(State(doors): State<Doors>, Extension(caller): Extension<Caller>, body: Body) -> Response {
+    let body = match body::read(&doors.limits, body).await {
         Ok(body) => body,
-        Err(rejection) => {
-            let error =
-                CallError::invalid(format_args!("read the body: at most {} bytes are taken", doors.limits.body_bytes));
-            return refuse(rejection.status(), &error);
-        }
+        Err(refusal) => return refusal,
     };
     let _place = match doors.admit(caller) {
         Ok(place) => place,
@@ -72,12 +64,14 @@ async fn call_unary(
     method: &str,
     params: Option<Box<RawValue>>,
 ) -> Result<Box<RawValue>, CallError> {
-    if doors.hub.descriptor(&caller, method).is_some_and(|descriptor| descriptor.shape == Shape::Streaming) {
+    let descriptor = doors.hub.descriptor(&caller, method);
+    if descriptor.as_ref().is_some_and(|descriptor| descriptor.shape == Shape::Streaming) {
         return Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))
             .with_hint("call it over the WebSocket at /rpc"));
     }
+    let _waiting = doors.admit_wait(descriptor.as_deref())?;
     let call = Call { caller, progress: Progress::default(), can_stream: false };
-    match doors.hub.call(call, method, params).await? {
+    match doors.call(call, method, params).await? {
         Reply::Value(value) => Ok(value),
         Reply::Stream(_) => Err(CallError::internal(format_args!("call {method}: it answered with a stream"))),
     }

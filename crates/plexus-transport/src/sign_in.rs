@@ -1,13 +1,13 @@
 //! `POST /auth/exchange`: the dashboard's one-time code becomes a token. The only call that needs no token, and it takes a code only once.
 
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plexus_core::{CallError, SecretToken};
 use serde::Deserialize;
 
+use crate::body;
 use crate::doors::Doors;
 use crate::identity::refuse;
 
@@ -17,8 +17,12 @@ struct Exchange {
     code: String,
 }
 
-pub(crate) async fn handle(State(doors): State<Doors>, body: Result<Bytes, BytesRejection>) -> Response {
-    let exchange = body.ok().and_then(|body| serde_json::from_slice::<Exchange>(&body).ok());
+pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
+    let body = match body::read(&doors.limits, body).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let exchange = serde_json::from_slice::<Exchange>(&body).ok();
     let Some(Exchange { code }) = exchange else {
         return refuse(
             StatusCode::BAD_REQUEST,

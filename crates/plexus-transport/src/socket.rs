@@ -138,7 +138,7 @@ impl Calls {
 
 async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::Sender<Message>) {
     let call = Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
-    let result = match (doors.hub.call(call, &request.method, request.params).await, &request.id) {
+    let result = match (doors.call(call, &request.method, request.params).await, &request.id) {
         (Ok(Reply::Value(value)), _) => Ok(value),
         (Ok(Reply::Stream(stream)), Some(id)) => forward(doors, stream, id, out).await,
         (Ok(Reply::Stream(_)), None) => Err(CallError::invalid("stream to a notification: it has no id")),

@@ -1,0 +1,160 @@
+//! As much of a JSON-RPC message as the door must know before it decides who handles it.
+
+use std::borrow::Cow;
+
+use plexus_core::CallError;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// One message: a request, a notification or an answer. Parts are borrowed as they came.
+#[derive(Debug, Deserialize)]
+pub(super) struct Message<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<&'a RawValue>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Deserialize)]
+pub(super) struct ToolCall<'a> {
+    #[serde(borrow)]
+    pub(super) name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<CallMeta<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallMeta<'a> {
+    #[serde(borrow, default, rename = "progressToken")]
+    progress_token: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Cancelled<'a> {
+    #[serde(borrow, rename = "requestId")]
+    request_id: &'a RawValue,
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message. A key that is there twice is refused, since two readers might take different ones.
+    ///
+    /// # Errors
+    /// -32700 for what is not JSON, -32600 for what is no message (a batch included: the protocol has none any more).
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, CallError> {
+        let whole: &RawValue = serde_json::from_slice(body).map_err(|_| {
+            let mut error = CallError::invalid("read the message: it is not JSON");
+            error.code = Some(-32700);
+            error
+        })?;
+        let message: Self =
+            serde_json::from_str(whole.get()).map_err(|_| unreadable("it is not one JSON-RPC message"))?;
+        if message.jsonrpc != "2.0" {
+            return Err(unreadable("jsonrpc is not \"2.0\""));
+        }
+        if message.id.is_some_and(|id| !is_id(id)) && message.method.is_some() {
+            return Err(unreadable("its id is not a string or a number"));
+        }
+        Ok(message)
+    }
+
+    /// Returns the id of a request.
+    pub(super) fn id(&self) -> Option<&'a RawValue> {
+        self.id
+    }
+
+    /// Says whether this is the first message of a session.
+    pub(super) fn begins_session(&self) -> bool {
+        self.method.as_deref() == Some("initialize")
+    }
+
+    /// Says whether the client asks which protocols are spoken, the first message of the newest one.
+    pub(super) fn is_discovery(&self) -> bool {
+        self.method.as_deref() == Some("server/discover")
+    }
+
+    /// Returns the tool that a request calls. A notification calls nothing.
+    pub(super) fn tool_call(&self) -> Option<ToolCall<'a>> {
+        let called = self.id.is_some() && self.method.as_deref() == Some("tools/call");
+        called.then_some(self.params?).and_then(|params| serde_json::from_str(params.get()).ok())
+    }
+
+    /// Returns the request that a notification cancels.
+    pub(super) fn cancelled_request(&self) -> Option<&'a RawValue> {
+        let cancels = self.method.as_deref() == Some("notifications/cancelled");
+        let cancelled: Cancelled<'a> = serde_json::from_str(cancels.then_some(self.params?)?.get()).ok()?;
+        Some(cancelled.request_id)
+    }
+}
+
+impl<'a> ToolCall<'a> {
+    /// Returns the token under which the client wants to hear of progress.
+    pub(super) fn progress_token(&self) -> Option<&'a RawValue> {
+        self.meta.as_ref()?.progress_token.filter(|token| is_id(token))
+    }
+}
+
+/// Says whether `id` is a string or a number, as ids and progress tokens are.
+pub(super) fn is_id(id: &RawValue) -> bool {
+    matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+}
+
+/// A message that cannot be handled at all.
+pub(super) fn unreadable(what: &str) -> CallError {
+    let mut error = CallError::invalid(format_args!("read the message: {what}"));
+    error.code = Some(-32600);
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_message_has_its_code() {
+        for (body, code) in [
+            ("", -32700),
+            ("{", -32700),
+            ("[]", -32600),
+            ("7", -32600),
+            ("{}", -32600),
+            (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}"#, -32600),
+        ] {
+            assert_eq!(
+                Message::read(body.as_bytes()).map(|_| ()).map_err(|error| error.rpc_code()),
+                Err(code),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_tool_call_is_seen_with_its_parts_as_they_came() {
+        let body = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x_y","arguments":{"n":1.50},"_meta":{"progressToken":7,"other":1}}}"#;
+        let message = Message::read(body.as_bytes()).expect("a message");
+        let call = message.tool_call().expect("a call");
+        assert_eq!((&*call.name, call.arguments.map(RawValue::get)), ("x_y", Some(r#"{"n":1.50}"#)));
+        assert_eq!(call.progress_token().map(RawValue::get), Some("7"));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(body in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(message) = Message::read(&body) {
+                let _ = (message.tool_call(), message.cancelled_request());
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `/mcp`: the hub's methods as the tools of an MCP server, over streamable HTTP.
+//!
+//! `rmcp` speaks the protocol. This module stands in front of it: it knows the caller of every request, gives a session to nobody but
+//! the caller that began it, and serves by itself the calls that must survive a restart of the server. In reading order:
+//! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles it.
+//! - [`tools`]: a method as a tool, and its reply as a tool's result.
+//! - [`handler`]: the MCP server of one caller.
+//! - [`progress`]: tells the client of a long call that it lives.
+//! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
+//! - [`event_id`]: the id by which another process of the server finds a blocked call again.
+//! - [`resumable`]: blocked calls that survive a lost connection and a restart.
+//! - [`open_calls`]: the resumable calls that wait in this process.
+
+mod event_id;
+mod handler;
+mod message;
+mod open_calls;
+mod progress;
+mod resumable;
+mod sessions;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt;
+use plexus_core::{CallError, Caller};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+
+use self::event_id::EventId;
+use self::handler::Handler;
+use self::message::Message;
+use self::open_calls::OpenCalls;
+use self::sessions::Sessions;
+use crate::doors::Doors;
+use crate::identity::refuse;
+use crate::limits::Limits;
+use crate::{body, envelope};
+
+/// What the MCP door keeps between requests.
+pub(crate) struct McpState {
+    pub(crate) sessions: Arc<Sessions>,
+    calls: Arc<OpenCalls>,
+    config: StreamableHttpServerConfig,
+}
+
+impl McpState {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let mut manager = LocalSessionManager::default();
+        // rmcp counts a session with a blocked call as idle and would end it under the call. Ours counts open requests.
+        manager.session_config.keep_alive = None;
+        // Host and Origin were checked before: the list of names has one home.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .with_max_request_body_bytes(limits.body_bytes);
+        let sessions = Sessions::new(Arc::new(manager), limits.mcp_sessions, limits.mcp_idle);
+        Self { sessions: Arc::new(sessions), calls: Arc::default(), config }
+    }
+}
+
+pub(crate) async fn handle(
+    State(doors): State<Doors>,
+    Extension(caller): Extension<Caller>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    match parts.method {
+        Method::POST => match body::read(&doors.limits, body).await {
+            Ok(body) => post(&doors, caller, parts, body).await,
+            Err(refusal) => refusal,
+        },
+        Method::GET => get(&doors, caller, parts).await,
+        Method::DELETE => delete(&doors, caller, &parts.headers).await,
+        _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, POST, DELETE")]).into_response(),
+    }
+}
+
+async fn post(doors: &Doors, caller: Caller, parts: Parts, body: Bytes) -> Response {
+    let message = match Message::read(&body) {
+        Ok(message) => message,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
+    };
+    if message.is_discovery() && tools::needs_resumption(&doors.hub, &caller) {
+        // A client that is answered 404 falls back to the protocol before.
+        let answer = envelope::failure(message.id(), &CallError::unknown_method("server/discover"));
+        return (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/json")], answer).into_response();
+    }
+    let session = session_of(&parts.headers);
+    // Before the session is looked up: a call that was resumed here may belong to a session that only an earlier process knew.
+    if let Some(request) = message.cancelled_request()
+        && resumable::cancel(doors, caller, session, request).await
+    {
+        return StatusCode::ACCEPTED.into_response();
+    }
+    let in_use = match session {
+        None => None,
+        Some(id) => match doors.mcp.sessions.enter(id, caller) {
+            Some(in_use) => Some(in_use),
+            None => return no_such_session(),
+        },
+    };
+    if let Some(call) = message.tool_call()
+        && let Some(method) = tools::find(&doors.hub, &call.name)
+        && method.resume.is_some()
+    {
+        let response = resumable::start(doors, caller, session, &method, message.id(), call);
+        return holding(response, in_use);
+    }
+    if !message.begins_session() || in_use.is_some() {
+        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, in_use);
+    }
+    let place = match doors.mcp.sessions.reserve().await {
+        Ok(place) => place,
+        Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+    };
+    let response = ask_rmcp(doors, caller, parts, Body::from(body)).await;
+    match session_of(response.headers()) {
+        Some(id) => {
+            let in_use = place.fill(id, caller);
+            holding(response, in_use)
+        }
+        None => response,
+    }
+}
+
+async fn get(doors: &Doors, caller: Caller, parts: Parts) -> Response {
+    let session = session_of(&parts.headers);
+    let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    if let Some(text) = last_event.filter(|text| EventId::is_ours(text)) {
+        // The session may be one of an earlier process; one of this process must be the caller's own.
+        if session.is_some_and(|id| doors.mcp.sessions.belongs_to_another(id, caller)) {
+            return no_such_session();
+        }
+        return resumable::rejoin(doors, caller, session, text);
+    }
+    let Some(in_use) = session.and_then(|id| doors.mcp.sessions.enter(id, caller)) else {
+        // Without a session there is nothing to listen to; with an unknown one the client begins again.
+        return if session.is_some() { no_such_session() } else { ask_rmcp(doors, caller, parts, Body::empty()).await };
+    };
+    match doors.admit_stream() {
+        Ok(place) => holding(ask_rmcp(doors, caller, parts, Body::empty()).await, (in_use, place)),
+        Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+    }
+}
+
+async fn delete(doors: &Doors, caller: Caller, headers: &HeaderMap) -> Response {
+    match session_of(headers) {
+        None => refuse(StatusCode::BAD_REQUEST, &CallError::invalid("end a session: none is named")),
+        Some(id) if doors.mcp.sessions.end(id, caller).await => StatusCode::NO_CONTENT.into_response(),
+        Some(_) => no_such_session(),
+    }
+}
+
+/// Hands a request to rmcp, with an MCP server that acts as `caller`.
+async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Response {
+    let is_json =
+        parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let factory = {
+        let doors = doors.clone();
+        move || Ok(Handler::new(doors.clone(), caller))
+    };
+    let manager = Arc::clone(doors.mcp.sessions.manager());
+    let service = StreamableHttpService::new(factory, manager, doors.mcp.config.clone());
+    let response = service.handle(Request::from_parts(parts, body)).await;
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
+        // rmcp says so of a message that it cannot read; what is wrong is the message, not its type.
+        return refuse(StatusCode::BAD_REQUEST, &message::unreadable("it is no message of this protocol"));
+    }
+    response.map(Body::new)
+}
+
+fn session_of(headers: &HeaderMap) -> Option<&str> {
+    headers.get("mcp-session-id").and_then(|id| id.to_str().ok())
+}
+
+/// 404 tells a client to begin a new session and to send its call again.
+fn no_such_session() -> Response {
+    let error = CallError::not_found("find the MCP session").with_hint("begin a new one with initialize");
+    refuse(StatusCode::NOT_FOUND, &error)
+}
+
+/// Keeps `held` for as long as the response's body is being sent.
+fn holding<T: Send + 'static>(response: Response, held: T) -> Response {
+    response.map(|body| {
+        Body::from_stream(body.into_data_stream().map(move |chunk| {
+            let _held = &held;
+            chunk
+        }))
+    })
+}

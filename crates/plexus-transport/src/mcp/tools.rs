@@ -1,0 +1,88 @@
+//! A method as a tool, and its reply as a tool's result.
+
+use std::sync::Arc;
+
+use plexus_core::{CallError, Caller, Door, Hub, MethodDescriptor, Reply, Shape, WireForm};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+/// Lists the tools of `caller`: what it may call that gives one answer.
+pub(super) fn list(hub: &Hub, caller: &Caller) -> Vec<Tool> {
+    hub.methods_for(caller)
+        .iter()
+        .filter(|method| method.shape != Shape::Streaming)
+        .map(|method| tool(method))
+        .collect()
+}
+
+/// Says whether `caller` has a call that must survive a restart. The newest protocol has no way to come back to a stream, so such a
+/// caller is led to the last one that has.
+pub(super) fn needs_resumption(hub: &Hub, caller: &Caller) -> bool {
+    hub.methods_for(caller).iter().any(|method| method.resume.is_some())
+}
+
+/// Finds the method behind a tool's name, whoever calls: the hub is what refuses a caller.
+pub(super) fn find(hub: &Hub, name: &str) -> Option<Arc<MethodDescriptor>> {
+    let is_it = |method: &MethodDescriptor| {
+        let rest = name.strip_prefix(method.namespace).and_then(|rest| rest.strip_prefix('_'));
+        rest == Some(method.name) && method.door != Door::Internal && method.shape != Shape::Streaming
+    };
+    hub.all_methods().into_iter().find(|method| is_it(method))
+}
+
+/// Describes a method to a model that has to choose.
+pub(super) fn tool(method: &MethodDescriptor) -> Tool {
+    let hints = method.hints;
+    let annotations = ToolAnnotations::new()
+        .read_only(hints.read_only)
+        .destructive(hints.destructive)
+        .idempotent(hints.idempotent || hints.read_only)
+        .open_world(false);
+    let input = method.params.as_object().cloned().unwrap_or_default();
+    let mut tool = Tool::new(method.tool_name(), method.description, Arc::new(input)).with_annotations(annotations);
+    tool.output_schema = output_schema(method).map(Arc::new);
+    tool
+}
+
+/// Clients take an object at the root of an output schema and nothing else, and some reject a boolean sub-schema.
+fn output_schema(method: &MethodDescriptor) -> Option<JsonObject> {
+    let schema = method.result.as_object()?;
+    let acceptable = method.wire == WireForm::Ordinary
+        && schema.get("type").is_some_and(|kind| kind == "object")
+        && plexus_core::schema::no_boolean_schemas(&method.result, "").is_ok();
+    acceptable.then(|| schema.clone())
+}
+
+/// Writes the outcome of a call in the form that its method asks for.
+pub(super) fn result(method: &MethodDescriptor, outcome: Result<Reply, CallError>) -> CallToolResult {
+    let outcome = outcome.and_then(|reply| match reply {
+        Reply::Value(value) => Ok(value),
+        Reply::Stream(_) => {
+            Err(CallError::internal(format_args!("call {}: it answered with a stream", method.full_name())))
+        }
+    });
+    let mut result = CallToolResult::default();
+    match (method.wire, outcome) {
+        (WireForm::Ordinary, Ok(value)) => {
+            result.structured_content = serde_json::from_str::<Value>(value.get()).ok().filter(Value::is_object);
+            result.content = text(value.get());
+        }
+        (WireForm::Ordinary, Err(error)) => {
+            result.content = text(&failure(&error));
+            result.is_error = Some(true);
+        }
+        (WireForm::ExactText, Ok(value)) => result.content = text(value.get()),
+        (WireForm::ExactText, Err(error)) => result.content = text(&method.closed_on_failure(&error)),
+    }
+    result
+}
+
+fn text(text: &str) -> Vec<ContentBlock> {
+    vec![ContentBlock::text(text)]
+}
+
+/// The error object of every door.
+fn failure(error: &CallError) -> String {
+    serde_json::to_string(error)
+        .unwrap_or_else(|_| r#"{"kind":"internal","message":"describe the failure"}"#.to_owned())
+}

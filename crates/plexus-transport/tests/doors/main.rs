@@ -1,0 +1,7 @@
+//! The doors over a real listener: MCP, resumable calls, streams, and everything that hostile or broken clients do.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod mcp;
+mod mcp_client;
+mod resumable;
+mod support;
