@@ -7,6 +7,7 @@ import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
 import { assessRisk, type Risk } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
+import { exactText } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
 import { deciderName, type Approval, type DecidedBy, type Json, type JsonObject, type Remember, type StreamEvent } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
@@ -161,7 +162,8 @@ class Approvals {
         found.push(...page.approvals);
         cursor = page.approvals.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && found.length < MAX_PENDING);
-      this.list = found.filter((approval) => approval.status === "pending" && !this.ended.has(approval.id));
+      const waiting = found.filter((approval) => approval.status === "pending" && !this.ended.has(approval.id));
+      this.list = waiting.map((approval) => ({ ...approval, session_name: exactText(approval.session_name) }));
       if (this.list.length === 0) this.risks.clear();
       this.error = null;
       this.tellOfNew();

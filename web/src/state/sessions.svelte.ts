@@ -3,7 +3,7 @@
 import { SvelteSet } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
 import { explain } from "../lib/rpc.ts";
-import { firstLine } from "../lib/text.ts";
+import { exactText, firstLine } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
 import type { EventBody, Session, SessionLine, StreamEvent } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
@@ -146,7 +146,7 @@ class Sessions {
     const answers = await Promise.allSettled(ids.map((id) => api.call<{ session: Session }>("claudecode.get", { session_id: id })));
     const next = new Map(this.byId);
     for (const [i, answer] of answers.entries()) {
-      if (answer.status === "fulfilled") next.set(ids[i]!, answer.value.session);
+      if (answer.status === "fulfilled") next.set(ids[i]!, shown(answer.value.session));
       else this.refreshAll();
     }
     this.byId = next;
@@ -159,7 +159,7 @@ class Sessions {
       let cursor: string | undefined;
       do {
         const page = await api.call<{ sessions: Session[]; cursor?: string | null }>("claudecode.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
-        for (const session of page.sessions) next.set(session.id, session);
+        for (const session of page.sessions) next.set(session.id, shown(session));
         cursor = page.sessions.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && next.size < MAX_SESSIONS);
       this.byId = next;
@@ -175,6 +175,11 @@ class Sessions {
     const answer = await api.call<{ sessions: SessionLine[] }>("claudecode.wait", { wait_ms: 0 }).catch(() => null);
     if (answer) this.lines = new Map(answer.sessions.flatMap((s) => (s.line ? [[s.session_id, firstLine(s.line)] as const] : [])));
   }
+}
+
+/** Names and directories come from agents too: what is invisible in them is made visible before anything is shown. */
+function shown(session: Session): Session {
+  return { ...session, name: exactText(session.name), working_dir: exactText(session.working_dir) };
 }
 
 function lineOf(event: EventBody): string | null {

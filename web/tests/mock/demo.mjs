@@ -131,13 +131,15 @@ function finished(world, at) {
 }
 
 function decisions(world) {
-  const session = [...world.sessions.values()].find((s) => s.name === "api-migration");
+  const session = [...world.sessions.values()].find((s) => s.name === "release-2.4");
   const chat = session.chats.at(-1);
   const decide = (tool, input, ago, status, by, extra) => {
+    world.emit(session, chat, use(`d${ago}`, tool, input));
     void world.ask(session, chat, tool, `d${ago}`, input, { created_at: nowSecs() - ago - 40 });
     const approval = [...world.approvals.values()].at(-1);
     world.settle(approval, status, by, extra);
-    Object.assign(approval, { decided_at: nowSecs() - ago, delivered_at: status === "cancelled" ? null : nowSecs() - ago });
+    Object.assign(approval, { decided_at: nowSecs() - ago, delivered_at: nowSecs() - ago });
+    world.emit(session, chat, result(`d${ago}`, status === "allowed" ? "done" : (extra?.message ?? "denied"), status !== "allowed"));
   };
   decide("Bash", { command: "git diff --stat" }, 3_000, "allowed", { rule: "0192f0c4-7d2e-7c3a-9a51-000000000001" });
   decide("Bash", { command: "npm test" }, 2_400, "allowed", "operator");
