@@ -29,6 +29,8 @@ const CALL_DEADLINE: Duration = Duration::from_secs(90);
 /// What a server is started with; each field replaces a default.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
+    /// The server itself; see [`binary`] for where `plexus` is looked for when absent.
+    pub plexus_bin: Option<PathBuf>,
     /// The CLI that plays the children; `plexus-sim` when absent.
     pub claude_bin: Option<PathBuf>,
     /// Further arguments of `plexus serve`.
@@ -214,7 +216,11 @@ impl TestServer {
             Some(path) => path.clone(),
             None => binary("plexus-sim", "PLEXUS_SIM_BIN")?,
         };
-        let mut command = Command::new(binary("plexus", "PLEXUS_BIN")?);
+        let plexus = match &self.options.plexus_bin {
+            Some(path) => path.clone(),
+            None => binary("plexus", "PLEXUS_BIN")?,
+        };
+        let mut command = Command::new(plexus);
         command
             .arg("serve")
             .arg("--data-dir")
