@@ -50,6 +50,7 @@ test("allow runs what was asked", async () => {
   assert.equal(decision.status, "allowed");
   assert.equal(decision.input_digest, approval.input_digest);
   assert.equal(await page.getByRole("option", { name: new RegExp(session.name) }).count(), 0);
+  assert.equal(await page.getByText(/^Already/).count(), 0, "our own answer is not told as somebody else's");
   check();
   await close();
 });

@@ -39,6 +39,10 @@ test("move, allow, deny, edit and remember with keys alone", async () => {
   await until("answers are heard again", async () => await page.getByRole("button", { name: /^Allow/ }).isEnabled());
 
   await press("n");
+  await page.getByLabel(/Why not/).waitFor();
+  await press("Escape");
+  await page.getByLabel(/Why not/).waitFor({ state: "detached" });
+  await press("n");
   await page.keyboard.type("no");
   await press("Enter");
   assert.equal((await target.decision(approvals[1].id)).message, "no");
@@ -56,7 +60,13 @@ test("move, allow, deny, edit and remember with keys alone", async () => {
   await page.getByText("Remember for calls like").waitFor();
   await press("Escape");
   await page.getByText("Remember for calls like").waitFor({ state: "detached" });
-  await press("r", "y");
+  await press("r");
+  const choices = page.getByRole("radio");
+  await page.keyboard.press("ArrowDown");
+  assert(await choices.nth(1).isChecked(), "arrows choose among the patterns");
+  await page.keyboard.press("ArrowUp");
+  assert(await choices.nth(0).isChecked());
+  await press("y");
   assert.equal((await target.decision(approvals[3].id)).status, "allowed");
   const { rules } = await target.call("loopback.rules");
   const rule = rules.find((each) => each.pattern.includes(`touch ${order[3]}`));

@@ -41,6 +41,8 @@ export function handleKey(event: KeyboardEvent): void {
     if (event.key === "Escape") (event.target as HTMLElement).blur();
     return;
   }
+  // Arrows move within a group of choices.
+  if (event.target instanceof HTMLInputElement && event.target.type === "radio" && event.key.startsWith("Arrow")) return;
   // Enter and Space belong to the button or link that has the focus.
   const onControl = event.target instanceof HTMLElement && event.target.closest("button, a[href], summary, input") !== null;
   if (onControl && (event.key === "Enter" || event.key === " ")) return;

@@ -90,6 +90,7 @@ class Approvals {
       await Promise.all(items.map((approval) => this.decide(approval, { approve: true })));
       return;
     }
+    items.forEach((approval) => this.busy.set(approval.id, true));
     try {
       const answer = await api.call<{ outcomes: { approval_id: string; ok: boolean; error?: Json }[] }>("loopback.respond_many", {
         approval_ids: items.map((approval) => approval.id),
@@ -102,8 +103,10 @@ class Approvals {
       toasts.show(failed ? "error" : "ok", `Denied ${denied.length}${failed ? `; ${failed} were decided by others or have ended` : ""}`);
     } catch (error) {
       toasts.show("error", `Could not deny: ${explain(error)}`);
+    } finally {
+      items.forEach((approval) => this.busy.delete(approval.id));
+      this.refresh();
     }
-    this.refresh();
   }
 
   private riskOf(approval: Approval): Risk {
@@ -142,7 +145,8 @@ class Approvals {
   private note({ event }: StreamEvent): void {
     if (event.type === "approval_resolved") {
       const who = deciderName(event.decided_by, sessions.nameOf);
-      if (!this.endings.has(event.approval_id)) {
+      // The stream may tell of our own answer before the answer to it is here; that one knows better what to say.
+      if (!this.endings.has(event.approval_id) && !this.busy.has(event.approval_id)) {
         this.end(event.approval_id, { tone: "info", text: `Already ${event.approved ? "allowed" : "denied"} by ${who}.${event.message ? ` ${event.message}` : ""}` });
       }
       this.refresh();

@@ -28,6 +28,8 @@ export async function serve(world, { port = 0, token, codes = new Set(), preview
 
   async function handle(request, response) {
     const url = new URL(request.url, "http://localhost");
+    // As the real server: an Origin must be exactly ours, and `null` is not.
+    if (request.headers.origin !== undefined && request.headers.origin !== `http://${request.headers.host}`) return response.writeHead(403).end();
     if (url.pathname === "/auth/exchange") return exchange(request, response);
     if (url.pathname === "/rpc" || url.pathname === "/events") {
       if (request.headers.authorization !== `Bearer ${token}`) return response.writeHead(401).end();
