@@ -1,7 +1,7 @@
 //! The backend that runs the Claude Code CLI in print mode.
 //!
-//! A request becomes one process ([`launch`]); one task ([`drive`]) reads its lines, turns them into events ([`translate`]) and
-//! says how it ended ([`outcome`]). Sessions to resume or fork are looked up first ([`sessions`]), because the CLI itself starts
+//! A request becomes one process (`launch`); one task (`drive`) reads its lines, turns them into events (`translate`) and
+//! says how it ended (`outcome`). Sessions to resume or fork are looked up first (`sessions`), because the CLI itself starts
 //! a new one where there is none.
 //!
 //! What the backend decides for its user:
