@@ -1,8 +1,11 @@
 //! Everything durable: Arbor trees, sessions, chats, events, approvals, cursors and rules.
 //!
-//! [`contract`] is the whole of what others need: the [`Store`] trait, whose documentation is the contract, and the plain data it takes and gives.
-//! Each engine then keeps it.
+//! In reading order:
+//! - [`contract`]: the whole of what others need: the [`Store`] trait, whose documentation is the contract, and the plain data it takes and gives.
+//! - [`sqlite`]: the engine of a server on one machine.
 
 pub mod contract;
+pub mod sqlite;
 
 pub use contract::*;
+pub use sqlite::{Durability, SqliteOptions, SqliteStore};

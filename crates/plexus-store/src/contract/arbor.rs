@@ -64,8 +64,6 @@ pub struct Tree {
     pub created_at: UnixMillis,
     /// An object.
     pub metadata: JsonText,
-    /// How many nodes it has.
-    pub nodes: u64,
 }
 
 /// Creates a tree with a root node of empty text.

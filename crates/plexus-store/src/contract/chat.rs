@@ -62,7 +62,7 @@ pub struct Chat {
     pub total_events: u32,
     /// The default read position: the seq of the first event that no `poll` has sent.
     pub read_position: u32,
-    /// Whether retention has removed its events.
+    /// Whether retention has removed what its events say.
     pub pruned: bool,
 }
 

@@ -172,7 +172,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a node.
     async fn node(&self, id: NodeId) -> Result<Node, StoreError>;
 
-    /// Returns the children of a node, oldest first.
+    /// Returns the children of a node: the one that goes on in its chain first, then its branches, oldest first.
     async fn children(&self, id: NodeId) -> Result<Vec<Node>, StoreError>;
 
     /// Returns the last `limit` nodes of the path from the root to `id`, in that order: with a limit of one, the node itself.
@@ -199,8 +199,8 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on meanwhile.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Removes what ended before `before`: approvals that were decided and settled, the events of ended chats (their rows stay, marked
-    /// pruned, so that cursors and numbers keep their meaning), audit lines, and rows that nothing refers to. Sessions stay.
+    /// Removes what ended before `before`: approvals that were decided and settled, what the events of ended chats and their
+    /// prompts say (`{"type":…,"pruned":true}` is left, so that seq, cursors and trees keep their meaning), audit lines, and rows that nothing refers to. Sessions stay.
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
 
     /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].

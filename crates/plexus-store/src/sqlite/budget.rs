@@ -1,0 +1,85 @@
+//! What was spent, in SQL.
+
+use plexus_core::SessionId;
+use rusqlite::{Connection, Row, params};
+
+use super::sql::{Columns, Sql, int};
+use super::tx::Tx;
+use super::{chats, sessions};
+use crate::contract::{Outcome, ReserveSpend, SettleSpend, Spend, SpendTotals, StoreError, Thing};
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Spend> {
+    Ok(Spend {
+        cost_micros: row.count(0)?,
+        turns: row.count(1)?,
+        input_tokens: row.count(2)?,
+        output_tokens: row.count(3)?,
+        wall_ms: row.count(4)?,
+    })
+}
+
+pub(super) fn totals(conn: &Connection, session: SessionId) -> Result<SpendTotals, StoreError> {
+    let row = sessions::row_of(conn, session)?;
+    let own = conn.one(
+        "SELECT cost_micros, turns, input_tokens, output_tokens, wall_ms FROM spend WHERE session = ?1",
+        [row],
+        read,
+    )?;
+    // SQLite's total() is a double; sum() of integers is exact and fails on overflow, which saturating additions keep away.
+    let sum = |table: &str| {
+        let sql = format!(
+            "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
+             SELECT coalesce(sum(cost_micros), 0), coalesce(sum(turns), 0), coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+                    coalesce(sum(wall_ms), 0) FROM {table} WHERE session IN (SELECT id FROM part)"
+        );
+        conn.one(&sql, [row], read).map(Option::unwrap_or_default)
+    };
+    Ok(SpendTotals {
+        own: own.unwrap_or_default(),
+        subtree: sum("spend")?,
+        reserved: sum("reservations")?,
+        descendants: sessions::descendants(conn, session)?.len() as u64,
+    })
+}
+
+/// The largest amount that is kept: far beyond any bill, and small enough that the sum over all sessions fits.
+const MAX_AMOUNT: i64 = 1 << 45;
+
+fn columns(amount: Spend) -> [i64; 5] {
+    [amount.cost_micros, amount.turns, amount.input_tokens, amount.output_tokens, amount.wall_ms]
+        .map(|part| int(part).min(MAX_AMOUNT))
+}
+
+pub(super) fn add(tx: &mut Tx<'_>, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
+    let row = sessions::row_of(tx.conn, session)?;
+    let [cost, turns, input, output, wall] = columns(amount);
+    tx.conn.run(
+        "INSERT INTO spend VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session) DO UPDATE SET
+             cost_micros = min(cost_micros + ?2, ?7), turns = min(turns + ?3, ?7), input_tokens = min(input_tokens + ?4, ?7),
+             output_tokens = min(output_tokens + ?5, ?7), wall_ms = min(wall_ms + ?6, ?7)",
+        [row, cost, turns, input, output, wall, MAX_AMOUNT],
+    )?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn reserve(tx: &mut Tx<'_>, reserve: ReserveSpend) -> Result<Outcome, StoreError> {
+    let chat = chats::row_of(tx.conn, reserve.session, reserve.chat)?;
+    let [cost, turns, input, output, wall] = columns(reserve.amount);
+    tx.conn.run(
+        "INSERT INTO reservations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (session, chat) DO UPDATE SET
+             cost_micros = ?3, turns = ?4, input_tokens = ?5, output_tokens = ?6, wall_ms = ?7",
+        params![chat.session, reserve.chat, cost, turns, input, output, wall],
+    )?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn settle(tx: &mut Tx<'_>, settle: SettleSpend) -> Result<Outcome, StoreError> {
+    let row = sessions::row_of(tx.conn, settle.session)?;
+    match tx.conn.run("DELETE FROM reservations WHERE session = ?1 AND chat = ?2", params![row, settle.chat])? {
+        0 => Err(StoreError::not_found(
+            Thing::Reservation,
+            format_args!("of chat {} of session {}", settle.chat, settle.session),
+        )),
+        _ => add(tx, settle.session, settle.amount),
+    }
+}

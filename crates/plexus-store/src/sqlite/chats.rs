@@ -1,0 +1,237 @@
+//! Chats and their streams in SQL.
+
+use plexus_core::{EventId, NodeId, SessionId, TreeId};
+use rusqlite::{Connection, Row, params};
+use serde_json::json;
+
+use super::codes::{chat_status, chat_status_code};
+use super::keys::{EventKey, Place};
+use super::sql::{Columns, Sql, blob, int};
+use super::tx::Tx;
+use super::{arbor, events, sessions};
+use crate::contract::{
+    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
+    Position, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
+};
+
+/// A chat, with the nodes before its first event and of its last.
+macro_rules! select_chat {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, s.uuid, c.number, c.status, c.prompt_uuid, c.idempotency_key, c.ephemeral, c.self_started, c.run, t.uuid,
+                    (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 2),
+                    (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1),
+                    e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position, c.pruned
+             FROM chat_streams c
+             JOIN sessions s ON s.id = c.session
+             JOIN trees t ON t.id = s.tree
+             LEFT JOIN chat_events e ON e.id = (SELECT max(id) FROM chat_events WHERE id >= c.id << 32 AND id < (c.id + 1) << 32)
+             WHERE s.deleted_at IS NULL ",
+            $rest
+        )
+    };
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Chat> {
+    let root_node = row.node(11)?;
+    Ok(Chat {
+        session: row.session(1)?,
+        number: row.get(2)?,
+        status: chat_status(3, row.get(3)?)?,
+        prompt_uuid: row.uuid(4)?,
+        idempotency_key: row.get(5)?,
+        trace: if row.get(6)? { Trace::Ephemeral } else { Trace::Kept },
+        origin: if row.get(7)? { Origin::SelfStarted } else { Origin::Prompt },
+        run: row.get(8)?,
+        tree: TreeId::from_uuid(row.uuid(9)?),
+        user_node: row.node(10)?,
+        root_node,
+        head_node: row.maybe_uuid(12)?.map_or(root_node, NodeId::from_uuid),
+        started_at: row.time(13)?,
+        ended_at: row.maybe_time(14)?,
+        error: row.get(15)?,
+        usage: row.maybe_json(16)?,
+        total_events: row.get::<_, Option<i64>>(17)?.map_or(0, |key| EventKey(key).seq() + 1),
+        read_position: row.get(18)?,
+        pruned: row.get(19)?,
+    })
+}
+
+/// What appending to a chat needs to know.
+pub(super) struct ChatRow {
+    pub(super) id: i64,
+    pub(super) session: i64,
+    pub(super) status: ChatStatus,
+}
+
+/// Returns the row of a chat.
+pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+    let found = conn.one(
+        "SELECT c.id, c.session, c.status FROM chat_streams c JOIN sessions s ON s.id = c.session
+         WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
+        params![blob(session.as_uuid()), chat],
+        |row| Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status: chat_status(2, row.get(2)?)? }),
+    )?;
+    match found {
+        Some(found) => Ok(found),
+        None => {
+            sessions::row_of(conn, session)?;
+            Err(StoreError::not_found(Thing::Chat, format_args!("{chat} of session {session}")))
+        }
+    }
+}
+
+/// Returns a chat that must be open.
+pub(super) fn require_open(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+    let row = row_of(conn, session, chat)?;
+    if row.status == ChatStatus::Running {
+        return Ok(row);
+    }
+    Err(StoreError::conflict("change the chat: it has ended", &get(conn, session, Some(chat))?))
+}
+
+pub(super) fn get(conn: &Connection, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
+    let row = sessions::row_of(conn, session)?;
+    let found = match chat {
+        Some(number) => conn.one(select_chat!("AND c.session = ?1 AND c.number = ?2"), params![row, number], read)?,
+        None => conn.one(select_chat!("AND c.session = ?1 ORDER BY c.number DESC LIMIT 1"), [row], read)?,
+    };
+    found.ok_or_else(|| match chat {
+        Some(number) => StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}")),
+        None => StoreError::not_found(Thing::Chat, format_args!("of session {session}: it has had none")),
+    })
+}
+
+pub(super) fn by_key(conn: &Connection, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
+    let row = sessions::row_of(conn, session)?;
+    conn.one(select_chat!("AND c.session = ?1 AND c.idempotency_key = ?2"), params![row, key], read)
+}
+
+pub(super) fn list(
+    conn: &Connection,
+    session: Option<SessionId>,
+    under: Option<SessionId>,
+    page: PageRequest,
+) -> Result<Page<Chat>, StoreError> {
+    let session = session.map(|id| sessions::row_of(conn, id)).transpose()?;
+    let under = under.map(|id| sessions::row_of(conn, id)).transpose()?;
+    let limit = page.bounded();
+    let after = page.after.map_or(0, |token| int(token.0));
+    let take = i64::try_from(limit + 1).unwrap_or(i64::MAX);
+    let item = |row: &Row<'_>| Ok((row.count(0)?, read(row)?));
+    let rows = match session {
+        // Within a session the page goes by number, along its index.
+        Some(session) => conn.all(
+            select_chat!(
+                "AND c.session = ?1 AND c.number > coalesce((SELECT number FROM chat_streams WHERE id = ?2 AND session = ?1), -1)
+                 ORDER BY c.number LIMIT ?3"
+            ),
+            params![session, after, take],
+            item,
+        )?,
+        None => conn.all(
+            select_chat!(
+                "AND c.id > ?1 AND (?2 IS NULL OR s.id IN (WITH RECURSIVE below (id) AS (
+                     SELECT id FROM sessions WHERE parent = ?2 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
+                 ) SELECT id FROM below)) ORDER BY c.id LIMIT ?3"
+            ),
+            params![after, under, take],
+            item,
+        )?,
+    };
+    Ok(Page::of(rows, limit))
+}
+
+pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreError> {
+    let conn = tx.conn;
+    if let Some(key) = &start.idempotency_key
+        && let Some(chat) = by_key(conn, start.session, key)?
+    {
+        return found(conn, &chat);
+    }
+    let session = sessions::get(conn, start.session)?;
+    let session_row = sessions::row_of(conn, start.session)?;
+    if session.open_chat().is_some() {
+        let standing = get(conn, start.session, None)?;
+        return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
+    }
+    if let Some(run) = start.run {
+        super::runs::require(conn, session_row, start.session, run)?;
+    }
+    let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
+    let user_node = NodeId::generate();
+    let metadata = JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
+    let parent = arbor::place_of(conn, session.head)?;
+    let user = arbor::append_plain(tx, parent, user_node, &NodeData::Text { content: start.prompt }, &metadata)?;
+    let stream = NodeData::External { handle: stream_handle(start.session, number) };
+    let root = arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())?;
+    let first = Place(root.0 + 1);
+    conn.run(
+        "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key, ephemeral, self_started, run, chain, first_pos, started_at)
+         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        params![
+            session_row,
+            number,
+            blob(&start.prompt_uuid),
+            start.idempotency_key,
+            start.trace == Trace::Ephemeral,
+            start.origin == Origin::SelfStarted,
+            start.run,
+            first.chain(),
+            first.position(),
+            start.at.0,
+        ],
+    )?;
+    let chat = conn.last_insert_rowid();
+    let user_position = Position { tree_id: session.tree, node_id: user_node };
+    let body = json!({ "type": "start", "id": start.session, "user_position": user_position });
+    let event = NewEvent { timestamp: start.at, ..NewEvent::now("start", JsonText::from(body)) };
+    let start_event = event.id;
+    events::append_rows(tx, chat, std::slice::from_ref(&event))?;
+    tx.touch(session_row, start.session);
+    let prompt_uuid = start.prompt_uuid;
+    Ok(Outcome::Chat(StartedChat { chat: number, fresh: Fresh::Made, user_position, start_event, prompt_uuid }))
+}
+
+/// The outcome for an idempotency key that has its chat.
+fn found(conn: &Connection, chat: &Chat) -> Result<Outcome, StoreError> {
+    let row = row_of(conn, chat.session, chat.number)?;
+    let start =
+        conn.one("SELECT uuid FROM chat_events WHERE id = ?1", [EventKey::new(row.id, 0).0], |row| row.event(0))?;
+    Ok(Outcome::Chat(StartedChat {
+        chat: chat.number,
+        fresh: Fresh::Found,
+        user_position: Position { tree_id: chat.tree, node_id: chat.user_node },
+        start_event: start.unwrap_or_else(|| EventId::from_uuid(*chat.root_node.as_uuid())),
+        prompt_uuid: chat.prompt_uuid,
+    }))
+}
+
+pub(super) fn assign_run(tx: &mut Tx<'_>, assign: AssignRun) -> Result<Outcome, StoreError> {
+    let chat = require_open(tx.conn, assign.session, assign.chat)?;
+    super::runs::require(tx.conn, chat.session, assign.session, assign.run)?;
+    tx.conn.run("UPDATE chat_streams SET run = ?2 WHERE id = ?1", params![chat.id, assign.run])?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn end(tx: &mut Tx<'_>, end: EndChat) -> Result<Outcome, StoreError> {
+    let chat = require_open(tx.conn, end.session, end.chat)?;
+    let first_seq = events::append_rows(tx, chat.id, std::slice::from_ref(&end.event))?;
+    tx.conn.run(
+        "UPDATE chat_streams SET status = ?2, ended_at = ?3, error = ?4, usage = ?5 WHERE id = ?1 AND status = 0",
+        params![
+            chat.id,
+            chat_status_code(end.ending.status()),
+            end.event.timestamp.0,
+            end.ending.reason(),
+            end.usage.as_ref().map(JsonText::as_str),
+        ],
+    )?;
+    let ephemeral =
+        tx.conn.one("SELECT ephemeral FROM chat_streams WHERE id = ?1", [chat.id], |row| row.get::<_, bool>(0))?;
+    if ephemeral == Some(false) {
+        sessions::move_head(tx, chat.session, end.event.node_id())?;
+    }
+    tx.touch(chat.session, end.session);
+    Ok(Outcome::Events { first_seq, count: 1 })
+}

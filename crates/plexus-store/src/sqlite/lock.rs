@@ -1,0 +1,55 @@
+//! The lock that keeps a second server out of a data directory, and says who holds it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use super::file::io_error;
+use crate::contract::StoreError;
+
+/// The lock, held for as long as this lives. The kernel releases it when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+/// No process id is longer; whatever else is in the file is not read.
+const MAX_HOLDER_BYTES: u64 = 32;
+
+impl Lock {
+    /// Takes the lock at `path`, or says who has it.
+    pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| io_error("open", path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { holder: holder(&mut file) }),
+            Err(TryLockError::Error(error)) => return Err(io_error("lock", path, error)),
+        }
+        let write = |file: &mut File| {
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            writeln!(file, "{}", std::process::id())
+        };
+        // The lock is the flock; the number is a courtesy. On a full disk it may be missing.
+        if let Err(error) = write(&mut file) {
+            tracing::warn!(%error, "could not write the process id into the lock file");
+        }
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(file: &mut File) -> String {
+    let mut text = String::new();
+    match file.take(MAX_HOLDER_BYTES).read_to_string(&mut text) {
+        Ok(_) if text.trim().parse::<u32>().is_ok() => format!("the process {}", text.trim()),
+        _ => "another process".to_owned(),
+    }
+}

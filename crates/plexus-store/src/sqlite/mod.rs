@@ -1,0 +1,212 @@
+//! The SQLite engine: one file, one writer thread, readers apart.
+//!
+//! In reading order:
+//! - this file: opening, closing, and the [`Store`](crate::contract::Store) trait handed to the modules below.
+//! - `file`, `lock`, `migrate`: what may be opened, by whom, and how an old file becomes a new one.
+//! - `queue`, `writer`, `checkpoint`: how changes get in.
+//! - `readers`: how they are read.
+//! - `tx`, then one module for each subject (`sessions`, `chats`, `events`, …): the SQL.
+//! - `upkeep`: counting, checking, copying, pruning.
+
+mod approvals;
+mod arbor;
+mod audit;
+mod budget;
+mod chats;
+mod checkpoint;
+mod codes;
+mod consumers;
+mod events;
+mod file;
+mod keys;
+mod lock;
+mod migrate;
+mod queue;
+mod readers;
+mod rules;
+mod runs;
+mod sessions;
+mod sql;
+mod store;
+mod tokens;
+mod tx;
+mod upkeep;
+mod writer;
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+
+use self::checkpoint::Checkpointer;
+use self::file::{Existing, io_error};
+use self::lock::Lock;
+use self::queue::Queue;
+use self::readers::Readers;
+use self::sql::store_error;
+use self::writer::{Health, Writer};
+use crate::contract::{StoreError, Wakes};
+
+/// The name of the database in the data directory.
+pub const DATABASE_FILE: &str = "plexus.db";
+
+/// The name of the lock beside it.
+pub const LOCK_FILE: &str = "plexus.lock";
+
+/// How the store treats the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Durability {
+    /// Every commit is flushed before anyone hears of it: it survives power loss.
+    #[default]
+    Full,
+    /// Commits survive the death of the process, but power loss may take the last ones. The file stays consistent.
+    Normal,
+}
+
+/// What a SQLite store is opened with.
+#[derive(Clone, Debug)]
+pub struct SqliteOptions {
+    /// The data directory; made (0700) when it is not there.
+    pub dir: PathBuf,
+    /// How the store treats the disk.
+    pub sync: Durability,
+    /// How many reads run at once. Each has a connection and its cache of up to 8 MiB.
+    pub readers: usize,
+    /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for as many as there is room.
+    pub max_pages: Option<u32>,
+}
+
+/// Reads that run at once when nobody says: enough that one slow reader holds nobody up.
+const DEFAULT_READERS: usize = 4;
+
+impl SqliteOptions {
+    /// A store in `dir`, flushed at every commit.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), sync: Durability::Full, readers: DEFAULT_READERS, max_pages: None }
+    }
+}
+
+/// A store in one SQLite file. See [`Store`](crate::contract::Store) for what it promises.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    queue: Arc<Queue>,
+    readers: Readers,
+    reader_count: usize,
+    wakes: Wakes,
+    health: Arc<Health>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("waiting", &self.len()).finish()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store, making it when it is not there. Blocks for as long as the disk takes.
+    ///
+    /// # Errors
+    /// `Locked` while another server has it open; `Newer`, `Foreign` or `Corrupt` for a file that is not ours to open, which is left as it is;
+    /// `Unavailable` when the disk refuses.
+    pub fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
+        let dir = &options.dir;
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error("create", dir, error))?;
+        file::refuse_network(dir)?;
+        let lock = Lock::take(&dir.join(LOCK_FILE))?;
+        let path = dir.join(DATABASE_FILE);
+        let existing = file::inspect(&path)?;
+        let conn = open_writer(&path, existing, options)?;
+        let commits = sessions::newest_commit(&conn)?;
+        let (queue, health, wakes) = (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
+        let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
+        let writer = Writer {
+            conn,
+            queue: Arc::clone(&queue),
+            wakes: wakes.clone(),
+            health: Arc::clone(&health),
+            checkpointer,
+            wal: file::wal_path(&path),
+            commits,
+            lock,
+        };
+        let thread = std::thread::Builder::new()
+            .name("plexus-writer".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| StoreError::Unavailable { message: format!("start a thread: {error}"), source: None })?;
+        Ok(Self {
+            readers: Readers::new(path.clone(), options.readers),
+            reader_count: options.readers,
+            path,
+            queue,
+            wakes,
+            health,
+            writer: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Returns the path of the database.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn take_writer(&self) -> Option<JoinHandle<()>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for SqliteStore {
+    /// What was accepted is still written, on the writer's thread; the lock is free when that is done. `close` waits for it.
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+fn open_plain(path: &Path) -> Result<Connection, StoreError> {
+    let conn = Connection::open(path).map_err(store_error)?;
+    conn.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL;").map_err(store_error)?;
+    Ok(conn)
+}
+
+fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    if existing == Existing::Nothing {
+        // Made by hand for its mode; SQLite gives its log the same.
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| io_error("create", path, error))?;
+    }
+    let conn = Connection::open(path).map_err(store_error)?;
+    if existing == Existing::Ours {
+        // The log may hold a newer version than the file's header does. Closing must then not move it into the file.
+        conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(store_error)?;
+        file::check_version(migrate::version(&conn)?)?;
+    }
+    conn.set_prepared_statement_cache_capacity(256);
+    let sync = match options.sync {
+        Durability::Full => "FULL",
+        Durability::Normal => "NORMAL",
+    };
+    conn.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF;"
+    ))
+    .map_err(store_error)?;
+    if let Some(pages) = options.max_pages {
+        conn.execute_batch(&format!("PRAGMA max_page_count = {pages}")).map_err(store_error)?;
+    }
+    if migrate::migrate(&conn)? {
+        // The header then says the version by itself, for whoever looks before opening.
+        conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(store_error)?;
+        upkeep::sync_dir(&options.dir)?;
+    }
+    Ok(conn)
+}

@@ -1,0 +1,129 @@
+//! Standing rules in SQL.
+
+use plexus_core::{RuleId, SessionId};
+use rusqlite::types::Type;
+use rusqlite::{Connection, Row, params};
+
+use super::codes::{owner, owner_blob, rule_decision, rule_decision_code, rule_scope, rule_scope_code};
+use super::sessions;
+use super::sql::{Columns, Sql, blob, int};
+use super::tx::Tx;
+use crate::contract::{
+    JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError, StoredRule, Thing, UseRule,
+};
+
+macro_rules! select_rule {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, uuid, decision, pattern, scope, scope_session, author, run_session, run_n, expires_at, uses, used, reason, matches,
+                    does_not_match, created_at FROM rules ",
+            $rest
+        )
+    };
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<StoredRule> {
+    let texts = |column: usize| -> rusqlite::Result<Vec<String>> {
+        let text: String = row.get(column)?;
+        serde_json::from_str(&text)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
+    };
+    let ends_with = match row.maybe_uuid(7)? {
+        None => None,
+        Some(id) => Some(RunKey { session: SessionId::from_uuid(id), n: row.get(8)? }),
+    };
+    let rule = NewRule {
+        id: RuleId::from_uuid(row.uuid(1)?),
+        decision: rule_decision(2, row.get(2)?)?,
+        pattern: row.get(3)?,
+        scope: rule_scope(4, row.get(4)?, row.maybe_uuid(5)?)?,
+        author: owner(row.maybe_uuid(6)?),
+        ends_with,
+        expires_at: row.maybe_time(9)?,
+        uses: row.get(10)?,
+        reason: row.get(12)?,
+        matches: texts(13)?,
+        does_not_match: texts(14)?,
+    };
+    Ok(StoredRule { rule, used: row.get(11)?, created_at: row.time(15)? })
+}
+
+pub(super) fn get(conn: &Connection, id: RuleId) -> Result<StoredRule, StoreError> {
+    conn.one(select_rule!("WHERE uuid = ?1"), [blob(id.as_uuid())], read)?
+        .ok_or_else(|| StoreError::not_found(Thing::Rule, id))
+}
+
+pub(super) fn list(conn: &Connection, page: PageRequest) -> Result<Page<StoredRule>, StoreError> {
+    let limit = page.bounded();
+    let rows = conn.all(
+        select_rule!("WHERE id > ?1 ORDER BY id LIMIT ?2"),
+        params![page.after.map_or(0, |token| int(token.0)), int(limit as u64 + 1)],
+        |row| Ok((row.count(0)?, read(row)?)),
+    )?;
+    Ok(Page::of(rows, limit))
+}
+
+pub(super) fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, StoreError> {
+    let author = match new.author {
+        Owner::Operator => None,
+        Owner::Session(id) => Some(id),
+    };
+    for session in [new.scope.session(), author].into_iter().flatten() {
+        sessions::row_of(tx.conn, session)?;
+    }
+    if let Some(run) = new.ends_with {
+        super::runs::require(tx.conn, sessions::row_of(tx.conn, run.session)?, run.session, run.n)?;
+    }
+    let (scope, scope_session) = rule_scope_code(new.scope);
+    tx.conn.run(
+        "INSERT INTO rules (uuid, decision, pattern, scope, scope_session, author, run_session, run_n, expires_at, uses, reason, matches,
+                            does_not_match, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        params![
+            blob(new.id.as_uuid()),
+            rule_decision_code(new.decision),
+            new.pattern,
+            scope,
+            scope_session,
+            owner_blob(new.author),
+            new.ends_with.map(|run| blob(run.session.as_uuid())),
+            new.ends_with.map(|run| run.n),
+            new.expires_at.map(|time| time.0),
+            new.uses,
+            new.reason,
+            JsonText::of(&new.matches)?.as_str(),
+            JsonText::of(&new.does_not_match)?.as_str(),
+            tx.now.0,
+        ],
+    )?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn remove(tx: &mut Tx<'_>, remove: RemoveRules) -> Result<Outcome, StoreError> {
+    let count = match remove {
+        RemoveRules::One(id) => match tx.conn.run("DELETE FROM rules WHERE uuid = ?1", [blob(id.as_uuid())])? {
+            0 => return Err(StoreError::not_found(Thing::Rule, id)),
+            count => count,
+        },
+        RemoveRules::EndingWith(run) => tx.conn.run(
+            "DELETE FROM rules WHERE run_session = ?1 AND run_n = ?2",
+            params![blob(run.session.as_uuid()), run.n],
+        )?,
+        RemoveRules::Spent { now } => {
+            tx.conn.run("DELETE FROM rules WHERE expires_at <= ?1 OR used >= uses", [now.0])?
+        }
+    };
+    Ok(Outcome::Count(count as u64))
+}
+
+pub(super) fn use_once(tx: &mut Tx<'_>, it: UseRule) -> Result<Outcome, StoreError> {
+    let changed = tx.conn.run(
+        "UPDATE rules SET used = used + 1 WHERE uuid = ?1 AND (uses IS NULL OR used < uses) AND (expires_at IS NULL OR expires_at > ?2)",
+        params![blob(it.id.as_uuid()), it.now.0],
+    )?;
+    let rule = get(tx.conn, it.id)?;
+    if changed == 0 {
+        return Err(StoreError::conflict("use the rule: it is used up or has expired", &rule));
+    }
+    Ok(Outcome::Rule(rule))
+}
