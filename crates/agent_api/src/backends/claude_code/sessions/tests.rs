@@ -38,42 +38,42 @@ impl Projects {
 #[test]
 fn nothing_is_found_where_nothing_is() {
     let projects = Projects::new();
-    assert_eq!(projects.last("/work/a"), None);
-    projects.transcript("-work-b", FIRST, "/work/b", 1);
-    assert_eq!(projects.last("/work/a"), None);
+    assert_eq!(projects.last("/srv/a"), None);
+    projects.transcript("-srv-b", FIRST, "/srv/b", 1);
+    assert_eq!(projects.last("/srv/a"), None);
 }
 
 #[test]
 fn the_session_used_last_is_found() {
     let projects = Projects::new();
-    projects.transcript("-work-a", FIRST, "/work/a", 10);
-    projects.transcript("-work-a", SECOND, "/work/a", 20);
-    assert_eq!(projects.last("/work/a").as_deref(), Some(FIRST));
+    projects.transcript("-srv-a", FIRST, "/srv/a", 10);
+    projects.transcript("-srv-a", SECOND, "/srv/a", 20);
+    assert_eq!(projects.last("/srv/a").as_deref(), Some(FIRST));
 }
 
 #[test]
 fn a_session_of_another_directory_in_the_same_folder_is_not_taken() {
     let projects = Projects::new();
-    projects.transcript("-work-a-b", FIRST, "/work/a-b", 10);
-    projects.transcript("-work-a-b", SECOND, "/work/a/b", 20);
-    assert_eq!(projects.last("/work/a/b").as_deref(), Some(SECOND));
-    assert_eq!(projects.last("/work/a-b").as_deref(), Some(FIRST));
-    assert_eq!(projects.last("/work/a.b"), None);
+    projects.transcript("-srv-a-b", FIRST, "/srv/a-b", 10);
+    projects.transcript("-srv-a-b", SECOND, "/srv/a/b", 20);
+    assert_eq!(projects.last("/srv/a/b").as_deref(), Some(SECOND));
+    assert_eq!(projects.last("/srv/a-b").as_deref(), Some(FIRST));
+    assert_eq!(projects.last("/srv/a.b"), None);
 }
 
 #[test]
 fn what_is_no_transcript_is_passed_over() {
     let projects = Projects::new();
-    projects.transcript("-work-a", "agent-0123", "/work/a", 1);
-    fs::create_dir_all(projects.config_dir.path().join("projects/-work-a/memory")).unwrap();
-    fs::write(projects.config_dir.path().join(format!("projects/-work-a/{SECOND}.jsonl")), "not json\n").unwrap();
-    assert_eq!(projects.last("/work/a"), None);
+    projects.transcript("-srv-a", "agent-0123", "/srv/a", 1);
+    fs::create_dir_all(projects.config_dir.path().join("projects/-srv-a/memory")).unwrap();
+    fs::write(projects.config_dir.path().join(format!("projects/-srv-a/{SECOND}.jsonl")), "not json\n").unwrap();
+    assert_eq!(projects.last("/srv/a"), None);
 }
 
 #[test]
 fn the_folder_of_a_long_path_is_found_by_its_beginning() {
     let projects = Projects::new();
-    let long = format!("/work/{}", "d".repeat(250));
+    let long = format!("/srv/{}", "d".repeat(250));
     let folder = format!("{}-k3v9aa", &folder_name(Path::new(&long))[..MAX_FOLDER_NAME]);
     projects.transcript(&folder, FIRST, &long, 10);
     assert_eq!(projects.last(&long).as_deref(), Some(FIRST));
@@ -82,7 +82,7 @@ fn the_folder_of_a_long_path_is_found_by_its_beginning() {
 
 #[test]
 fn folder_names_are_those_of_the_cli() {
-    assert_eq!(folder_name(Path::new("/tmp/agent_api/cli.x/é y")), "-tmp-agent-api-cli-x---y");
+    assert_eq!(folder_name(Path::new("/srv/agent_api/cli.x/é y")), "-srv-agent-api-cli-x---y");
     // A character outside the basic plane is two units in JavaScript.
     assert_eq!(folder_name(Path::new("/🦀")), "---");
 }
