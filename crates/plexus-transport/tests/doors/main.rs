@@ -1,7 +1,9 @@
 //! The doors over a real listener: MCP, resumable calls, streams, and everything that hostile or broken clients do.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod hostile;
 mod mcp;
 mod mcp_client;
 mod resumable;
+mod streams;
 mod support;

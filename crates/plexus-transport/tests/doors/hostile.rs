@@ -1,0 +1,251 @@
+//! What hostile and broken clients do: the right answer, and the server goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use plexus_transport::Limits;
+use reqwest::{Body, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
+
+async fn is_alive(server: &Server) {
+    let answer = server.rpc(OPERATOR, "test.echo", json!({"text": "alive"})).await;
+    assert_eq!(answer["result"]["text"], "alive", "{answer}");
+}
+
+/// Sends `request` as it is and returns the status of the answer.
+async fn raw(server: &Server, request: &str) -> u16 {
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = [0_u8; 12];
+    soon("a status line", stream.read_exact(&mut answer)).await.unwrap();
+    std::str::from_utf8(&answer[9..]).unwrap().parse().unwrap()
+}
+
+const UPGRADE: &str = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+#[tokio::test]
+async fn another_host_and_another_site_are_refused_at_every_door() {
+    let server = Server::start(&Arc::default()).await;
+    let ours = server.address.to_string();
+    let port = server.address.port();
+    let good = format!("host: {ours}\r\n");
+    let rebinding = format!("host: evil.example:{port}\r\n");
+    let wrong_port = "host: 127.0.0.1:1\r\n".to_owned();
+    let twice = format!("host: {ours}\r\nhost: evil.example\r\n");
+    let site = format!("host: {ours}\r\norigin: http://evil.example\r\n");
+    let null = format!("host: {ours}\r\norigin: null\r\n");
+    let auth = format!("authorization: Bearer {OPERATOR}\r\n");
+    for (line, more, fine) in [
+        ("GET /events HTTP/1.1", "", 200),
+        ("GET /rpc HTTP/1.1", UPGRADE, 101),
+        ("POST /rpc HTTP/1.1", "content-length: 2\r\n", 200),
+        ("GET /mcp HTTP/1.1", "accept: text/event-stream\r\n", 400),
+        ("POST /auth/exchange HTTP/1.1", "content-length: 2\r\n", 400),
+    ] {
+        assert_eq!(raw(&server, &format!("{line}\r\n{good}{auth}{more}\r\n{{}}")).await, fine, "{line}");
+        for bad in [&rebinding, &wrong_port, &twice, &site, &null] {
+            let status = raw(&server, &format!("{line}\r\n{bad}{auth}{more}\r\n{{}}")).await;
+            assert!(matches!(status, 400 | 403), "{line} {bad}: {status}");
+        }
+    }
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn a_missing_or_wrong_token_is_401_at_every_door() {
+    let server = Server::start(&Arc::default()).await;
+    for path in ["/rpc", "/events", "/mcp"] {
+        for token in [None, Some("plx_wrong"), Some("")] {
+            for method in [reqwest::Method::GET, reqwest::Method::POST] {
+                let mut request = server.http.request(method, server.url(path)).body("{}");
+                if let Some(token) = token {
+                    request = request.bearer_auth(token);
+                }
+                let response = request.send().await.unwrap();
+                // /events has no POST; that is found out only after the token.
+                assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{path} {token:?}");
+                assert_eq!(response.headers()["www-authenticate"], "Bearer");
+                let body = response.text().await.unwrap();
+                assert!(body.contains("unauthorized") && !body.contains("plx_wrong"), "{body}");
+            }
+        }
+    }
+    let in_url = server.http.get(server.url(&format!("/events?token={OPERATOR}"))).send().await.unwrap();
+    assert_eq!(in_url.status(), StatusCode::UNAUTHORIZED);
+}
+
+fn resident_mib() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
+    pages * 4096 / (1024 * 1024)
+}
+
+#[tokio::test]
+async fn bodies_of_100_mb_are_refused_and_leave_no_memory_behind() {
+    let server = Server::start(&Arc::default()).await;
+    let chunk = bytes::Bytes::from(vec![b'['; 1024 * 1024]);
+    let send = |path: &'static str, declared: bool| {
+        let chunk = chunk.clone();
+        let server = &server;
+        async move {
+            let chunks = futures::stream::repeat(chunk).take(100).map(Ok::<_, std::io::Error>);
+            let mut request = server.http.post(server.url(path)).bearer_auth(OPERATOR).body(Body::wrap_stream(chunks));
+            request = request
+                .header("content-type", "application/json")
+                .header("accept", "application/json, text/event-stream");
+            if declared {
+                request = request.header("content-length", 100 * 1024 * 1024);
+            }
+            soon("the refusal", request.send()).await.unwrap().status()
+        }
+    };
+    assert_eq!(send("/rpc", false).await, StatusCode::PAYLOAD_TOO_LARGE);
+    let before = resident_mib();
+    for _ in 0..3 {
+        for (path, declared) in [("/rpc", false), ("/rpc", true), ("/mcp", false), ("/mcp", true)] {
+            assert_eq!(send(path, declared).await, StatusCode::PAYLOAD_TOO_LARGE, "{path}");
+        }
+    }
+    is_alive(&server).await;
+    let after = resident_mib();
+    assert!(after < before + 64, "{before} MiB before 1.2 GB of bodies, {after} MiB after");
+}
+
+#[tokio::test]
+async fn slow_headers_are_hung_up_on() {
+    let limits = Limits { header_timeout: Duration::from_millis(200), ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"POST /rpc HTTP/1.1\r\nhost: ").await.unwrap();
+    let mut rest = Vec::new();
+    soon("the end of the connection", stream.read_to_end(&mut rest)).await.unwrap();
+    until("the connection's end in the count", || server.doors.stats().open_connections == 0).await;
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn a_slow_body_is_timed_out_at_every_door_that_takes_one() {
+    let limits = Limits { body_timeout: Duration::from_millis(200), ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    for path in ["/rpc", "/mcp", "/auth/exchange"] {
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {OPERATOR}\r\ncontent-length: 100\r\n\r\n{{",
+            server.address
+        );
+        assert_eq!(raw(&server, &request).await, 408, "{path}");
+    }
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn idle_connections_are_bounded_and_one_more_is_answered() {
+    let limits = Limits { connections: 20, ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        idle.push(TcpStream::connect(server.address).await.unwrap());
+    }
+    until("the connections in the count", || server.doors.stats().open_connections == 20).await;
+    for _ in 0..50 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let mut answer = String::new();
+        soon("the refusal", stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after"), "{answer}");
+    }
+    drop(idle);
+    until("room", || server.doors.stats().open_connections == 0).await;
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_or_called_has_its_code() {
+    let server = Server::start(&Arc::default()).await;
+    let batch = format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"test.echo"}"#; 10_000].join(","));
+    let deep = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"test.echo","params":{{"text":{}{}}}}}"#,
+        "[".repeat(200_000),
+        "]".repeat(200_000)
+    );
+    let call =
+        |method: &str, params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    for (body, code, kind) in [
+        ("{nope".to_owned(), -32700, "invalid"),
+        (batch, -32600, "invalid"),
+        (deep, -32602, "invalid"),
+        (call("test.nothing", "{}"), -32601, "not_found"),
+        (call("nothing.at_all", "{}"), -32601, "not_found"),
+        (call("test.ask_again", r#"{"key":"k"}"#), -32601, "not_found"),
+        (call("test.echo", r#"{"text":"a","sesion":"b"}"#), -32602, "invalid"),
+        (call("test.echo", r#"{"text":7}"#), -32602, "invalid"),
+        (call("test.count", "{}"), -32602, "invalid"),
+        (call("test.ask", r#"{"key":"k"}"#), -32000, "forbidden"),
+    ] {
+        let response =
+            server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).body(body.clone()).send().await.unwrap();
+        let answer: Value = response.json().await.unwrap();
+        let error = &answer["error"];
+        assert_eq!(
+            (error["code"].as_i64(), error["data"]["kind"].as_str()),
+            (Some(code), Some(kind)),
+            "{}",
+            &body[..body.len().min(80)]
+        );
+    }
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::with(&desk, Limits { calls_per_caller: 2, ..Limits::default() }).await;
+    let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 600_000}});
+    let open: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send()))
+        .collect();
+    until("two calls under way", || desk.working() == 2).await;
+    let refused = server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    let body: Value = refused.json().await.unwrap();
+    assert_eq!(body["error"]["data"]["kind"], "busy");
+    assert!(body["error"]["data"]["retry_after_ms"].is_u64());
+    is_alive(&server).await;
+
+    // A lost connection drops the work and frees its place.
+    for call in open {
+        call.abort();
+    }
+    until("the end of the work after the disconnect", || desk.working() == 0).await;
+    let answer = server.rpc(PARENT, "test.echo", json!({"text": "again"})).await;
+    assert_eq!(answer["result"]["text"], "again");
+}
+
+#[tokio::test]
+async fn waiting_calls_over_all_doors_are_bounded() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::with(&desk, Limits { streams: 1, ..Limits::default() }).await;
+    let events = server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
+    assert_eq!(events.status(), StatusCode::OK);
+    let answer = server.rpc(OPERATOR, "test.sleep", json!({"ms": 1})).await;
+    assert_eq!(answer["error"]["data"]["kind"], "busy", "{answer}");
+    let refused = server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    is_alive(&server).await;
+    drop(events);
+    until("the end of the stream", || server.doors.stats().open_streams == 0).await;
+    assert_eq!(server.rpc(OPERATOR, "test.sleep", json!({"ms": 1})).await["result"]["ms"], 1);
+}
+
+#[tokio::test]
+async fn calls_and_errors_are_counted() {
+    let server = Server::start(&Arc::default()).await;
+    is_alive(&server).await;
+    server.rpc(CHILD, "test.secret", json!({"text": "a"})).await;
+    let stats = server.doors.stats();
+    assert_eq!((stats.calls_total, stats.errors_total), (2, 1));
+}

@@ -1,0 +1,153 @@
+//! Streams over the WebSocket and SSE: many at once, resumed where they were left, and dropped with their reader.
+
+use std::sync::Arc;
+
+use futures::{SinkExt, StreamExt};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use crate::mcp_client::Events;
+use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
+
+type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
+
+async fn socket(server: &Server, token: &str) -> Socket {
+    let mut request = format!("ws://{}/rpc", server.address).into_client_request().unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+    tokio_tungstenite::connect_async(request).await.unwrap().0
+}
+
+async fn send(socket: &mut Socket, id: u64, method: &str, params: Value) {
+    let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+    socket.send(Message::text(call)).await.unwrap();
+}
+
+async fn receive(socket: &mut Socket) -> Value {
+    let message = soon("a message", socket.next()).await.unwrap().unwrap();
+    serde_json::from_str(message.to_text().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_answer_of_its_call() {
+    let server = Server::start(&Arc::default()).await;
+    let mut socket = socket(&server, OPERATOR).await;
+    send(&mut socket, 5, "test.count", json!({"to": 3})).await;
+    for n in 0..3 {
+        let item = receive(&mut socket).await;
+        assert_eq!(item["method"], "stream");
+        assert_eq!((&item["params"]["id"], &item["params"]["event"]["n"]), (&json!(5), &json!(n)));
+    }
+    assert_eq!(receive(&mut socket).await, json!({"jsonrpc": "2.0", "id": 5, "result": {"type": "end"}}));
+}
+
+#[tokio::test]
+async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut socket = socket(&server, OPERATOR).await;
+    for id in 1..=4 {
+        send(&mut socket, id, "test.count", json!({"bytes": 10_000})).await;
+    }
+    until("four streams", || desk.working() == 4).await;
+    // Nobody reads for a moment: what the streams may have ahead is bounded, so the call's answer is not far behind it.
+    send(&mut socket, 9, "test.echo", json!({"text": "quick"})).await;
+    let mut items = 0;
+    loop {
+        let message = receive(&mut socket).await;
+        if message["id"] == 9 {
+            assert_eq!(message["result"]["text"], "quick");
+            break;
+        }
+        items += 1;
+        assert!(items < 5_000, "the answer did not come within {items} items");
+    }
+    send(&mut socket, 10, "rpc.cancel", json!({"id": 2})).await;
+    until("the end of one stream", || desk.working() <= 3).await;
+    drop(socket);
+    until("the end of all", || desk.working() == 0).await;
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_slows_nobody_else() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut slow = socket(&server, OPERATOR).await;
+    send(&mut slow, 1, "test.count", json!({"bytes": 100_000})).await;
+    until("the stream", || desk.working() == 1).await;
+    let mut quick = socket(&server, OPERATOR).await;
+    send(&mut quick, 2, "test.count", json!({"to": 1_000})).await;
+    let mut last = Value::Null;
+    while last["id"] != 2 {
+        last = receive(&mut quick).await;
+    }
+    assert_eq!(last["result"]["type"], "end");
+    drop((slow, quick));
+    until("the end of all", || desk.working() == 0).await;
+}
+
+#[tokio::test]
+async fn a_closed_socket_drops_the_work() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut socket = socket(&server, OPERATOR).await;
+    send(&mut socket, 1, "test.sleep", json!({"ms": 600_000})).await;
+    send(&mut socket, 2, "test.count", json!({})).await;
+    until("the work", || desk.working() == 2).await;
+    socket.close(None).await.unwrap();
+    until("the end of the work", || desk.working() == 0).await;
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
+    let limits = plexus_transport::Limits { body_bytes: 10_000, ..Default::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    let mut socket = socket(&server, OPERATOR).await;
+    // The server may hang up while the message is still on its way.
+    let _closed = socket.send(Message::text("x".repeat(1_000_000))).await;
+    let last = soon("the end of the socket", async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => break true,
+                Some(Ok(_)) => {}
+            }
+        }
+    });
+    assert!(last.await);
+    assert_eq!(server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"], "a");
+}
+
+#[tokio::test]
+async fn sse_goes_on_behind_last_event_id() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let open = |cursor: Option<String>, query: &'static str| {
+        let mut request = server.http.get(server.url(&format!("/events{query}"))).bearer_auth(OPERATOR);
+        if let Some(cursor) = cursor {
+            request = request.header("last-event-id", cursor);
+        }
+        request.send()
+    };
+    let mut cursor = None;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let mut events = Events::of(open(cursor.take(), "?session_id=s1").await.unwrap());
+        assert_eq!(events.next().await.unwrap().retry, Some(1_000));
+        for _ in 0..5 {
+            let event = events.next().await.unwrap();
+            let body: Value = serde_json::from_str(&event.data).unwrap();
+            assert_eq!(body["session_id"], "s1");
+            seen.push(body["n"].as_u64().unwrap());
+            cursor = event.id;
+        }
+    }
+    assert_eq!(seen, (0..15).collect::<Vec<_>>());
+    until("the end of the work of dropped streams", || desk.working() == 0).await;
+
+    assert_eq!(open(Some("nonsense".into()), "").await.unwrap().status(), StatusCode::BAD_REQUEST);
+    assert_eq!(open(None, "?sesion_id=1").await.unwrap().status(), StatusCode::BAD_REQUEST);
+    let child = server.http.get(server.url("/events")).bearer_auth(CHILD).send().await.unwrap();
+    assert_eq!(child.status(), StatusCode::FORBIDDEN);
+}
