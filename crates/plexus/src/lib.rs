@@ -1,1 +1,21 @@
-//! The plexus binary: configuration, wiring, command line, dashboard and shutdown.
+//! Plexus as a program and as a library: configuration, wiring, command line, dashboard and shutdown.
+//!
+//! To embed Plexus in a program of your own, start at [`PlexusBuilder`]. In reading order:
+//! - [`wiring`]: the builder, and what it builds.
+//! - [`config`]: flags over variables over `plexus.toml` over defaults.
+//! - [`data_dir`]: the directory's modes, the operator's token, `server.json`.
+//! - [`agent`]: which program plays the agent.
+//! - [`serve`]: `plexus serve`: listening, logging, signals, pages that belong to no door.
+//! - [`cli`]: every other command.
+//! - `instructions`: what an MCP client is told.
+
+pub mod agent;
+pub mod cli;
+pub mod config;
+pub mod data_dir;
+mod instructions;
+pub mod serve;
+pub mod wiring;
+
+pub use plexus_activations::settings::ProgramLine;
+pub use wiring::{BuildError, Plexus, PlexusBuilder, Stopped};

@@ -1,0 +1,225 @@
+//! Puts the layers of configuration over each other: defaults, file, environment, flags.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+
+use super::Config;
+
+/// Where configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The files to look for; the first that exists is read.
+    pub files: Vec<PathBuf>,
+    /// Variables of the environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Keys with their values as text, from the command line; the last one counts.
+    pub set: Vec<(String, String)>,
+}
+
+/// Why the configuration was not taken. Every variant names the key or the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file does not say what we know.
+    #[error("read {}: {}", path.display(), source.to_string().trim_end())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// There is no such key.
+    #[error("set {key:?}: there is no such key; known are {}", known.join(", "))]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Those that exist.
+        known: Vec<String>,
+    },
+    /// The value does not fit the key.
+    #[error("set {key} ({origin}): {problem}")]
+    Value {
+        /// The key.
+        key: String,
+        /// The variable or flag that said so.
+        origin: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Reads all layers.
+///
+/// # Errors
+/// When a file cannot be read, a key is unknown or a value does not fit.
+pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
+    let defaults = table_of(&Config::default());
+    let keys = leaves(&defaults, "");
+    let mut merged = defaults;
+    if let Some((path, text)) = first_file(&sources.files)? {
+        let wrap = |source| ConfigError::File { path: path.clone(), source: Box::new(source) };
+        // Read as a whole first: its errors name line and column.
+        toml::from_str::<Config>(&text).map_err(wrap)?;
+        overlay(&mut merged, toml::from_str::<Table>(&text).map_err(wrap)?);
+    }
+    for (key, default) in &keys {
+        let name = variable_of(key);
+        let Some(value) = sources.env.iter().find(|(variable, _)| *variable == *name).map(|(_, value)| value) else { continue };
+        let origin = format!("from {name}");
+        let text = value.to_str().ok_or_else(|| wrong(key, &origin, "it is not UTF-8"))?;
+        put(&mut merged, key, typed(key, default, text, &origin)?);
+    }
+    for (key, text) in &sources.set {
+        let Some((_, default)) = keys.iter().find(|(known, _)| known == key) else {
+            return Err(ConfigError::UnknownKey { key: key.clone(), known: keys.into_iter().map(|(key, _)| key).collect() });
+        };
+        put(&mut merged, key, typed(key, default, text, "from the command line")?);
+    }
+    Value::Table(merged).try_into().map_err(|error: toml::de::Error| ConfigError::Value {
+        key: "a key".into(),
+        origin: "all layers together".into(),
+        problem: error.message().to_owned(),
+    })
+}
+
+/// The name of the variable of a key: `limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`.
+fn variable_of(key: &str) -> String {
+    format!("PLEXUS_{}", key.replace('.', "_").to_ascii_uppercase())
+}
+
+fn first_file(files: &[PathBuf]) -> Result<Option<(PathBuf, String)>, ConfigError> {
+    for path in files {
+        match std::fs::read_to_string(path) {
+            Ok(text) => return Ok(Some((path.clone(), text))),
+            Err(error) if is_absent(&error, path) => {}
+            Err(source) => return Err(ConfigError::Unreadable { path: path.clone(), source }),
+        }
+    }
+    Ok(None)
+}
+
+fn is_absent(error: &std::io::Error, path: &Path) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) && !path.is_file()
+}
+
+#[expect(clippy::expect_used, reason = "our own struct has nothing that TOML cannot say")]
+fn table_of(config: &Config) -> Table {
+    Table::try_from(config).expect("the configuration is TOML")
+}
+
+/// Lists the keys of a table with their values, those of its tables behind a dot.
+fn leaves(table: &Table, prefix: &str) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(inner) => all.extend(leaves(inner, &format!("{prefix}{key}."))),
+            value => all.push((format!("{prefix}{key}"), value.clone())),
+        }
+    }
+    all
+}
+
+fn overlay(under: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) => overlay(under, over),
+            (_, value) => {
+                under.insert(key, value);
+            }
+        }
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((first, rest)) => {
+            if let Some(Value::Table(inner)) = table.get_mut(first) {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Reads a text as the type that the key's default has, and checks that the whole configuration takes it.
+fn typed(key: &str, default: &Value, text: &str, origin: &str) -> Result<Value, ConfigError> {
+    let value = match default {
+        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong(key, origin, "it is not a whole number"))?),
+        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong(key, origin, "it is neither true nor false"))?),
+        Value::Array(_) => Value::Array(
+            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| Value::String(item.to_owned())).collect(),
+        ),
+        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => Value::String(text.to_owned()),
+    };
+    let mut alone = table_of(&Config::default());
+    put(&mut alone, key, value.clone());
+    Value::Table(alone).try_into::<Config>().map_err(|error| wrong(key, origin, error.message()))?;
+    Ok(value)
+}
+
+fn wrong(key: &str, origin: &str, problem: &str) -> ConfigError {
+    ConfigError::Value { key: key.to_owned(), origin: origin.to_owned(), problem: problem.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(file: Option<&Path>, env: &[(&str, &str)], set: &[(&str, &str)]) -> Sources {
+        Sources {
+            files: file.map(Path::to_owned).into_iter().collect(),
+            env: env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect(),
+            set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn flags_beat_variables_beat_the_file_beats_defaults() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plexus.toml");
+        std::fs::write(&file, "listen = \"a\"\nlog = \"a\"\n[limits]\nstreams = 1\nconnections = 1\n[warm]\nmax = 1\n").unwrap();
+        let env = [("PLEXUS_LOG", "b"), ("PLEXUS_LIMITS_CONNECTIONS", "2"), ("PLEXUS_WARM_MAX", "2"), ("PLEXUS_OTHER", "x")];
+        let config = load(&sources(Some(&file), &env, &[("warm.max", "3"), ("allowed_hosts", "a, b")])).unwrap();
+        assert_eq!((config.listen.as_str(), config.log.as_str()), ("a", "b"));
+        assert_eq!((config.limits.streams, config.limits.connections, config.warm.max), (1, 2, 3));
+        assert_eq!(config.allowed_hosts, ["a", "b"]);
+        assert_eq!(config.limits.grace_secs, Config::default().limits.grace_secs);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("plexus.toml");
+        std::fs::write(&file, "[limits]\nstreems = 1\n").unwrap();
+        for (sources, expected) in [
+            (sources(Some(&file), &[], &[]), "streems"),
+            (sources(None, &[("PLEXUS_LIMITS_STREAMS", "many")], &[]), "PLEXUS_LIMITS_STREAMS"),
+            (sources(None, &[("PLEXUS_SYNC", "perhaps")], &[]), "PLEXUS_SYNC"),
+            (sources(None, &[], &[("limits.streems", "1")]), "limits.streems"),
+            (sources(None, &[], &[("limits.streams", "-1")]), "limits.streams"),
+        ] {
+            let error = load(&sources).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_no_error_and_the_first_that_exists_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let second = folder.path().join("second.toml");
+        std::fs::write(&second, "log = \"debug\"\n").unwrap();
+        let sources = Sources { files: vec![folder.path().join("first.toml"), second], ..Sources::default() };
+        assert_eq!(load(&sources).unwrap().log, "debug");
+    }
+}

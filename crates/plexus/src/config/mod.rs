@@ -1,0 +1,195 @@
+//! The server's configuration: flags over `PLEXUS_*` over `plexus.toml` over defaults.
+//!
+//! [`Config`] is the whole of it. Its serialised form is also the list of its keys, so a key that is added here is at once a key of the file, a
+//! variable (`limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`) and something that `--set` takes. `layers` puts them over each other; `paths` knows
+//! where files are.
+
+mod layers;
+mod paths;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plexus_activations::settings::{ChannelChoice, Settings};
+use plexus_store::Durability;
+use serde::{Deserialize, Serialize};
+
+pub use layers::{ConfigError, Sources, load};
+pub use paths::{DataDirError, default_data_dir, user_config_file};
+
+/// Everything that can be configured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: String,
+    /// Whether an address that other machines can reach may be listened on.
+    pub allow_non_loopback: bool,
+    /// More names under which this server may be reached, each `host` or `host:port`.
+    pub allowed_hosts: Vec<String>,
+    /// The CLI that children run: a path, `sim` for the built-in simulator, or empty for `claude` from `PATH` and else the simulator.
+    pub claude_bin: PathBuf,
+    /// How permission requests travel when a session does not say.
+    pub channel: ChannelChoice,
+    /// How long a permission request waits when its session does not say, in seconds; 0 is for ever.
+    pub approval_timeout_secs: u64,
+    /// Whether children write partial messages, for live text.
+    pub live_deltas: bool,
+    /// `full`: every commit survives power loss; `normal`: it survives the death of the server.
+    pub sync: Sync,
+    /// What is logged, as `tracing` filters say it: `info`, `plexus_activations=debug`, …
+    pub log: String,
+    /// How it is written.
+    pub log_format: LogFormat,
+    /// What ended longer ago than this many days is pruned once a day; 0 keeps everything.
+    pub prune_after_days: u64,
+    /// Every bound.
+    pub limits: Limits,
+    /// Idle children that wait for the next prompt.
+    pub warm: Warm,
+}
+
+/// How the store treats the disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sync {
+    /// Every commit is flushed.
+    Full,
+    /// Commits are flushed now and then.
+    Normal,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Every bound that can be configured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Children that run at the same time.
+    pub running_children: usize,
+    /// How long each step of ending a child may take, in seconds.
+    pub grace_secs: u64,
+    /// Largest request body, in bytes.
+    pub body_bytes: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// Open long polls and streams.
+    pub streams: usize,
+    /// Calls of one caller under way.
+    pub calls_per_caller: usize,
+    /// How long a client may take to send its headers, in seconds.
+    pub header_timeout_secs: u64,
+    /// How long a client may take to send its body, in seconds.
+    pub body_timeout_secs: u64,
+    /// MCP sessions kept.
+    pub mcp_sessions: usize,
+    /// How long an idle MCP session is kept, in seconds.
+    pub mcp_idle_secs: u64,
+}
+
+/// Idle children that wait for the next prompt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Warm {
+    /// How many.
+    pub max: usize,
+    /// For how long, in seconds.
+    pub idle_secs: u64,
+    /// When one is replaced although it is in use often, in seconds.
+    pub max_age_secs: u64,
+    /// When one is replaced because of what it has written, in bytes.
+    pub max_journal_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:4445".into(),
+            allow_non_loopback: false,
+            allowed_hosts: Vec::new(),
+            claude_bin: PathBuf::new(),
+            channel: ChannelChoice::Auto,
+            approval_timeout_secs: 300,
+            live_deltas: true,
+            sync: Sync::Full,
+            log: "info".into(),
+            log_format: LogFormat::Text,
+            prune_after_days: 0,
+            limits: Limits::default(),
+            warm: Warm::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let doors = plexus_transport::Limits::default();
+        Self {
+            running_children: 64,
+            grace_secs: 5,
+            body_bytes: doors.body_bytes,
+            connections: doors.connections,
+            streams: doors.streams,
+            calls_per_caller: doors.calls_per_caller,
+            header_timeout_secs: doors.header_timeout.as_secs(),
+            body_timeout_secs: doors.body_timeout.as_secs(),
+            mcp_sessions: doors.mcp_sessions,
+            mcp_idle_secs: doors.mcp_idle.as_secs(),
+        }
+    }
+}
+
+impl Default for Warm {
+    fn default() -> Self {
+        Self { max: 4, idle_secs: 300, max_age_secs: 3_600, max_journal_bytes: 64 * 1024 * 1024 }
+    }
+}
+
+impl Config {
+    /// Returns the bounds of the doors.
+    #[must_use]
+    pub fn door_limits(&self) -> plexus_transport::Limits {
+        let Limits { body_bytes, connections, streams, calls_per_caller, mcp_sessions, .. } = self.limits;
+        plexus_transport::Limits {
+            body_bytes,
+            connections,
+            streams,
+            calls_per_caller,
+            header_timeout: Duration::from_secs(self.limits.header_timeout_secs),
+            body_timeout: Duration::from_secs(self.limits.body_timeout_secs),
+            mcp_sessions,
+            mcp_idle: Duration::from_secs(self.limits.mcp_idle_secs),
+            ..plexus_transport::Limits::default()
+        }
+    }
+
+    /// Writes what is configured into the settings of the activations.
+    pub fn apply_to(&self, settings: &mut Settings) {
+        settings.channel = self.channel;
+        settings.approval_timeout = Duration::from_secs(self.approval_timeout_secs);
+        settings.live_deltas = self.live_deltas;
+        settings.max_running = self.limits.running_children;
+        settings.grace = Duration::from_secs(self.limits.grace_secs);
+        settings.max_warm = self.warm.max;
+        settings.warm_idle = Duration::from_secs(self.warm.idle_secs);
+        settings.warm_max_age = Duration::from_secs(self.warm.max_age_secs);
+        settings.warm_max_journal_bytes = self.warm.max_journal_bytes;
+    }
+
+    /// Returns how the store treats the disk.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        match self.sync {
+            Sync::Full => Durability::Full,
+            Sync::Normal => Durability::Normal,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Where files are: the data directory, and the configuration of a person.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// No data directory could be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("find a data directory: neither PLEXUS_DATA_DIR, XDG_STATE_HOME nor HOME is set; name one with --data-dir")]
+pub struct DataDirError;
+
+/// Returns the data directory for when nobody names one: `$PLEXUS_DATA_DIR`, else `$XDG_STATE_HOME/plexus`, else `~/.local/state/plexus`.
+///
+/// # Errors
+/// When none of the variables is set.
+pub fn default_data_dir() -> Result<PathBuf, DataDirError> {
+    data_dir_from(|name| std::env::var_os(name)).ok_or(DataDirError)
+}
+
+/// Returns where a person's own `plexus.toml` is looked for: `$XDG_CONFIG_HOME/plexus` or `~/.config/plexus`.
+#[must_use]
+pub fn user_config_file() -> Option<PathBuf> {
+    config_from(|name| std::env::var_os(name))
+}
+
+fn data_dir_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("PLEXUS_DATA_DIR")
+        .or_else(|| set("XDG_STATE_HOME").map(|state| state.join("plexus")))
+        .or_else(|| set("HOME").map(|home| home.join(".local/state/plexus")))
+}
+
+fn config_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
+    Some(folder.join("plexus/plexus.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_variable_names_the_data_directory() {
+        for (set, expected) in [
+            (&[("PLEXUS_DATA_DIR", "/d"), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")][..], Some("/d")),
+            (&[("PLEXUS_DATA_DIR", ""), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")], Some("/s/plexus")),
+            (&[("HOME", "/h")], Some("/h/.local/state/plexus")),
+            (&[], None),
+        ] {
+            let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+            assert_eq!(data_dir_from(variable), expected.map(PathBuf::from), "{set:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The log: lines on stderr through `tracing`, with a level that can change while the server runs. Tokens have no `Display`, so none gets here.
+
+use std::io::IsTerminal;
+
+use anyhow::{Context as _, Result};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+
+use crate::config::{Config, LogFormat};
+
+/// Changes what is logged.
+#[derive(Clone, Debug)]
+pub struct LogLevel(reload::Handle<EnvFilter, Registry>);
+
+impl LogLevel {
+    /// Logs what `filter` says from now on.
+    ///
+    /// # Errors
+    /// When it is not a filter; the old one stays.
+    pub fn set(&self, filter: &str) -> Result<()> {
+        self.0.reload(parse(filter)?).context("could not change the log level")
+    }
+}
+
+/// Starts the log.
+///
+/// # Errors
+/// When the filter cannot be read, or there is a log already.
+pub fn start(config: &Config) -> Result<LogLevel> {
+    let (filter, handle) = reload::Layer::new(parse(&config.log)?);
+    let registry = tracing_subscriber::registry().with(filter);
+    let started = match config.log_format {
+        LogFormat::Text => {
+            let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            registry.with(fmt::layer().with_writer(std::io::stderr).with_ansi(colours)).try_init()
+        }
+        LogFormat::Json => registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init(),
+    };
+    started.context("could not start the log")?;
+    Ok(LogLevel(handle))
+}
+
+fn parse(filter: &str) -> Result<EnvFilter> {
+    EnvFilter::try_new(filter).with_context(|| format!("could not read the log filter {filter:?}; `info` or `plexus_activations=debug` are filters"))
+}

@@ -1,0 +1,94 @@
+//! `/metrics`: what there is and what happens, in Prometheus' text form.
+
+use std::fmt::Write as _;
+
+use plexus_store::{ApprovalFilter, PageRequest, Stage, StoreError, UnixMillis};
+
+use super::pages::Pages;
+
+/// Writes all metrics.
+pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
+    let counts = pages.store.counts().await?;
+    let doors = pages.doors.stats();
+    let mut text = Text::default();
+    text.gauge("plexus_sessions", "Sessions in the store.", counts.sessions);
+    text.gauge("plexus_children", "Children that live.", pages.activations.children() as u64);
+    text.family(
+        "plexus_chats",
+        "gauge",
+        "Chats by status.",
+        &[
+            ("status=\"running\"", counts.chats_running),
+            ("status=\"complete\"", counts.chats_complete),
+            ("status=\"failed\"", counts.chats_failed),
+            ("status=\"cancelled\"", counts.chats_cancelled),
+        ],
+    );
+    text.counter("plexus_events_total", "Events ever stored.", counts.events);
+    text.family(
+        "plexus_approvals",
+        "gauge",
+        "Approvals by state.",
+        &[
+            ("state=\"pending\"", counts.approvals_pending),
+            ("state=\"allowed\"", counts.approvals_allowed),
+            ("state=\"denied\"", counts.approvals_denied),
+            ("state=\"expired\"", counts.approvals_expired),
+            ("state=\"cancelled\"", counts.approvals_cancelled),
+        ],
+    );
+    text.gauge("plexus_approval_oldest_seconds", "Age of the oldest pending approval.", oldest_pending_secs(pages).await?);
+    text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);
+    text.counter("plexus_store_commits_total", "Commits of the store.", counts.commits);
+    text.gauge("plexus_store_queue", "Changes that wait for the writer.", counts.queue_entries);
+    text.gauge("plexus_store_bytes", "Size of the store on disk.", counts.bytes_on_disk);
+    text.gauge("plexus_connections", "Open connections.", doors.open_connections as u64);
+    text.gauge("plexus_streams", "Open long polls and streams.", doors.open_streams as u64);
+    text.gauge("plexus_mcp_sessions", "MCP sessions kept.", doors.mcp_sessions as u64);
+    text.counter("plexus_calls_total", "Calls over all doors.", doors.calls_total);
+    text.counter("plexus_call_errors_total", "Calls that failed.", doors.errors_total);
+    Ok(text.0)
+}
+
+async fn oldest_pending_secs(pages: &Pages) -> Result<u64, StoreError> {
+    let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
+    let oldest = pages.store.approvals(filter, PageRequest::first(1)).await?;
+    let age = oldest.items.first().map_or(0, |approval| UnixMillis::now().0.saturating_sub(approval.created_at.0));
+    Ok(u64::try_from(age / 1_000).unwrap_or(0))
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "gauge", help, &[("", value)]);
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.family(name, "counter", help, &[("", value)]);
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str, samples: &[(&str, u64)]) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let _ = match *labels {
+                "" => writeln!(self.0, "{name} {value}"),
+                labels => writeln!(self.0, "{name}{{{labels}}} {value}"),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_its_help_its_type_and_its_samples() {
+        let mut text = Text::default();
+        text.family("a_total", "counter", "Help.", &[("x=\"1\"", 2), ("", 3)]);
+        assert_eq!(text.0, "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total 3\n");
+    }
+}

@@ -1,0 +1,190 @@
+//! `plexus serve`: from the configuration to a running server, and to its end.
+//!
+//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`logging`] writes the log and changes its level;
+//! [`pages`] are the addresses that are no doors ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself.
+
+mod dashboard;
+pub mod listen;
+pub mod logging;
+mod metrics;
+pub(crate) mod pages;
+mod port_owner;
+pub(crate) mod steward;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use plexus_activations::Activations;
+use plexus_store::{Store, UnixMillis};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{Agent, INSTALL_HINT};
+use crate::cli::could_not;
+use crate::config::Sources;
+use crate::wiring::PlexusBuilder;
+use crate::{ProgramLine, config};
+
+/// The operator's rules, in the data directory; read at the start and on SIGHUP.
+pub const RULE_FILE: &str = "loopback.toml";
+
+/// What `plexus serve` is started with.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// Where configuration comes from.
+    pub sources: Sources,
+}
+
+/// Serves until it is told to stop. Says on stdout where it listens, and at the end how many children go on.
+///
+/// # Errors
+/// Whatever keeps it from starting, with what to do about it.
+pub async fn serve(options: ServeOptions) -> Result<()> {
+    let config = config::load(&options.sources).map_err(could_not)?;
+    let log_level = logging::start(&config)?;
+    let own = std::env::current_exe().context("could not find this program itself")?;
+    let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
+    // The port before the store: a taken port must not leave a half-made data directory behind.
+    let listener = listen::bind(&config).await?;
+    let plexus = PlexusBuilder::new(&options.data_dir)
+        .agent(agent.line.clone())
+        .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
+        .settings(|settings| config.apply_to(settings))
+        .durability(config.durability())
+        .limits(config.door_limits())
+        .allowed_hosts(config.allowed_hosts.iter().cloned())
+        .build()
+        .map_err(could_not)?;
+    let rules = plexus.data_dir().join(RULE_FILE);
+    load_rules(plexus.activations(), &rules)?;
+    let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
+    greet(&url, plexus.data_dir(), &agent);
+    let shutdown = CancellationToken::new();
+    let listening = Signals::listen()?;
+    let upkeep = tokio::spawn(signals_until_stop(
+        listening,
+        shutdown.clone(),
+        Reload { activations: Arc::clone(plexus.activations()), rules, sources: options.sources, log_level },
+    ));
+    let pruning = tokio::spawn(prune_daily(plexus.store(), config.prune_after_days, shutdown.clone()));
+    let stopped = plexus.serve(listener, shutdown.clone()).await.map_err(could_not);
+    shutdown.cancel();
+    let (_, _) = tokio::join!(upkeep, pruning);
+    let stopped = stopped?;
+    match stopped.children {
+        0 => say("stopped; no child is running"),
+        1 => say("stopped; 1 child goes on running and is picked up at the next start"),
+        n => say(&format!("stopped; {n} children go on running and are picked up at the next start")),
+    }
+    Ok(())
+}
+
+fn greet(url: &str, data_dir: &Path, agent: &Agent) {
+    say(&format!("plexus {} listens on {url}", env!("CARGO_PKG_VERSION")));
+    say(&format!("  data   {}", data_dir.display()));
+    say(&format!("  agent  {}", agent.label()));
+    if agent.choice == crate::agent::AgentChoice::Fallback {
+        say(&format!("         {INSTALL_HINT}"));
+    }
+    say("  next   plexus run \"PROMPT\" in another terminal, or plexus dashboard");
+    tracing::info!(url, data_dir = %data_dir.display(), agent = agent.label(), "listening");
+}
+
+/// Tells the person who started the server. The log has its own lines.
+#[expect(clippy::print_stdout, reason = "this is what the command prints")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+/// A file that is not there holds no rules.
+fn load_rules(activations: &Activations, path: &Path) -> Result<()> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("could not read {}", path.display())),
+    };
+    let rules = activations.load_rules(path, &text).map_err(could_not)?;
+    if rules > 0 {
+        tracing::info!(rules, path = %path.display(), "rules read");
+    }
+    Ok(())
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Listens from now on: a signal that comes while the server still starts is not lost.
+    fn listen() -> Result<Self> {
+        let listen = |kind| signal(kind).context("could not listen for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+}
+
+struct Reload {
+    activations: Arc<Activations>,
+    rules: PathBuf,
+    sources: Sources,
+    log_level: logging::LogLevel,
+}
+
+impl Reload {
+    /// What cannot be read leaves everything as it was.
+    fn reload(&self) {
+        if let Err(error) = load_rules(&self.activations, &self.rules) {
+            tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
+        }
+        match config::load(&self.sources).map_err(anyhow::Error::from).and_then(|config| self.log_level.set(&config.log)) {
+            Ok(()) => tracing::info!("rules and log level read again"),
+            Err(error) => tracing::error!(error = format!("{error:#}"), "the log level stays as it was"),
+        }
+    }
+}
+
+async fn signals_until_stop(mut signals: Signals, shutdown: CancellationToken, reload: Reload) {
+    loop {
+        let name = tokio::select! {
+            _ = signals.terminate.recv() => "SIGTERM",
+            _ = signals.interrupt.recv() => "SIGINT",
+            _ = signals.hangup.recv() => {
+                reload.reload();
+                continue;
+            }
+            () = shutdown.cancelled() => return,
+        };
+        tracing::info!(signal = name, "stopping");
+        shutdown.cancel();
+        return;
+    }
+}
+
+/// How often old records are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(24 * 3_600);
+
+async fn prune_daily(store: Arc<dyn Store>, days: u64, shutdown: CancellationToken) {
+    if days == 0 {
+        return;
+    }
+    let mut tick = tokio::time::interval(PRUNE_EVERY);
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            () = shutdown.cancelled() => return,
+        }
+        match store.prune(steward::days_ago(UnixMillis::now(), days)).await {
+            Ok(pruned) => tracing::info!(chats = pruned.chats, events = pruned.events, approvals = pruned.approvals, "pruned"),
+            Err(error) => tracing::warn!(%error, "could not prune"),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `server`: the operator's methods over the server itself: stop it, prune what is old, copy the store.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use plexus_activations::Activations;
+use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
+use plexus_store::{Pruned, Store, UnixMillis};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+/// The activation.
+pub(crate) struct Steward {
+    store: Weak<dyn Store>,
+    activations: Weak<Activations>,
+    stop: CancellationToken,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StopParams {
+    /// Whether the children end first (false: they go on, and the next server picks them up).
+    children: Option<bool>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "stopping")]
+struct Stopping {
+    /// Children that go on running.
+    children: usize,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PruneParams {
+    /// What ended longer ago than this many days goes.
+    older_than_days: u64,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct PruneResult {
+    /// Approvals removed.
+    approvals: u64,
+    /// Chats whose events were removed.
+    chats: u64,
+    /// Events removed.
+    events: u64,
+    /// Audit lines removed.
+    audit: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct BackupParams {
+    /// Where the copy goes; the file must not exist.
+    path: PathBuf,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct Done {}
+
+impl Steward {
+    pub(crate) fn new(store: &Arc<dyn Store>, activations: &Arc<Activations>, stop: CancellationToken) -> Self {
+        Self { store: Arc::downgrade(store), activations: Arc::downgrade(activations), stop }
+    }
+
+    fn store(&self) -> Result<Arc<dyn Store>, CallError> {
+        self.store.upgrade().ok_or_else(gone)
+    }
+
+    async fn stop(&self, params: StopParams) -> Result<Stopping, CallError> {
+        let activations = self.activations.upgrade().ok_or_else(gone)?;
+        if params.children == Some(true) {
+            activations.end_children("the server was stopped together with its children").await;
+        }
+        let children = activations.children();
+        // Open requests may finish, so this answer still leaves.
+        self.stop.cancel();
+        Ok(Stopping { children })
+    }
+
+    async fn prune(&self, params: PruneParams) -> Result<PruneResult, CallError> {
+        let Pruned { approvals, chats, events, audit } = self.store()?.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
+        Ok(PruneResult { approvals, chats, events, audit })
+    }
+
+    async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
+        if !params.path.is_absolute() {
+            return Err(CallError::invalid("write a copy to a relative path").with_hint("give the whole path, from / on"));
+        }
+        self.store()?.backup_to(&params.path).await?;
+        Ok(Done {})
+    }
+}
+
+fn gone() -> CallError {
+    CallError::unavailable("reach the server: it has stopped")
+}
+
+/// Returns the moment `days` before `now`.
+pub(crate) fn days_ago(now: UnixMillis, days: u64) -> UnixMillis {
+    const DAY_MS: i64 = 24 * 3_600 * 1_000;
+    UnixMillis(now.0.saturating_sub(i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY_MS)))
+}
+
+impl Activation for Steward {
+    fn info(&self) -> ActivationInfo {
+        ActivationInfo { namespace: "server", version: (1, 0, 0), description: "Stops, prunes and copies this server. For its operator." }
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        let (stopping, pruning, copying) = (Arc::clone(&self), Arc::clone(&self), self);
+        MethodTable::new("server")
+            .unary(
+                "stop",
+                "Stops the server. Children go on running and are picked up by the next server, unless `children` is true: then they end first.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.destructive = true;
+                },
+                move |_: Call, params: StopParams| {
+                    let this = Arc::clone(&stopping);
+                    async move { this.stop(params).await }
+                },
+            )
+            .unary(
+                "prune",
+                "Removes what ended long ago: decided approvals, the contents of events, audit lines. Sessions, positions and trees stay.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.destructive = true;
+                },
+                move |_: Call, params: PruneParams| {
+                    let this = Arc::clone(&pruning);
+                    async move { this.prune(params).await }
+                },
+            )
+            .unary(
+                "backup",
+                "Writes a copy of the store, as of one moment, to a file that does not exist yet.",
+                |d| d.audience = Audience::Operator,
+                move |_: Call, params: BackupParams| {
+                    let this = Arc::clone(&copying);
+                    async move { this.backup(params).await }
+                },
+            )
+    }
+}

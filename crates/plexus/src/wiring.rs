@@ -1,0 +1,342 @@
+//! Puts the parts together. The only module that names everything: store, activations, hub and doors.
+//!
+//! ```no_run
+//! use plexus::{PlexusBuilder, ProgramLine};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
+//! // A hub with a store of its own, inside another program.
+//! let plexus = PlexusBuilder::new("/var/lib/my-program/plexus")
+//!     .agent(ProgramLine { program: "claude".into(), leading: vec![] })
+//!     .shim(ProgramLine { program: "plexus".into(), leading: vec!["shim".into()] })
+//!     .with_claudecode()
+//!     .with_claudecode_loopback()
+//!     .build()?;
+//!
+//! // Call it from here …
+//! let sessions = plexus.call("claudecode.list", serde_json::json!({})).await?;
+//! println!("{sessions}");
+//!
+//! // … or let others come in through the doors.
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! let shutdown = CancellationToken::new();
+//! plexus.serve(listener, shutdown).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plexus_activations::settings::{ProgramLine, Settings};
+use plexus_activations::{Activations, Identity};
+use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken};
+use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
+use plexus_transport::{AllowedHosts, Doors, Limits};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::data_dir::{DataDir, DataDirProblem};
+use crate::instructions::INSTRUCTIONS;
+use crate::serve::{pages, steward};
+
+/// Why a Plexus could not be built or started.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    DataDir(#[from] DataDirProblem),
+    /// The store cannot be opened.
+    #[error("open the store in {}: {source}", dir.display())]
+    Store {
+        /// The data directory.
+        dir: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+    /// An activation was not taken.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// Runs of an earlier server cannot be read.
+    #[error("pick up what an earlier server left: {0}")]
+    Reattach(#[source] StoreError),
+    /// The listener has no address.
+    #[error("use the listener: {0}")]
+    Listener(#[source] std::io::Error),
+}
+
+/// What a Plexus is built from. Without any `with_…` it has everything.
+#[derive(Clone, Debug)]
+pub struct PlexusBuilder {
+    settings: Settings,
+    durability: Durability,
+    limits: Limits,
+    allowed_hosts: Vec<String>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    ClaudeCode,
+    Loopback,
+    Arbor,
+    Health,
+    Identity,
+    Server,
+}
+
+const EVERYTHING: &[Part] = &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
+
+impl PlexusBuilder {
+    /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the `plexus` of `PATH`.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        let agent = ProgramLine { program: "claude".into(), leading: Vec::new() };
+        let shim = ProgramLine { program: "plexus".into(), leading: vec!["shim".into()] };
+        Self {
+            settings: Settings::new(data_dir, agent, shim),
+            durability: Durability::Full,
+            limits: Limits::default(),
+            allowed_hosts: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Names the program that children run.
+    #[must_use]
+    pub fn agent(mut self, agent: ProgramLine) -> Self {
+        self.settings.agent = agent;
+        self
+    }
+
+    /// Names the program that holds a child; `plexus shim` or `plexus-shim`.
+    #[must_use]
+    pub fn shim(mut self, shim: ProgramLine) -> Self {
+        self.settings.shim = shim;
+        self
+    }
+
+    /// Changes any other setting of the activations.
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Says how the store treats the disk.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets the bounds of the doors.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Names more hosts under which the doors may be reached.
+    #[must_use]
+    pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.allowed_hosts.extend(hosts);
+        self
+    }
+
+    /// Adds sessions and chats.
+    #[must_use]
+    pub fn with_claudecode(self) -> Self {
+        self.with(Part::ClaudeCode)
+    }
+
+    /// Adds approvals and rules. Without it, what would ask waits until its deadline.
+    #[must_use]
+    pub fn with_claudecode_loopback(self) -> Self {
+        self.with(Part::Loopback)
+    }
+
+    /// Adds the trees.
+    #[must_use]
+    pub fn with_arbor(self) -> Self {
+        self.with(Part::Arbor)
+    }
+
+    /// Adds health.
+    #[must_use]
+    pub fn with_health(self) -> Self {
+        self.with(Part::Health)
+    }
+
+    /// Adds tokens for parents and codes for the dashboard.
+    #[must_use]
+    pub fn with_identity(self) -> Self {
+        self.with(Part::Identity)
+    }
+
+    /// Adds the methods by which the operator stops and prunes this server.
+    #[must_use]
+    pub fn with_server(self) -> Self {
+        self.with(Part::Server)
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        self.parts.push(part);
+        self
+    }
+
+    /// Opens the data directory and puts everything together. Nothing runs yet.
+    ///
+    /// # Errors
+    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), or a part is registered twice.
+    pub fn build(mut self) -> Result<Plexus, BuildError> {
+        let dir = DataDir::prepare(&self.settings.data_dir)?;
+        self.settings.data_dir = dir.path().to_owned();
+        let options = SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
+        let store = SqliteStore::open(&options).map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
+        dir.withdraw_announcement()?;
+        let operator = dir.operator_token()?;
+        let activations = Activations::new(Arc::clone(&store), self.settings, &operator);
+        let hub = Hub::new(HUB);
+        let stop = CancellationToken::new();
+        let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
+        for part in parts {
+            match part {
+                Part::ClaudeCode => activations.register_claudecode(&hub)?,
+                Part::Loopback => activations.register_loopback(&hub)?,
+                Part::Arbor => activations.register_arbor(&hub)?,
+                Part::Health => activations.register_health(&hub)?,
+                Part::Identity => activations.register_identity(&hub)?,
+                Part::Server => hub.register(Arc::new(steward::Steward::new(&store, &activations, stop.clone())))?,
+            }
+        }
+        Ok(Plexus { dir, store, activations, hub, operator, limits: self.limits, allowed_hosts: self.allowed_hosts, stop })
+    }
+}
+
+const HUB: ActivationInfo =
+    ActivationInfo { namespace: "plexus", version: (1, 0, 0), description: "Supervises Claude Code sessions: routes to everything below." };
+
+/// A hub with its store and activations.
+pub struct Plexus {
+    dir: DataDir,
+    store: Arc<dyn Store>,
+    activations: Arc<Activations>,
+    hub: Arc<Hub>,
+    operator: SecretToken,
+    limits: Limits,
+    allowed_hosts: Vec<String>,
+    /// Cancelled by `server.stop`.
+    stop: CancellationToken,
+}
+
+/// How a server ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stopped {
+    /// Children that go on running, to be picked up by the next server.
+    pub children: usize,
+}
+
+impl Plexus {
+    /// Returns the hub.
+    #[must_use]
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Returns the activations.
+    #[must_use]
+    pub fn activations(&self) -> &Arc<Activations> {
+        &self.activations
+    }
+
+    /// Returns the store.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// Returns the data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Returns the operator's token, with which a program signs in at the doors.
+    #[must_use]
+    pub fn operator_token(&self) -> &SecretToken {
+        &self.operator
+    }
+
+    /// Calls a method as the operator, from inside this program.
+    ///
+    /// # Errors
+    /// What the method answers.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, CallError> {
+        let params = plexus_core::method::raw(&params)?;
+        match self.hub.call(Call::plain(Caller::Operator), method, Some(params)).await? {
+            Reply::Value(value) => serde_json::from_str(value.get()).map_err(|_| CallError::internal("read the result")),
+            Reply::Stream(_) => Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))),
+        }
+    }
+
+    /// Picks up the children of an earlier server, opens the doors on `listener` and serves until `shutdown` or `server.stop`.
+    ///
+    /// # Errors
+    /// When the store cannot be read at the start. Later trouble is answered to callers and logged.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<Stopped, BuildError> {
+        let address = listener.local_addr().map_err(BuildError::Listener)?;
+        let url = url_of(address);
+        self.activations.set_url(url.clone());
+        let picked_up = self.activations.start().await.map_err(BuildError::Reattach)?;
+        if picked_up > 0 {
+            tracing::info!(runs = picked_up, "picked up what an earlier server left running");
+        }
+        let identity: Arc<Identity> = self.activations.identity();
+        let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
+        let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone()).with_instructions(INSTRUCTIONS);
+        let router = plexus_transport::router(doors.clone()).merge(pages::router(pages::Pages {
+            store: Arc::clone(&self.store),
+            activations: Arc::clone(&self.activations),
+            auth: identity,
+            doors: doors.clone(),
+        }));
+        // The listener has been bound by now, so calls queue up in the kernel until the loop below takes them.
+        self.dir.announce(&url)?;
+        let either = shutdown.child_token();
+        let asked = self.stop.clone();
+        let serving = plexus_transport::serve(listener, router, &doors, either.clone());
+        let watching = async {
+            asked.cancelled().await;
+            either.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = serving => {}
+            () = watching => {}
+        }
+        self.dir.withdraw_announcement()?;
+        let children = self.activations.children();
+        self.activations.stop().await;
+        if let Err(error) = self.store.close().await {
+            tracing::error!(%error, "the store did not close cleanly");
+        }
+        Ok(Stopped { children })
+    }
+}
+
+/// Returns the address under which this machine reaches a listener.
+#[must_use]
+pub fn url_of(address: SocketAddr) -> String {
+    let ip = address.ip();
+    let host = match (ip.is_unspecified(), ip) {
+        (true, std::net::IpAddr::V4(_)) => "127.0.0.1".to_owned(),
+        (true, std::net::IpAddr::V6(_)) => "[::1]".to_owned(),
+        (false, std::net::IpAddr::V4(ip)) => ip.to_string(),
+        (false, std::net::IpAddr::V6(ip)) => format!("[{ip}]"),
+    };
+    format!("http://{host}:{}", address.port())
+}
