@@ -1,0 +1,148 @@
+//! All activations over one store: built together, registered one by one, started and stopped as one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plexus_core::{Hub, RegisterError, SecretToken};
+use plexus_store::{Store, StoreError, UnixMillis};
+use tokio_util::task::TaskTracker;
+
+use crate::arbor::Arbor;
+use crate::claudecode::supervisor::Supervisor;
+use crate::claudecode::{ClaudeCode, Core};
+use crate::health::Health;
+use crate::identity::Identity;
+use crate::loopback::approvals::{Approvals, Courier};
+use crate::loopback::rulebook::Rulebook;
+use crate::loopback::{Loopback, deadlines};
+use crate::parents::Parents;
+use crate::rules::{ExampleContext, RealPaths, RuleFile, RuleFileError};
+use crate::settings::Settings;
+
+/// Everything the hub can do, over one store.
+pub struct Activations {
+    core: Arc<Core>,
+    supervisor: Arc<Supervisor>,
+    tasks: TaskTracker,
+}
+
+impl Activations {
+    /// Builds the activations of a server whose operator holds `operator`. Nothing runs before [`Activations::start`].
+    pub fn new(store: Arc<dyn Store>, settings: Settings, operator: &SecretToken) -> Arc<Self> {
+        let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook));
+        let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
+        let core = Core::new(store, settings, Arc::clone(&approvals), identity);
+        let supervisor = Supervisor::new(Arc::clone(&core));
+        core.set_supervisor(Arc::downgrade(&supervisor));
+        let courier: Arc<dyn Courier> = Arc::clone(&supervisor) as Arc<dyn Courier>;
+        approvals.set_courier(Arc::downgrade(&courier));
+        Arc::new(Self { core, supervisor, tasks: TaskTracker::new() })
+    }
+
+    /// Returns what turns tokens into callers.
+    #[must_use]
+    pub fn identity(&self) -> Arc<Identity> {
+        Arc::clone(&self.core.identity)
+    }
+
+    /// Registers `claudecode`.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_claudecode(&self, hub: &Hub) -> Result<(), RegisterError> {
+        hub.register(ClaudeCode::new(Arc::clone(&self.core), Arc::clone(&self.supervisor)))
+    }
+
+    /// Registers `loopback`.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_loopback(&self, hub: &Hub) -> Result<(), RegisterError> {
+        hub.register(Loopback::new(Arc::clone(&self.core)))
+    }
+
+    /// Registers `arbor`.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_arbor(&self, hub: &Hub) -> Result<(), RegisterError> {
+        hub.register(Arbor::new(Arc::clone(&self.core.store)))
+    }
+
+    /// Registers `health`.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_health(&self, hub: &Hub) -> Result<(), RegisterError> {
+        hub.register(Health::new(Arc::clone(&self.core.store), Arc::clone(&self.supervisor)))
+    }
+
+    /// Registers `identity`.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_identity(&self, hub: &Hub) -> Result<(), RegisterError> {
+        hub.register(Parents::new(Arc::clone(&self.core)))
+    }
+
+    /// Registers everything.
+    ///
+    /// # Errors
+    /// As [`Hub::register`].
+    pub fn register_all(&self, hub: &Hub) -> Result<(), RegisterError> {
+        self.register_claudecode(hub)?;
+        self.register_loopback(hub)?;
+        self.register_arbor(hub)?;
+        self.register_health(hub)?;
+        self.register_identity(hub)
+    }
+
+    /// Says where this server listens; children on the MCP channel need it.
+    pub fn set_url(&self, url: String) {
+        self.core.set_url(url);
+    }
+
+    /// Picks up every run that an earlier server left, then enforces deadlines and keeps children. Returns how many runs were picked up.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn start(self: &Arc<Self>) -> Result<usize, StoreError> {
+        let picked_up = self.supervisor.reattach().await?;
+        self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
+        self.tasks.spawn(deadlines::enforce(Arc::clone(&self.core.approvals), self.core.shutdown.clone()));
+        Ok(picked_up)
+    }
+
+    /// Reads the rules of a file; a bad one is refused with file and line, and the rules in force stay.
+    ///
+    /// # Errors
+    /// Says which line and why.
+    pub fn load_rules(&self, path: &Path, text: &str) -> Result<usize, RuleFileError> {
+        let home = std::env::home_dir();
+        let context = ExampleContext { working_dir: Path::new("/"), home: home.as_deref(), paths: &RealPaths };
+        let file = RuleFile::parse(path, text, UnixMillis::now().as_secs(), &context)?;
+        let count = file.rules.len();
+        self.core.approvals.rulebook.set_file_rules(file.rules);
+        Ok(count)
+    }
+
+    /// Stops the tasks of the server. Children go on running, and are picked up at the next start.
+    pub async fn stop(&self) {
+        self.core.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.supervisor.stopped().await;
+    }
+
+    /// Ends every child, and waits until none lives.
+    pub async fn end_children(&self, reason: &str) {
+        self.supervisor.end_all(reason).await;
+    }
+
+    /// How many children live.
+    #[must_use]
+    pub fn children(&self) -> usize {
+        self.supervisor.count()
+    }
+}

@@ -1,0 +1,132 @@
+//! `chat_async`, `send` and `cancel`: what a parent says to a child. None of them waits for the child.
+
+use plexus_core::{Call, CallError, ErrorKind};
+use plexus_store::{
+    Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace, limits,
+};
+
+use super::ClaudeCode;
+use crate::claudecode::event::ChatEvent;
+use crate::claudecode::params::{CancelParams, Cancelled, ChatParams, SendParams, Sent, Started};
+use crate::claudecode::supervisor;
+
+/// When to ask again while a chat runs or every place is taken.
+const BUSY_RETRY_MS: u64 = 1_000;
+
+impl ClaudeCode {
+    pub(super) async fn chat_async(&self, call: Call, params: ChatParams) -> Result<Started, CallError> {
+        if params.wait_ms.is_some() {
+            return Err(CallError::invalid("take wait_ms: chat_async returns at once")
+                .with_hint("claudecode.chat waits, claudecode.poll reads"));
+        }
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let started = self.start_chat(&session, &params).await?;
+        Ok(Started { session_id: session.id, chat: started.chat })
+    }
+
+    /// Stores the chat, then has it served. The caller is told of nothing that is not in the store.
+    pub(super) async fn start_chat(&self, session: &Session, params: &ChatParams) -> Result<StartedChat, CallError> {
+        if params.prompt.trim().is_empty() {
+            return Err(
+                CallError::invalid("start a chat with an empty prompt").with_hint("say what the agent should do")
+            );
+        }
+        if params.prompt.len() > limits::MAX_PROMPT_BYTES {
+            return Err(CallError::invalid(format_args!("take a prompt of {} bytes", params.prompt.len())).with_hint(
+                format_args!("a prompt has at most {} bytes; put the rest into a file", limits::MAX_PROMPT_BYTES),
+            ));
+        }
+        if let Some(key) = &params.idempotency_key
+            && let Some(chat) = self.core.store.chat_by_key(session.id, key).await?
+        {
+            return Ok(StartedChat {
+                chat: chat.number,
+                fresh: Fresh::Found,
+                user_position: plexus_store::Position { tree_id: chat.tree, node_id: chat.user_node },
+                start_event: plexus_core::EventId::from_uuid(*chat.root_node.as_uuid()),
+                prompt_uuid: chat.prompt_uuid,
+            });
+        }
+        if !self.supervisor.has_room_for(session.id) {
+            return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
+                .with_hint("wait for one to end, or raise limits.running in plexus.toml"));
+        }
+        crate::budget::check(&*self.core.store, session).await?;
+        let start = StartChat {
+            idempotency_key: params.idempotency_key.clone(),
+            trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
+            ..StartChat::new(session.id, params.prompt.clone())
+        };
+        let committed = self.core.store.commit(vec![Change::StartChat(start)], Priority::Normal).await.map_err(
+            |error| match error {
+                StoreError::Conflict { .. } => {
+                    let standing = CallError::from(error).standing;
+                    let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
+                        .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
+                    CallError { standing, ..busy }
+                }
+                other => other.into(),
+            },
+        )?;
+        let started =
+            committed.chat().ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
+        if started.fresh == Fresh::Made {
+            self.supervisor.serve(session.id, started.chat);
+        }
+        Ok(started)
+    }
+
+    pub(super) async fn send(&self, call: Call, params: SendParams) -> Result<Sent, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        if params.text.trim().is_empty() || params.text.len() > limits::MAX_PROMPT_BYTES {
+            return Err(CallError::invalid("send this text")
+                .with_hint(format_args!("a message has 1 to {} bytes", limits::MAX_PROMPT_BYTES)));
+        }
+        let idle = || {
+            CallError::conflict("send: no chat is running in this session")
+                .with_hint("claudecode.chat_async starts one")
+        };
+        if session.open_chat().is_none() {
+            return Err(idle());
+        }
+        let handle = self
+            .supervisor
+            .handle(session.id)
+            .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
+        supervisor::send(&handle, params.text).await?;
+        Ok(Sent {})
+    }
+
+    pub(super) async fn cancel(&self, call: Call, params: CancelParams) -> Result<Cancelled, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
+        let Some(chat) = session.open_chat() else {
+            return Err(CallError::conflict("cancel: no chat is running in this session"));
+        };
+        match self.supervisor.handle(session.id) {
+            Some(handle) => match supervisor::cancel(&handle, reason.clone()).await {
+                // The process may have ended, or not have taken the chat yet, in this very moment.
+                Err(error) if error.kind == ErrorKind::Conflict => self.cancel_unserved(&session, chat, reason).await?,
+                other => other?,
+            },
+            None => self.cancel_unserved(&session, chat, reason).await?,
+        }
+        Ok(Cancelled {})
+    }
+
+    /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
+    async fn cancel_unserved(&self, session: &Session, chat: u32, reason: String) -> Result<(), CallError> {
+        let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
+        let end = EndChat { session: session.id, chat, ending: Ending::Cancelled(reason.clone()), usage: None, event };
+        match self.core.store.commit(vec![Change::EndChat(end)], Priority::Urgent).await {
+            Ok(_) => {
+                // A child that was started meanwhile would work for nobody.
+                self.supervisor.end(&[session.id], &reason).await;
+                Ok(())
+            }
+            // It ended by itself first.
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

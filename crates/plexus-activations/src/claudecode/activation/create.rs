@@ -1,0 +1,200 @@
+//! `create` and `fork`: what a new session may be, and that nothing is made by halves.
+
+use std::path::{Path, PathBuf};
+
+use plexus_core::{Call, CallError, Caller, SessionId};
+use plexus_store::{Change, CreateSession, Fork, JsonText, Outcome, Priority, StoreError, limits};
+
+use super::ClaudeCode;
+use crate::authority::{EVERYTHING, narrowed};
+use crate::claudecode::config::{ProjectSettings, SessionConfig, SessionState, Supervise};
+use crate::claudecode::params::{CreateParams, Created, ForkParams, Forked};
+use crate::rules::Pattern;
+
+impl ClaudeCode {
+    pub(super) async fn create(&self, call: Call, params: CreateParams) -> Result<Created, CallError> {
+        let parent = self.parent_for(&call.caller, params.parent).await?;
+        check_name(&params.name)?;
+        let mut config = self.config_of(&params)?;
+        if let Some(parent) = parent {
+            let above = self.core.store.session(parent).await?;
+            let above = SessionConfig::of(&above)?;
+            if call.caller == Caller::Session(parent) {
+                inherit(&above, &mut config);
+                narrowed(&above, &config)?;
+            }
+        }
+        if call.caller != Caller::Operator && config.project_settings == ProjectSettings::Trust {
+            return Err(CallError::forbidden("trust project settings: that is the operator's to say"));
+        }
+        self.check_children_budget(parent).await?;
+        let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
+        let session = CreateSession { config: config.to_json()?, metadata, ..CreateSession::new(params.name, parent) };
+        self.create_row(session).await.map(|(id, head)| Created { id, head })
+    }
+
+    async fn create_row(&self, session: CreateSession) -> Result<(SessionId, plexus_store::Position), CallError> {
+        let name = session.name.clone();
+        let committed =
+            self.core.store.commit(vec![Change::CreateSession(session)], Priority::Normal).await.map_err(|error| {
+                match error {
+                    StoreError::Conflict { .. } => CallError::from(error)
+                        .with_hint(format_args!("choose another name than {name:?}, or delete that session")),
+                    other => other.into(),
+                }
+            })?;
+        match committed.outcomes.into_iter().next() {
+            Some(Outcome::Session { id, head }) => Ok((id, head)),
+            _ => Err(CallError::internal("create the session: the store did not say which it is")),
+        }
+    }
+
+    /// A session creates below itself; only the operator says where.
+    async fn parent_for(&self, caller: &Caller, named: Option<SessionId>) -> Result<Option<SessionId>, CallError> {
+        match (caller, named) {
+            (Caller::Operator, None) => Ok(None),
+            (Caller::Operator, Some(id)) => self.authority.reach(caller, id).await.map(|session| Some(session.id)),
+            (Caller::Session(own), None) => Ok(Some(*own)),
+            (Caller::Session(own), Some(id)) if id == *own => Ok(Some(*own)),
+            (Caller::Session(_), Some(_)) => {
+                Err(CallError::forbidden("name a parent: your sessions are your own children"))
+            }
+            (Caller::Child(_), _) => Err(CallError::forbidden("create a session: a child may only ask for permission")),
+        }
+    }
+
+    fn config_of(&self, params: &CreateParams) -> Result<SessionConfig, CallError> {
+        let patterns = |what: &str, list: &[String]| {
+            list.iter().filter(|text| *text != EVERYTHING).try_for_each(|text| match text.parse::<Pattern>() {
+                Ok(_) => Ok(()),
+                Err(error) => Err(CallError::invalid(format_args!("read {what}: {error}"))),
+            })
+        };
+        let may_decide = params.may_decide.clone().unwrap_or_default();
+        patterns("may_decide", &may_decide)?;
+        let timeout = params.loopback_timeout_secs.unwrap_or(self.core.settings.approval_timeout.as_secs());
+        let mut add_dirs = Vec::new();
+        for dir in params.add_dirs.iter().flatten() {
+            add_dirs.push(self.usable_dir("add_dirs", dir)?);
+        }
+        if let Some(name) =
+            params.env.iter().flatten().map(|(name, _)| name).find(|name| name.is_empty() || name.contains(['=', '\0']))
+        {
+            return Err(CallError::invalid(format_args!("set the variable {name:?}: that is no name")));
+        }
+        Ok(SessionConfig {
+            working_dir: self.usable_dir("working_dir", &params.working_dir)?,
+            model: params.model.clone(),
+            system_prompt: params.system_prompt.clone(),
+            loopback_enabled: params.loopback_enabled.unwrap_or(true),
+            loopback_timeout_secs: timeout,
+            escalate_after_secs: params.escalate_after_secs,
+            supervise: params.supervise.unwrap_or_default(),
+            can_spawn: params.can_spawn.unwrap_or(false),
+            may_decide,
+            project_settings: params.project_settings.unwrap_or_default(),
+            channel: params.channel.unwrap_or(self.core.settings.channel),
+            allowed_tools: params.allowed_tools.clone().unwrap_or_default(),
+            disallowed_tools: params.disallowed_tools.clone().unwrap_or_default(),
+            add_dirs,
+            env: params.env.clone().unwrap_or_default(),
+            budget: params.budget,
+        })
+    }
+
+    /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI reads below its directory unasked.
+    fn usable_dir(&self, what: &str, dir: &Path) -> Result<PathBuf, CallError> {
+        let refuse = |why: String, hint: &str| {
+            Err(CallError::invalid(format_args!("use {} as {what}: {why}", dir.display())).with_hint(hint))
+        };
+        if !dir.is_absolute() {
+            return refuse("it is not an absolute path".into(), "give the whole path, from / on");
+        }
+        let real = match dir.canonicalize() {
+            Ok(real) => real,
+            Err(error) => return refuse(error.to_string(), "create the directory first, or name another"),
+        };
+        if !real.is_dir() {
+            return refuse("it is not a directory".into(), "name the directory that the agent should work in");
+        }
+        if let Err(error) = std::fs::read_dir(&real) {
+            return refuse(error.to_string(), "name a directory that you can read");
+        }
+        let data = self.core.settings.data_dir.canonicalize().unwrap_or_else(|_| self.core.settings.data_dir.clone());
+        if real.starts_with(&data) || data.starts_with(&real) {
+            return refuse(
+                "the server's own data directory lies in it, or it in that".into(),
+                "an agent reads everything below its directory unasked; use another directory, or start the server with another --data-dir",
+            );
+        }
+        Ok(real)
+    }
+
+    /// Whether every budget above leaves room for another child, in number and in depth.
+    async fn check_children_budget(&self, parent: Option<SessionId>) -> Result<(), CallError> {
+        let Some(parent) = parent else { return Ok(()) };
+        let mut line = vec![parent];
+        line.extend(self.core.store.ancestors(parent).await?);
+        for (generation, id) in line.into_iter().enumerate() {
+            let session = self.core.store.session(id).await?;
+            let Some(budget) = SessionConfig::of(&session)?.budget else { continue };
+            let depth = generation as u64 + 1;
+            if budget.depth.is_some_and(|most| depth > most) {
+                return Err(CallError::forbidden(format_args!(
+                    "create a session here: {} allows {} generations below it",
+                    session.name,
+                    budget.depth.unwrap_or(0)
+                )));
+            }
+            let descendants = self.core.store.spend(id).await?.descendants;
+            if budget.children.is_some_and(|most| descendants >= most) {
+                return Err(CallError::busy(
+                    format_args!("create a session here: {} may have {} below it, and has", session.name, descendants),
+                    10_000,
+                )
+                .with_hint("delete one that is done"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
+        let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        check_name(&params.new_name)?;
+        let fork = CreateSession {
+            fork: Some(Fork { of: source.id, at: params.at }),
+            config: source.config.clone(),
+            metadata: source.metadata.clone(),
+            ..CreateSession::new(params.new_name, source.parent)
+        };
+        self.check_children_budget(source.parent).await?;
+        let (id, head) = self.create_row(fork).await?;
+        if let Some(conversation) = &source.claude_session_id {
+            let state = SessionState { fork_from: Some(conversation.clone()), mode: None };
+            let update =
+                plexus_store::UpdateSession { state: Some(state.to_json()?), ..plexus_store::UpdateSession::of(id) };
+            self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;
+        }
+        Ok(Forked { id, head })
+    }
+}
+
+/// What a child has from its parent without saying so: what is forbidden above stays forbidden, and supervision gets no looser.
+fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
+    for tool in &parent.disallowed_tools {
+        if !child.disallowed_tools.contains(tool) {
+            child.disallowed_tools.push(tool.clone());
+        }
+    }
+    if parent.supervise == Supervise::All {
+        child.supervise = Supervise::All;
+    }
+}
+
+fn check_name(name: &str) -> Result<(), CallError> {
+    if name.trim().is_empty() || name.len() > limits::MAX_NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(CallError::invalid(format_args!("use {name:?} as a name"))
+            .with_hint(format_args!("a name has 1 to {} bytes and no control characters", limits::MAX_NAME_BYTES)));
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! `poll`, `wait` and the waiting half of `chat`: every reader reads from the store, with a position of its own.
+
+use std::time::Duration;
+
+use plexus_core::{Call, CallError, SessionId};
+use plexus_store::{
+    ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit, Session, SessionFilter,
+    SessionStatus, SetCursor, SetReadPosition, Stage, Topic, limits,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{ClaudeCode, checked_limit, checked_wait};
+use crate::claudecode::feed::PolledEvent;
+use crate::claudecode::params::{Changed, PollParams, Polled, WaitParams, Waited};
+use crate::loopback::approvals::as_pending;
+
+/// How long a line of `wait` may be.
+const LINE_CHARS: usize = 160;
+
+/// Where a poll reads from.
+enum From {
+    /// One chat, from this event on; moves nobody.
+    Seq { chat: u32, seq: u32 },
+    /// One chat, from the default position on, which moves when the page is sent.
+    Default { chat: u32 },
+    /// Through all chats, from this position on.
+    Cursor(Cursor),
+    /// There is no chat yet.
+    Nothing,
+}
+
+impl ClaudeCode {
+    pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
+        let limit = checked_limit(params.limit)?;
+        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+        self.authority.reach(&call.caller, params.session_id).await?;
+        self.acknowledge(&params).await?;
+        // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
+        let mut wake = self.core.store.watch(Topic::Session(params.session_id));
+        loop {
+            wake.seen();
+            let session = self.core.store.session(params.session_id).await?;
+            let from = self.from(&session, &params).await?;
+            let (page, chat) = self.page(&session, &from, limit).await?;
+            let more_may_come = match &from {
+                From::Seq { .. } | From::Default { .. } => {
+                    page.as_ref().is_some_and(|page| page.status == Some(ChatStatus::Running))
+                }
+                From::Cursor(_) | From::Nothing => true,
+            };
+            let empty = page.as_ref().is_none_or(|page| page.events.is_empty());
+            if !empty || !more_may_come || Instant::now() >= deadline {
+                return self.polled(&session, &from, page, chat).await;
+            }
+            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+        }
+    }
+
+    /// A named reader that hands back a cursor has read up to there.
+    async fn acknowledge(&self, params: &PollParams) -> Result<(), CallError> {
+        let exclusive = [params.from_seq.is_some(), params.consumer.is_some() || params.cursor.is_some()]
+            .iter()
+            .filter(|set| **set)
+            .count();
+        if exclusive > 1 || (params.chat.is_some() && (params.consumer.is_some() || params.cursor.is_some())) {
+            return Err(CallError::invalid("poll from two positions at once")
+                .with_hint("give from_seq (and chat), or consumer and cursor"));
+        }
+        if let (Some(consumer), Some(cursor)) = (&params.consumer, &params.cursor) {
+            let cursor = self.core.store.resolve_cursor(params.session_id, cursor).await?;
+            let set = SetCursor { consumer: consumer.clone(), cursor };
+            self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+        }
+        Ok(())
+    }
+
+    async fn from(&self, session: &Session, params: &PollParams) -> Result<From, CallError> {
+        if let Some(consumer) = &params.consumer {
+            let cursor = match self.core.store.consumer(session.id, consumer).await? {
+                Some(consumer) => consumer.cursor,
+                None => {
+                    let cursor = Cursor::start(session.id);
+                    let set = SetCursor { consumer: consumer.clone(), cursor };
+                    self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+                    cursor
+                }
+            };
+            return Ok(From::Cursor(cursor));
+        }
+        if let Some(cursor) = &params.cursor {
+            return Ok(From::Cursor(self.core.store.resolve_cursor(session.id, cursor).await?));
+        }
+        let chat = match (params.chat, session.newest_chat) {
+            (Some(chat), _) => chat,
+            (None, Some(newest)) => newest.number,
+            (None, None) => {
+                return match params.from_seq {
+                    None | Some(0) => Ok(From::Nothing),
+                    Some(seq) => Err(past_the_end(seq, 0)),
+                };
+            }
+        };
+        match params.from_seq {
+            None => Ok(From::Default { chat }),
+            Some(seq) => {
+                let total = self.core.store.chat(session.id, Some(chat)).await?.total_events;
+                if seq > total { Err(past_the_end(seq, total)) } else { Ok(From::Seq { chat, seq }) }
+            }
+        }
+    }
+
+    /// Reads the page, and says which chat it is of.
+    async fn page(
+        &self,
+        session: &Session,
+        from: &From,
+        limit: usize,
+    ) -> Result<(Option<EventPage>, Option<u32>), CallError> {
+        let limit = ReadLimit::events(limit);
+        let store = &self.core.store;
+        let (chat, seq) = match from {
+            From::Nothing => return Ok((None, None)),
+            From::Cursor(cursor) => {
+                let page = store.read_from(*cursor, limit).await?;
+                let chat = page.events.last().map_or(page.next.chat, |event| event.chat);
+                return Ok((Some(page), Some(chat)));
+            }
+            From::Seq { chat, seq } => (*chat, *seq),
+            From::Default { chat } => (*chat, store.chat(session.id, Some(*chat)).await?.read_position),
+        };
+        Ok((Some(store.read_events(session.id, chat, seq, limit).await?), Some(chat)))
+    }
+
+    async fn polled(
+        &self,
+        session: &Session,
+        from: &From,
+        page: Option<EventPage>,
+        chat: Option<u32>,
+    ) -> Result<Polled, CallError> {
+        let pending_approvals = self.pending_of(session).await?;
+        let Some(chat) = chat else {
+            return Ok(Polled {
+                status: session.status(),
+                events: Vec::new(),
+                pending_approvals,
+                read_position: 0,
+                total_events: 0,
+                has_more: false,
+                cursor: Some(Cursor::start(session.id).to_string()),
+                chat: None,
+            });
+        };
+        // A cursor may stand before a chat that has not begun.
+        let facts = match session.newest_chat {
+            Some(newest) if newest.number >= chat => Some(self.core.store.chat(session.id, Some(chat)).await?),
+            _ => None,
+        };
+        let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
+        let mut read_position = facts.as_ref().map_or(0, |chat| chat.read_position);
+        if let From::Default { chat } = from
+            && page.next.next > read_position
+        {
+            read_position = page.next.next;
+            let set = SetReadPosition { session: session.id, chat: *chat, next: read_position };
+            self.core.store.commit(vec![Change::SetReadPosition(set)], Priority::Normal).await?;
+        }
+        let is_newest = session.newest_chat.is_none_or(|newest| newest.number <= chat);
+        let status = match (&facts, is_newest) {
+            (Some(chat), false) => as_session_status(chat.status),
+            _ => session.status(),
+        };
+        Ok(Polled {
+            status,
+            events: page.events.iter().map(PolledEvent::of).collect(),
+            pending_approvals,
+            read_position,
+            total_events: facts.map_or(0, |chat| chat.total_events),
+            has_more: page.has_more,
+            cursor: Some(page.next.to_string()),
+            chat: Some(chat),
+        })
+    }
+
+    /// The permission requests of a session that wait.
+    pub(super) async fn pending_of(&self, session: &Session) -> Result<Vec<Value>, CallError> {
+        if session.pending_approvals == 0 {
+            return Ok(Vec::new());
+        }
+        let filter = ApprovalFilter { stage: Stage::Pending, session: Some(session.id), ..ApprovalFilter::default() };
+        let page = self.core.store.approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION)).await?;
+        Ok(page.items.iter().map(|record| as_pending(record, &session.name)).collect())
+    }
+
+    /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
+    pub(super) async fn wait_for_turn(&self, session: SessionId, chat: u32, wait: Duration) -> Result<(), CallError> {
+        let deadline = Instant::now() + wait;
+        let mut wake = self.core.store.watch(Topic::Session(session));
+        loop {
+            wake.seen();
+            let now = self.core.store.session(session).await?;
+            if now.open_chat() != Some(chat) || now.pending_approvals > 0 || Instant::now() >= deadline {
+                return Ok(());
+            }
+            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+        }
+    }
+
+    pub(super) async fn wait(&self, call: Call, params: WaitParams) -> Result<Waited, CallError> {
+        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+        let wanted = params.session_ids.unwrap_or_default();
+        if wanted.len() > limits::MAX_PAGE_ITEMS {
+            return Err(CallError::invalid(format_args!("wait for {} sessions by id", wanted.len()))
+                .with_hint("name at most 1,000, or none for all"));
+        }
+        for id in &wanted {
+            self.authority.reach(&call.caller, *id).await?;
+        }
+        let after = params.after.unwrap_or(0);
+        let mut wakes: Vec<_> = match wanted.as_slice() {
+            [] => vec![self.core.store.watch(Topic::Commits)],
+            ids => ids.iter().map(|id| self.core.store.watch(Topic::Session(*id))).collect(),
+        };
+        loop {
+            for wake in &mut wakes {
+                wake.seen();
+            }
+            let filter = SessionFilter { under: call.caller.session(), ..SessionFilter::default() };
+            let found = self.core.store.sessions_changed(after, filter, limits::MAX_PAGE_ITEMS).await?;
+            let changed: Vec<&Session> =
+                found.sessions.iter().filter(|session| wanted.is_empty() || wanted.contains(&session.id)).collect();
+            if !changed.is_empty() || Instant::now() >= deadline {
+                let mut sessions = Vec::with_capacity(changed.len());
+                for session in changed {
+                    sessions.push(self.changed(session).await?);
+                }
+                return Ok(Waited { after: found.after.max(after), sessions });
+            }
+            let any = futures::future::select_all(wakes.iter_mut().map(|wake| Box::pin(wake.changed())));
+            let _either = tokio::time::timeout_at(deadline, any).await;
+        }
+    }
+
+    async fn changed(&self, session: &Session) -> Result<Changed, CallError> {
+        let (chat, total_events) = session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
+        let line = match (chat, total_events.checked_sub(1)) {
+            (Some(chat), Some(last)) => {
+                let page = self.core.store.read_events(session.id, chat, last, ReadLimit::events(1)).await?;
+                page.events.first().map(|event| line_of(&event.body.to_value())).unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        Ok(Changed {
+            session_id: session.id,
+            name: session.name.clone(),
+            status: session.status(),
+            chat,
+            total_events,
+            pending: session.pending_approvals,
+            line,
+        })
+    }
+}
+
+fn past_the_end(seq: u32, total: u32) -> CallError {
+    CallError::invalid(format_args!("read from event {seq}: the chat has {total}"))
+        .with_hint("read from total_events at the latest")
+}
+
+fn as_session_status(status: ChatStatus) -> SessionStatus {
+    match status {
+        ChatStatus::Running => SessionStatus::Running,
+        ChatStatus::Complete => SessionStatus::Complete,
+        ChatStatus::Failed => SessionStatus::Failed,
+        ChatStatus::Cancelled => SessionStatus::Cancelled,
+    }
+}
+
+/// The gist of an event, on one line.
+fn line_of(event: &Value) -> String {
+    let text = |field: &str| event[field].as_str().unwrap_or_default();
+    let line = match event["type"].as_str().unwrap_or_default() {
+        "content" => text("text").to_owned(),
+        "thinking" => "thinking".to_owned(),
+        "tool_use" => format!("uses {}", text("tool_name")),
+        "awaiting_approval" => format!("asks to use {}", text("tool_name")),
+        "tool_request" => format!("{} asks to use {}", text("session_name"), text("tool_name")),
+        "approval_resolved" => if event["approved"] == true { "was allowed" } else { "was denied" }.to_owned(),
+        "tool_result" => "has a tool's result".to_owned(),
+        "notice" | "error" => text("message").to_owned(),
+        other => other.to_owned(),
+    };
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() > LINE_CHARS { line.chars().take(LINE_CHARS - 1).chain(['…']).collect() } else { line }
+}

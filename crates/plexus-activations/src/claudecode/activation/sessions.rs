@@ -1,0 +1,157 @@
+//! `get`, `list`, `delete`, `streams`, `get_tree`, and the named readers.
+
+use plexus_core::{Call, CallError, Caller};
+use plexus_store::{Change, Children, Cursor, DeleteSession, Outcome, Priority, Session, SessionFilter, SetCursor};
+use serde_json::json;
+
+use super::{ClaudeCode, page};
+use crate::claudecode::config::{SessionConfig, SessionState};
+use crate::claudecode::params::{
+    ConsumerView, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done, Got, ListParams, Listed,
+    SessionRef, SessionView, Spent, StreamView, Streams, StreamsParams, TreeOf,
+};
+
+impl ClaudeCode {
+    pub(super) async fn get(&self, call: Call, params: SessionRef) -> Result<Got, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        Ok(Got { session: self.view(&session).await? })
+    }
+
+    pub(super) async fn list(&self, call: Call, params: ListParams) -> Result<Listed, CallError> {
+        if let Some(parent) = params.parent
+            && call.caller != Caller::Session(parent)
+        {
+            self.authority.reach(&call.caller, parent).await?;
+        }
+        let filter = SessionFilter {
+            parent: params.parent.map(Some),
+            under: call.caller.session(),
+            status: params.status,
+            ..SessionFilter::default()
+        };
+        let found = self.core.store.sessions(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        let mut sessions = Vec::with_capacity(found.items.len());
+        for session in &found.items {
+            sessions.push(self.view(session).await?);
+        }
+        Ok(Listed { sessions, cursor: found.next.map(|next| next.to_string()) })
+    }
+
+    pub(super) async fn view(&self, session: &Session) -> Result<SessionView, CallError> {
+        let config = SessionConfig::of(session)?;
+        let spend = self.core.store.spend(session.id).await?.subtree;
+        let now = plexus_store::UnixMillis::now().as_secs();
+        let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
+        Ok(SessionView {
+            id: session.id,
+            name: session.name.clone(),
+            parent: session.parent,
+            working_dir: config.working_dir,
+            model: config.model,
+            channel: config.channel,
+            loopback_enabled: config.loopback_enabled,
+            can_spawn: config.can_spawn,
+            status: session.status(),
+            chat: session.newest_chat.map(|chat| chat.number),
+            head: session.position(),
+            claude_session_id: session.claude_session_id.clone(),
+            budget: config.budget,
+            spent: Spent {
+                cost_usd: spend.cost_micros as f64 / 1e6,
+                turns: spend.turns,
+                input_tokens: spend.input_tokens,
+                output_tokens: spend.output_tokens,
+            },
+            metadata: session.metadata.to_value(),
+            created_at: session.created_at.0,
+            updated_at: session.updated_at.0,
+            mode: mode.map(|mode| json!({"mode": mode.mode, "until": mode.until})),
+        })
+    }
+
+    /// Ends the runs of the session and everything below it, then removes their records and files.
+    pub(super) async fn delete(&self, call: Call, params: SessionRef) -> Result<Deleted, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let mut doomed = self.core.store.descendants(session.id).await?;
+        doomed.push(session.id);
+        self.supervisor.end(&doomed, "the session is deleted").await;
+        let delete = DeleteSession { id: session.id, children: Children::Delete };
+        let committed = self.core.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
+        for outcome in &committed.outcomes {
+            let Outcome::Deleted(sessions) = outcome else { continue };
+            // A child that was started while we were at it must not outlive its records.
+            self.supervisor.end(sessions, "the session is deleted").await;
+            for id in sessions {
+                let dir = self.core.settings.session_dir(*id);
+                if let Err(error) = std::fs::remove_dir_all(&dir)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(session = %id, %error, "could not remove the files of a deleted session");
+                }
+            }
+        }
+        self.core.approvals.rulebook.changed();
+        Ok(Deleted { id: session.id })
+    }
+
+    pub(super) async fn streams(&self, call: Call, params: StreamsParams) -> Result<Streams, CallError> {
+        if let Some(id) = params.session_id {
+            self.authority.reach(&call.caller, id).await?;
+        }
+        let found = self
+            .core
+            .store
+            .chats(params.session_id, call.caller.session(), page(params.limit, params.cursor.as_deref())?)
+            .await?;
+        let view = |chat: plexus_store::Chat| StreamView {
+            session_id: chat.session,
+            chat: chat.number,
+            tree_id: chat.tree,
+            root_node: chat.root_node,
+            head_node: chat.head_node,
+            status: chat.status,
+            started_at: chat.started_at.0,
+            ended_at: chat.ended_at.map(|at| at.0),
+            error: chat.error,
+            total_events: chat.total_events,
+            read_position: chat.read_position,
+        };
+        Ok(Streams {
+            streams: found.items.into_iter().map(view).collect(),
+            cursor: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    pub(super) async fn get_tree(&self, call: Call, params: SessionRef) -> Result<TreeOf, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        Ok(TreeOf { tree_id: session.tree, head: session.position() })
+    }
+
+    pub(super) async fn cursors(&self, call: Call, params: CursorsParams) -> Result<Cursors, CallError> {
+        self.authority.reach(&call.caller, params.session_id).await?;
+        let consumers = self.core.store.consumers(params.session_id).await?;
+        let view = |consumer: plexus_store::Consumer| ConsumerView {
+            chat: consumer.cursor.chat,
+            seq: consumer.cursor.next,
+            cursor: consumer.cursor.to_string(),
+            updated_at: consumer.updated_at.0,
+            consumer: consumer.name,
+        };
+        Ok(Cursors { cursors: consumers.into_iter().map(view).collect() })
+    }
+
+    pub(super) async fn cursor_set(&self, call: Call, params: CursorSetParams) -> Result<Done, CallError> {
+        self.authority.reach(&call.caller, params.session_id).await?;
+        let cursor: Cursor = self.core.store.resolve_cursor(params.session_id, &params.cursor).await?;
+        let set = SetCursor { consumer: params.consumer, cursor };
+        self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+        Ok(Done {})
+    }
+
+    pub(super) async fn cursor_delete(&self, call: Call, params: CursorDeleteParams) -> Result<Done, CallError> {
+        self.authority.reach(&call.caller, params.session_id).await?;
+        let delete = Change::DeleteCursor { session: params.session_id, consumer: params.consumer };
+        self.core.store.commit(vec![delete], Priority::Normal).await?;
+        Ok(Done {})
+    }
+}

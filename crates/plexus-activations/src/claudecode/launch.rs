@@ -1,0 +1,321 @@
+//! How a child is started: its arguments and its environment. Pure, so that a test can read every line of it.
+//!
+//! No shell is involved; on the control channel the prompt is never an argument. The environment is a list of names, so that neither our own
+//! tokens nor what a surrounding Claude Code left behind reaches a child.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::config::{ProjectSettings, SessionConfig, Supervise};
+
+/// The variables that a child inherits from the server, by name.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TMPDIR",
+    "SHELL",
+    "TZ",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_TELEMETRY",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_ERROR_REPORTING",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// Tools that let children of one user reach each other, start work by themselves, or (plan mode) send Bash to a classifier instead of to us: each
+/// of them leads past supervision, and none of them asks.
+const NEVER: &[&str] = &["SendMessage", "ListAgents", "CronCreate", "ScheduleWakeup", "EnterPlanMode"];
+
+/// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
+const ASK_ABOUT_ALL: &[&str] = &[
+    "Bash",
+    "Read",
+    "Glob",
+    "Grep",
+    "LS",
+    "Edit",
+    "Write",
+    "NotebookEdit",
+    "WebFetch",
+    "WebSearch",
+    "Task",
+    "Agent",
+    "Skill",
+];
+
+/// The longest prompt that goes on the command line (MCP channel only); a longer one goes in by stdin.
+pub(crate) const MAX_ARGV_PROMPT_BYTES: usize = 100 * 1024;
+
+/// The permission channel of one run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Channel {
+    Control,
+    Mcp,
+}
+
+impl Channel {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        [Self::Control, Self::Mcp].into_iter().find(|channel| channel.name() == name)
+    }
+}
+
+/// Which conversation a run goes on with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Conversation {
+    New,
+    Resume(String),
+    /// A copy of this one, under a new id.
+    Fork(String),
+}
+
+/// Everything that decides the arguments of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch<'a> {
+    pub(crate) config: &'a SessionConfig,
+    pub(crate) channel: Channel,
+    pub(crate) conversation: Conversation,
+    /// The MCP configuration, when the run has one.
+    pub(crate) mcp_config: Option<&'a Path>,
+    pub(crate) partial_messages: bool,
+    /// The prompt, for the MCP channel, when it is short enough for the command line.
+    pub(crate) prompt: Option<&'a str>,
+}
+
+impl Launch<'_> {
+    /// Returns the arguments for the CLI.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> =
+            ["--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"].map(Into::into).into();
+        let mut flag = |name: &str, value: &str| args.extend([OsString::from(name), OsString::from(value)]);
+        if self.channel == Channel::Control {
+            flag("--input-format", "stream-json");
+        }
+        if self.config.loopback_enabled {
+            flag("--permission-prompt-tool", permission_tool(self.channel));
+        }
+        flag(
+            "--setting-sources",
+            match self.config.project_settings {
+                ProjectSettings::Ignore => "user",
+                ProjectSettings::Trust => "user,project,local",
+            },
+        );
+        if let Some(model) = &self.config.model {
+            flag("--model", model);
+        }
+        if let Some(prompt) = &self.config.system_prompt {
+            flag("--append-system-prompt", prompt);
+        }
+        match &self.conversation {
+            Conversation::New => {}
+            Conversation::Resume(id) | Conversation::Fork(id) => flag("--resume", id),
+        }
+        if !self.config.allowed_tools.is_empty() {
+            flag("--allowedTools", &self.config.allowed_tools.join(","));
+        }
+        let never: Vec<&str> =
+            NEVER.iter().copied().chain(self.config.disallowed_tools.iter().map(String::as_str)).collect();
+        flag("--disallowedTools", &never.join(","));
+        flag("--settings", &self.settings().to_string());
+        if let Some(turns) = self.config.budget.and_then(|budget| budget.turns) {
+            // A second line behind our own count, which only sees a turn when it is over.
+            flag("--max-turns", &turns.to_string());
+        }
+        for dir in &self.config.add_dirs {
+            args.extend([OsString::from("--add-dir"), dir.clone().into_os_string()]);
+        }
+        if let Some(path) = self.mcp_config {
+            args.extend([OsString::from("--mcp-config"), path.as_os_str().to_owned()]);
+        }
+        if self.partial_messages {
+            args.push("--include-partial-messages".into());
+        }
+        if self.channel == Channel::Control {
+            args.push("--replay-user-messages".into());
+        }
+        if matches!(self.conversation, Conversation::Fork(_)) {
+            args.push("--fork-session".into());
+        }
+        if let Some(prompt) = self.prompt {
+            args.extend([OsString::from("--"), OsString::from(prompt)]);
+        }
+        args
+    }
+
+    /// Settings of ours for the CLI: its own classifier never decides, and with `supervise: "all"` everything is asked.
+    fn settings(&self) -> serde_json::Value {
+        let mut permissions = json!({"disableAutoMode": "disable"});
+        if self.config.supervise == Supervise::All {
+            permissions["ask"] = json!(ASK_ABOUT_ALL);
+        }
+        json!({ "permissions": permissions })
+    }
+
+    /// Returns the whole environment of the child, given the server's own.
+    pub(crate) fn environment(&self, own: impl Fn(&str) -> Option<OsString>) -> BTreeMap<OsString, OsString> {
+        let mut env: BTreeMap<OsString, OsString> =
+            INHERITED.iter().filter_map(|name| own(name).map(|value| (OsString::from(name), value))).collect();
+        env.extend(self.config.env.iter().map(|(name, value)| (name.into(), value.into())));
+        if self.channel == Channel::Control {
+            env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into());
+        }
+        env
+    }
+}
+
+fn permission_tool(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Control => "stdio",
+        Channel::Mcp => "mcp__plexus__loopback_permit",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::ChannelChoice;
+
+    fn config() -> SessionConfig {
+        SessionConfig {
+            working_dir: "/w".into(),
+            model: None,
+            system_prompt: None,
+            loopback_enabled: true,
+            loopback_timeout_secs: 300,
+            escalate_after_secs: None,
+            supervise: Supervise::Default,
+            can_spawn: false,
+            may_decide: vec![],
+            project_settings: ProjectSettings::Ignore,
+            channel: ChannelChoice::Auto,
+            allowed_tools: vec![],
+            disallowed_tools: vec!["WebFetch".into()],
+            add_dirs: vec!["/more".into()],
+            env: BTreeMap::from([("TOKEN_OF_THE_SESSION".into(), "x".into())]),
+            budget: None,
+        }
+    }
+
+    fn text(launch: &Launch<'_>) -> String {
+        launch.arguments().iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_control_channel_never_has_the_prompt_in_its_arguments() {
+        let config = config();
+        let launch = Launch {
+            config: &config,
+            channel: Channel::Control,
+            conversation: Conversation::New,
+            mcp_config: None,
+            partial_messages: true,
+            prompt: None,
+        };
+        assert_eq!(
+            text(&launch),
+            "--print --output-format stream-json --verbose --strict-mcp-config --input-format stream-json --permission-prompt-tool stdio \
+             --setting-sources user --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,WebFetch \
+             --settings {\"permissions\":{\"disableAutoMode\":\"disable\"}} --add-dir /more --include-partial-messages --replay-user-messages"
+        );
+    }
+
+    #[test]
+    fn the_mcp_channel_asks_our_tool_and_ends_with_the_prompt() {
+        let mut config = config();
+        config.supervise = Supervise::All;
+        config.project_settings = ProjectSettings::Trust;
+        let launch = Launch {
+            config: &config,
+            channel: Channel::Mcp,
+            conversation: Conversation::Fork("abc".into()),
+            mcp_config: Some(Path::new("/r/mcp.json")),
+            partial_messages: false,
+            prompt: Some("--do it"),
+        };
+        let text = text(&launch);
+        assert!(text.ends_with("--mcp-config /r/mcp.json --fork-session -- --do it"), "{text}");
+        assert!(text.contains("--permission-prompt-tool mcp__plexus__loopback_permit --setting-sources user,project,local --resume abc"), "{text}");
+        assert!(text.contains(r#""ask":["Bash","Read""#), "{text}");
+    }
+
+    #[test]
+    fn without_loopback_no_tool_is_asked() {
+        let mut config = config();
+        config.loopback_enabled = false;
+        let launch = Launch {
+            config: &config,
+            channel: Channel::Control,
+            conversation: Conversation::New,
+            mcp_config: None,
+            partial_messages: false,
+            prompt: None,
+        };
+        assert!(!text(&launch).contains("--permission-prompt-tool"));
+    }
+
+    #[test]
+    fn the_environment_is_a_list_of_names() {
+        let config = config();
+        let launch = Launch {
+            config: &config,
+            channel: Channel::Control,
+            conversation: Conversation::New,
+            mcp_config: None,
+            partial_messages: false,
+            prompt: None,
+        };
+        // Whatever it asks for is there: what comes out is what it asked for, and nothing of ours or of a surrounding agent is among it.
+        let env = launch.environment(|name| Some(OsString::from(name)));
+        assert!(
+            env.contains_key(std::ffi::OsStr::new("ANTHROPIC_API_KEY"))
+                && env.contains_key(std::ffi::OsStr::new("TOKEN_OF_THE_SESSION"))
+        );
+        for name in env.keys().filter_map(|name| name.to_str()) {
+            assert!(
+                !name.starts_with("PLEXUS")
+                    && !["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"].contains(&name),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `claudecode`: sessions and chats that survive everything but their own end.
+//!
+//! In reading order:
+//! - [`config`]: what a session was created with.
+//! - [`event`]: what readers of a chat see.
+//! - [`launch`]: the arguments and the environment of a child.
+//! - [`translate`]: from lines of the CLI to steps of ours; pure.
+//! - [`start`]: the row, the directory, the process.
+//! - [`hold`], [`orphans`]: a shim held by a descriptor, and what to end when it was killed.
+//! - [`run`]: one run: tail, store, answer, end.
+//! - [`supervisor`]: all runs; who starts, wakes and ends them.
+//! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
+//! - [`params`], [`activation`]: the methods.
+
+pub(crate) mod activation;
+pub(crate) mod config;
+pub(crate) mod deltas;
+pub mod event;
+pub(crate) mod feed;
+pub(crate) mod hold;
+pub(crate) mod launch;
+mod orphans;
+pub mod params;
+pub(crate) mod run;
+pub(crate) mod start;
+pub(crate) mod supervisor;
+pub(crate) mod translate;
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+
+use claude_code::journal::JournalWatcher;
+use claude_code::{CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError};
+use plexus_core::SessionId;
+use plexus_store::{NodeData, RunKey, Store, StoreError};
+use tokio_util::sync::CancellationToken;
+
+pub use activation::ClaudeCode;
+pub use config::{Budget, Mode, ProjectSettings, Supervise};
+use deltas::Deltas;
+use launch::Channel;
+use supervisor::Supervisor;
+
+use crate::identity::Identity;
+use crate::loopback::approvals::Approvals;
+use crate::settings::Settings;
+
+/// What every part of the activations shares.
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) settings: Settings,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) watcher: JournalWatcher,
+    pub(crate) deltas: Deltas,
+    pub(crate) shutdown: CancellationToken,
+    url: RwLock<Option<String>>,
+    probed: tokio::sync::OnceCell<Agent>,
+    supervisor: OnceLock<Weak<Supervisor>>,
+}
+
+/// The CLI that children run, as its `--version` says.
+#[derive(Clone, Debug)]
+pub(crate) struct Agent {
+    /// What to call it in a notice.
+    pub(crate) label: String,
+    /// The channel that `auto` means for it.
+    pub(crate) channel: Channel,
+}
+
+impl Core {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        settings: Settings,
+        approvals: Arc<Approvals>,
+        identity: Arc<Identity>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            approvals,
+            identity,
+            watcher: JournalWatcher::new(),
+            deltas: Deltas::default(),
+            shutdown: CancellationToken::new(),
+            url: RwLock::new(settings.url.clone()),
+            settings,
+            probed: tokio::sync::OnceCell::new(),
+            supervisor: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn set_supervisor(&self, supervisor: Weak<Supervisor>) {
+        let again = self.supervisor.set(supervisor);
+        debug_assert!(again.is_ok(), "there is one supervisor");
+    }
+
+    fn supervisor(&self) -> Option<Arc<Supervisor>> {
+        self.supervisor.get().and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn run_ended(&self, key: RunKey) {
+        if let Some(supervisor) = self.supervisor() {
+            supervisor.forget(key);
+        }
+    }
+
+    pub(crate) fn chat_ended(&self, key: RunKey) {
+        tracing::debug!(run = %key, "a chat has ended");
+    }
+
+    pub(crate) fn trim_warm(&self) {
+        if let Some(supervisor) = self.supervisor() {
+            supervisor.trim_warm();
+        }
+    }
+
+    /// Where children reach this server.
+    pub(crate) fn url(&self) -> Option<String> {
+        self.url.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_url(&self, url: String) {
+        *self.url.write().unwrap_or_else(PoisonError::into_inner) = Some(url);
+    }
+
+    /// Reads the prompt of a chat from its node.
+    pub(crate) async fn prompt_text(&self, session: SessionId, chat: u32) -> Result<String, StoreError> {
+        let chat = self.store.chat(session, Some(chat)).await?;
+        match self.store.node(chat.user_node).await?.data {
+            NodeData::Text { content } => Ok(content),
+            NodeData::External { .. } => Err(StoreError::invalid("read a prompt: its node holds no text")),
+        }
+    }
+
+    /// Asks the CLI for its version, once.
+    pub(crate) async fn probe(&self) -> Result<Agent, ProbeError> {
+        let probe = async {
+            let line = &self.settings.agent;
+            if !line.leading.is_empty() {
+                // Our own binary plays the CLI: it speaks the version we were built with.
+                return Ok(Agent { label: "the built-in simulator (no claude CLI)".into(), channel: Channel::Control });
+            }
+            let probed = claude_code::probe_version(&line.program).await?;
+            let channel = if probed.version >= OLDEST_SUPPORTED_VERSION { Channel::Control } else { Channel::Mcp };
+            let note = if probed.is_newer_than_tested() { ", newer than any we have tested" } else { "" };
+            Ok(Agent { label: format!("claude {}{note}", version(probed.version)), channel })
+        };
+        self.probed.get_or_try_init(|| probe).await.cloned()
+    }
+}
+
+fn version(version: CliVersion) -> String {
+    format!("{}.{}.{}", version.major, version.minor, version.patch)
+}

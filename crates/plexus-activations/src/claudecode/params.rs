@@ -1,0 +1,515 @@
+//! Parameters and results of the `claudecode` methods, as they are on the wire. Unknown parameters are refused by name.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use plexus_core::{NodeId, SessionId, TreeId};
+use plexus_store::{Position, SessionStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::config::{Budget, ProjectSettings, Supervise};
+use super::feed::PolledEvent;
+use crate::settings::ChannelChoice;
+
+/// Parameters of `create`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateParams {
+    /// A name, unique among the sessions you create.
+    pub name: String,
+    /// Where the agent works; the directory must exist.
+    pub working_dir: PathBuf,
+    /// The session that is to be its parent. Only the operator may say.
+    pub parent: Option<SessionId>,
+    /// After how many seconds an unanswered permission request goes to your own parent.
+    pub escalate_after_secs: Option<u64>,
+    /// The model, as the CLI names it.
+    pub model: Option<String>,
+    /// Added to the agent's own instructions.
+    pub system_prompt: Option<String>,
+    /// Whether permission requests come to you (true). Without it, what would ask is denied.
+    pub loopback_enabled: Option<bool>,
+    /// How many seconds a permission request waits before it is denied; 0 for ever (300).
+    pub loopback_timeout_secs: Option<u64>,
+    /// `default`, or `all`: ask also about what the CLI would run unasked.
+    pub supervise: Option<Supervise>,
+    /// Whether it may create and supervise sessions of its own.
+    pub can_spawn: Option<bool>,
+    /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
+    pub may_decide: Option<Vec<String>>,
+    /// `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say.
+    pub project_settings: Option<ProjectSettings>,
+    /// How permission requests travel: `auto`, `control` or `mcp`.
+    pub channel: Option<ChannelChoice>,
+    /// Tools that it may use unasked.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that it may not use.
+    pub disallowed_tools: Option<Vec<String>>,
+    /// More directories it may work in.
+    pub add_dirs: Option<Vec<PathBuf>>,
+    /// Variables for its environment.
+    pub env: Option<BTreeMap<String, String>>,
+    /// Limits for it and everything below it.
+    pub budget: Option<Budget>,
+    /// Anything you want to find again; an object.
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// A session by its id or its exact name.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRef {
+    /// Its id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+}
+
+/// Parameters of `chat_async`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChatParams {
+    /// The session's id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// What to tell the agent.
+    pub prompt: String,
+    /// Whether the session goes on as if this chat had not been.
+    pub ephemeral: Option<bool>,
+    /// The same key again finds the chat that it started, instead of starting another.
+    pub idempotency_key: Option<String>,
+    /// Only for `chat`: how many milliseconds to wait (60,000 at most).
+    pub wait_ms: Option<u64>,
+}
+
+/// Parameters of `poll`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PollParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// Read from this event on, and move nobody's position.
+    pub from_seq: Option<u32>,
+    /// How many events (100, at most 1,000).
+    pub limit: Option<u32>,
+    /// How many milliseconds to wait for the first event (0, at most 60,000).
+    pub wait_ms: Option<u64>,
+    /// Read as this named reader, whose position is kept. It moves when you hand back the cursor you got.
+    pub consumer: Option<String>,
+    /// Read behind this position.
+    pub cursor: Option<String>,
+    /// Which chat (the newest).
+    pub chat: Option<u32>,
+}
+
+/// Parameters of `follow`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FollowParams {
+    /// The session; without it, all that you may see.
+    pub session_id: Option<SessionId>,
+    /// Go on behind this position.
+    pub cursor: Option<String>,
+    /// Go on where this named reader stands.
+    pub consumer: Option<String>,
+    /// Also live pieces of text, which are never stored.
+    pub deltas: Option<bool>,
+}
+
+/// Parameters of `wait`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitParams {
+    /// Which sessions; all that you may see without it.
+    pub session_ids: Option<Vec<SessionId>>,
+    /// The `after` of the answer before: only what changed since is told.
+    pub after: Option<u64>,
+    /// How many milliseconds to wait for a change (0, at most 60,000).
+    pub wait_ms: Option<u64>,
+}
+
+/// Parameters of `send`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendParams {
+    /// The session's id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// The message.
+    pub text: String,
+}
+
+/// Parameters of `cancel`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelParams {
+    /// The session's id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// Why; readers of the chat see it.
+    pub reason: Option<String>,
+}
+
+/// Parameters of `list`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// Only children of this session.
+    pub parent: Option<SessionId>,
+    /// Only sessions in this state.
+    pub status: Option<SessionStatus>,
+    /// How many (100, at most 1,000).
+    pub limit: Option<u32>,
+    /// The `cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Parameters of `fork`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ForkParams {
+    /// The session's id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// The new session's name.
+    pub new_name: String,
+    /// The node to start behind; the head without it.
+    pub at: Option<NodeId>,
+}
+
+/// Parameters of `streams`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamsParams {
+    /// Only of this session.
+    pub session_id: Option<SessionId>,
+    /// How many (100, at most 1,000).
+    pub limit: Option<u32>,
+    /// The `cursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Parameters of `render_context`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenderParams {
+    /// The session's id.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// The first node; the root without it.
+    pub start: Option<NodeId>,
+    /// The last node; the head without it.
+    pub end: Option<NodeId>,
+}
+
+/// Parameters of `cursors`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CursorsParams {
+    /// The session.
+    pub session_id: SessionId,
+}
+
+/// Parameters of `cursor_set`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CursorSetParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The reader's name.
+    pub consumer: String,
+    /// Where it stands from now on.
+    pub cursor: String,
+}
+
+/// Parameters of `cursor_delete`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CursorDeleteParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// The reader's name.
+    pub consumer: String,
+}
+
+/// A result of `create`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "created")]
+pub struct Created {
+    /// The new session.
+    pub id: SessionId,
+    /// Its tree and the node its first chat starts behind.
+    pub head: Position,
+}
+
+/// A result of `chat_async`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "started")]
+pub struct Started {
+    /// The session.
+    pub session_id: SessionId,
+    /// The chat's number.
+    pub chat: u32,
+}
+
+/// A result of `poll`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Polled {
+    /// What the session is doing.
+    pub status: SessionStatus,
+    /// The events.
+    pub events: Vec<PolledEvent>,
+    /// Permission requests of this session that wait.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub pending_approvals: Vec<Value>,
+    /// Where the default reader stands in this chat.
+    pub read_position: u32,
+    /// How many events the chat has.
+    pub total_events: u32,
+    /// Whether there are more right now.
+    pub has_more: bool,
+    /// The position behind the last event; hand it back to go on there.
+    pub cursor: Option<String>,
+    /// The chat these events are of.
+    pub chat: Option<u32>,
+}
+
+/// One session of `wait`.
+#[derive(Serialize, JsonSchema)]
+pub struct Changed {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// Its newest chat.
+    pub chat: Option<u32>,
+    /// How many events that has.
+    pub total_events: u32,
+    /// How many permission requests wait.
+    pub pending: u32,
+    /// The newest thing that happened, in one line.
+    pub line: String,
+}
+
+/// A result of `wait`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Waited {
+    /// Hand this back to hear only of later changes.
+    pub after: u64,
+    /// What changed.
+    pub sessions: Vec<Changed>,
+}
+
+/// A session as `get` and `list` show it.
+#[derive(Serialize, JsonSchema)]
+pub struct SessionView {
+    /// Its id.
+    pub id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// The session that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// Where it works.
+    pub working_dir: PathBuf,
+    /// The model, if one was named.
+    pub model: Option<String>,
+    /// How its permission requests travel.
+    pub channel: ChannelChoice,
+    /// Whether they come to its parent.
+    pub loopback_enabled: bool,
+    /// Whether it may create sessions.
+    pub can_spawn: bool,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// Its newest chat.
+    pub chat: Option<u32>,
+    /// The node its next chat starts behind.
+    pub head: Position,
+    /// The CLI's own id of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claude_session_id: Option<String>,
+    /// Its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// What it and everything below it have spent.
+    pub spent: Spent,
+    /// What its creator noted.
+    #[schemars(with = "Map<String, Value>")]
+    pub metadata: Value,
+    /// When it was created, in Unix milliseconds.
+    pub created_at: i64,
+    /// When it was changed.
+    pub updated_at: i64,
+    /// A mode that the operator set for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub mode: Option<Value>,
+}
+
+/// What a session and everything below it have spent.
+#[derive(Serialize, JsonSchema)]
+pub struct Spent {
+    /// US dollars.
+    pub cost_usd: f64,
+    /// Turns of the model.
+    pub turns: u64,
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+}
+
+/// A result of `get`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Got {
+    /// The session.
+    pub session: SessionView,
+}
+
+/// A result of `list`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Listed {
+    /// The sessions, oldest first.
+    pub sessions: Vec<SessionView>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A result of `fork`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "forked")]
+pub struct Forked {
+    /// The new session.
+    pub id: SessionId,
+    /// Where it starts.
+    pub head: Position,
+}
+
+/// A result of `delete`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "deleted")]
+pub struct Deleted {
+    /// The session that is gone.
+    pub id: SessionId,
+}
+
+/// One stream of `streams`.
+#[derive(Serialize, JsonSchema)]
+pub struct StreamView {
+    /// The session.
+    pub session_id: SessionId,
+    /// The chat.
+    pub chat: u32,
+    /// The session's tree.
+    pub tree_id: TreeId,
+    /// The node its events hang from.
+    pub root_node: NodeId,
+    /// The node of its newest event.
+    pub head_node: NodeId,
+    /// How it stands.
+    pub status: plexus_store::ChatStatus,
+    /// When it started, in Unix milliseconds.
+    pub started_at: i64,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<i64>,
+    /// Why it failed or was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How many events it has.
+    pub total_events: u32,
+    /// Where the default reader stands.
+    pub read_position: u32,
+}
+
+/// A result of `streams`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Streams {
+    /// The streams, oldest first.
+    pub streams: Vec<StreamView>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A result of `get_tree`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct TreeOf {
+    /// The session's tree.
+    pub tree_id: TreeId,
+    /// Its head.
+    pub head: Position,
+}
+
+/// One message of `render_context`.
+#[derive(Serialize, JsonSchema, PartialEq, Debug)]
+pub struct Message {
+    /// `user` or `assistant`.
+    pub role: &'static str,
+    /// Text, tool use, tool result and thinking blocks.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub content: Vec<Value>,
+}
+
+/// A result of `render_context`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Rendered {
+    /// The conversation as the model's API would take it.
+    pub messages: Vec<Message>,
+}
+
+/// One reader of `cursors`.
+#[derive(Serialize, JsonSchema)]
+pub struct ConsumerView {
+    /// Its name.
+    pub consumer: String,
+    /// The chat it stands in.
+    pub chat: u32,
+    /// The number of the next event it will get.
+    pub seq: u32,
+    /// Its position.
+    pub cursor: String,
+    /// When it moved last, in Unix milliseconds.
+    pub updated_at: i64,
+}
+
+/// A result of `cursors`.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Cursors {
+    /// The named readers of the session.
+    pub cursors: Vec<ConsumerView>,
+}
+
+/// A result that says only that it is done.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Done {}
+
+/// A result of `send`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "sent")]
+pub struct Sent {}
+
+/// A result of `cancel`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "cancelled")]
+pub struct Cancelled {}

@@ -1,0 +1,208 @@
+//! How a chat and a run end: judged from what was heard, once, and stored in one transaction.
+
+use std::time::Instant;
+
+use plexus_core::{EventId, NodeId};
+use plexus_shim::layout::ExitFile;
+use plexus_store::{
+    AddSpend, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority, RemoveRules,
+    RevokeTokens, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
+};
+use serde_json::json;
+
+use super::{Keeping, Run, STORE_RETRY};
+use crate::claudecode::event::{ChatEvent, Usage};
+use crate::claudecode::launch::Channel;
+use crate::claudecode::translate::{OpenChat, Translation};
+use crate::scrub;
+
+/// How a process ended, as far as anybody knows.
+enum Exit<'a> {
+    Known(&'a ExitFile),
+    Unknown,
+}
+
+impl Run {
+    /// Builds the changes that end the open chat of `translation`, and closes it there.
+    pub(super) fn ending_changes(
+        &self,
+        translation: &mut Translation,
+        session: &Session,
+        exit: Option<&ExitFile>,
+    ) -> Result<Vec<Change>, StoreError> {
+        let usage = translation.usage();
+        let conversation = translation.conversation.clone().or_else(|| session.claude_session_id.clone());
+        let stderr = std::mem::take(&mut translation.stderr_tail);
+        let Some(chat) = translation.close_chat() else { return Ok(Vec::new()) };
+        let gone = match (exit, self.hold.is_gone()) {
+            (Some(exit), _) => Some(Exit::Known(exit)),
+            (None, true) => Some(Exit::Unknown),
+            (None, false) => None,
+        };
+        let ending = judge(&chat, gone, &stderr);
+        let id = EventId::generate();
+        let node_id = match self.keeping {
+            Keeping::Kept => NodeId::from_uuid(*id.as_uuid()),
+            Keeping::Ephemeral => session.head,
+        };
+        let event = match &ending {
+            Ending::Complete => ChatEvent::Complete {
+                new_head: Position { tree_id: session.tree, node_id },
+                claude_session_id: conversation,
+                usage,
+            },
+            Ending::Failed(message) => ChatEvent::Error { message: message.clone() },
+            Ending::Cancelled(reason) => ChatEvent::Error { message: format!("cancelled: {reason}") },
+        };
+        let event = NewEvent { id, ..event.to_new_event()? };
+        Ok(vec![
+            Change::EndChat(EndChat {
+                session: self.key.session,
+                chat: chat.number,
+                ending,
+                usage: Some(JsonText::of(&usage)?),
+                event,
+            }),
+            Change::AddSpend(AddSpend { session: self.key.session, amount: spend(&usage) }),
+        ])
+    }
+
+    /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
+    pub(super) fn may_stay_warm(&self, translation: &Translation) -> bool {
+        let settings = &self.core.settings;
+        let bytes = self.facts.journal_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        self.channel == Channel::Control
+            && self.keeping == Keeping::Kept
+            && translation.background_tasks == 0
+            && !self.facts.is_closing()
+            && settings.max_warm > 0
+            && self.started_at.elapsed() < settings.warm_max_age
+            && bytes < settings.warm_max_journal_bytes
+    }
+
+    /// After a chat has ended: wait for the next prompt, or leave.
+    pub(super) fn chat_ended(&mut self, stays_warm: bool) {
+        self.ladder = None;
+        self.core.chat_ended(self.key);
+        if !stays_warm {
+            self.close();
+            return;
+        }
+        if let Err(error) = self.dir.mark_idle() {
+            tracing::warn!(run = %self.key, %error, "could not mark an idle child");
+        }
+        self.facts.set_idle(Some(Instant::now()));
+        self.core.trim_warm();
+    }
+
+    /// The process is gone: store the rest of its journal, end what is open, and clean up.
+    pub(super) async fn finish(&mut self) {
+        while self.pump().await {}
+        // The shim writes whole lines; only one that was killed leaves half of one behind.
+        if let Some(tail) = self.journal.drain_tail() {
+            self.unwritten.push_back(tail);
+            self.store_lines().await;
+        }
+        let exit = self.dir.read_exit().unwrap_or_else(|error| {
+            tracing::warn!(run = %self.key, %error, "could not read how a child ended");
+            None
+        });
+        if exit.is_none() {
+            self.hold.kill(&self.dir);
+        }
+        loop {
+            match self.store_end(exit.as_ref()).await {
+                Ok(()) => break,
+                Err(StoreError::Closed | StoreError::Poisoned { .. }) => return std::future::pending().await,
+                Err(error) => {
+                    tracing::warn!(run = %self.key, %error, "could not store the end of a run; trying again");
+                    tokio::time::sleep(STORE_RETRY).await;
+                }
+            }
+        }
+        self.core.chat_ended(self.key);
+        // Everything of it is in the store: nothing here is needed any more, and the MCP configuration holds a token.
+        if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
+            tracing::debug!(run = %self.key, %error, "could not remove a run directory");
+        }
+    }
+
+    async fn store_end(&mut self, exit: Option<&ExitFile>) -> Result<(), StoreError> {
+        let session = match self.core.store.session(self.key.session).await {
+            Ok(session) => session,
+            // Deleted meanwhile: its rows are gone, and nobody can be told.
+            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut changes = Vec::new();
+        for record in self.approvals(Stage::Pending).await? {
+            let why = Some("the agent ended before anybody answered".to_owned());
+            changes.push(self.core.approvals.decision(
+                record.id,
+                record.chat,
+                None,
+                Verdict::Cancel,
+                DecidedBy::AgentEnded,
+                why,
+            )?);
+        }
+        for record in self.approvals(Stage::Undelivered).await? {
+            changes.push(Change::SettleApproval(SettleApproval {
+                id: record.id,
+                fate: Fate::Void,
+                at: UnixMillis::now(),
+            }));
+        }
+        let mut translation = self.translation.clone();
+        changes.extend(self.ending_changes(&mut translation, &session, exit)?);
+        let exit = match exit {
+            Some(exit) => JsonText::of(exit)?,
+            None => JsonText::from(json!({"reason": "nobody saw how it ended"})),
+        };
+        changes.push(Change::EndRun(EndRun { run: self.key, exit }));
+        changes.push(Change::RevokeTokens(RevokeTokens::Run(self.key)));
+        changes.push(Change::RemoveRules(RemoveRules::EndingWith(self.key)));
+        self.core.store.commit(changes, Priority::Urgent).await?;
+        self.translation = translation;
+        Ok(())
+    }
+}
+
+/// Says how a chat ended. What somebody asked for comes first, then what the CLI said, then how the process went.
+fn judge(chat: &OpenChat, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
+    if let Some(breach) = &chat.breach {
+        return Ending::Failed(format!("stopped: {breach}"));
+    }
+    if let Some(reason) = &chat.cancel {
+        return Ending::Cancelled(reason.clone());
+    }
+    match (&chat.result, exit) {
+        (Some(result), _) => match &result.failure {
+            Some(failure) => Ending::Failed(failure.clone()),
+            None => Ending::Complete,
+        },
+        (None, None) => Ending::Failed("the agent ended its turn without a result".into()),
+        (None, Some(exit)) => {
+            let how = match exit {
+                Exit::Known(ExitFile { reason: Some(reason), code: None, signal: None, .. }) => reason.clone(),
+                Exit::Known(ExitFile { signal: Some(signal), .. }) => format!("signal {signal}"),
+                Exit::Known(ExitFile { code: Some(code), .. }) => format!("exit code {code}"),
+                Exit::Known(_) | Exit::Unknown => "nobody saw how".to_owned(),
+            };
+            let stderr = stderr.trim();
+            let words =
+                if stderr.is_empty() { String::new() } else { format!("; its last words: {}", scrub::text(stderr)) };
+            Ending::Failed(format!("the agent ended without a result ({how}){words}"))
+        }
+    }
+}
+
+fn spend(usage: &Usage) -> Spend {
+    Spend {
+        cost_micros: (usage.cost_usd * 1e6).round().max(0.0) as u64,
+        turns: usage.num_turns,
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        wall_ms: 0,
+    }
+}

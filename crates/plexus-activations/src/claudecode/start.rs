@@ -1,0 +1,218 @@
+//! Starting a child: the row first, then the directory with everything in it, then the process. A crash in between leaves nothing unexplained.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use claude_code::{ProbeError, control};
+use plexus_core::{Caller, SecretToken};
+use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
+use plexus_shim::{Options, StdinSource};
+use plexus_store::{
+    AppendEvents, AssignRun, Change, Chat, CreateRun, JsonText, Patch, Priority, Run as StoredRun, RunKey, Session,
+    StoreError, UpdateRun,
+};
+use serde_json::json;
+
+use super::Core;
+use super::config::{SessionConfig, SessionState};
+use super::event::ChatEvent;
+use super::hold::Hold;
+use super::launch::{Channel, Conversation, Launch, MAX_ARGV_PROMPT_BYTES};
+use super::run::{Keeping, Origin, Run};
+use super::translate::{OpenChat, Translation};
+use crate::settings::ChannelChoice;
+
+/// Why a child could not be started. The text goes to the reader of the chat.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("could not {0}")]
+    Store(#[from] StoreError),
+    #[error("could not use the agent: {0}")]
+    Probe(#[from] ProbeError),
+    #[error("could not prepare the run: {0}")]
+    Layout(#[from] LayoutError),
+    #[error("could not write {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("could not start {}: {source}", program.display())]
+    Spawn { program: PathBuf, source: std::io::Error },
+    #[error("could not watch the process: {0}")]
+    Watch(std::io::Error),
+    #[error("could not start the agent: this server does not know its own address, which the MCP channel needs")]
+    NoAddress,
+    #[error("could not start the agent: there is no place for it")]
+    NoPlace,
+}
+
+/// Starts a process for `chat` and returns its run, not yet running.
+pub(crate) async fn start(
+    core: &Arc<Core>,
+    session: &Session,
+    chat: &Chat,
+    prompt: &str,
+    keeping: Keeping,
+) -> Result<Run, StartError> {
+    let config = SessionConfig::of(session)?;
+    let agent = core.probe().await?;
+    let channel = match config.channel {
+        ChannelChoice::Control => Channel::Control,
+        ChannelChoice::Mcp => Channel::Mcp,
+        ChannelChoice::Auto => agent.channel,
+    };
+    let conversation = conversation(session, keeping)?;
+    let key = RunKey { session: session.id, n: session.next_run };
+    let dir = RunDir::new(core.settings.run_dir(key));
+    let mcp_config = needs_mcp(&config, channel).then(|| dir.path().join("mcp.json"));
+    let in_argv = channel == Channel::Mcp && prompt.len() <= MAX_ARGV_PROMPT_BYTES;
+    let launch = Launch {
+        config: &config,
+        channel,
+        conversation,
+        mcp_config: mcp_config.as_deref(),
+        partial_messages: core.settings.live_deltas,
+        prompt: in_argv.then_some(prompt),
+    };
+
+    let stored = create_row(core, key, chat, channel, keeping, &agent.label).await?;
+    make_dirs(core, session)?;
+    dir.create()?;
+    if let Some(path) = &mcp_config {
+        write_mcp_config(core, key, &config, channel, path).await?;
+    }
+    let mut options = Options::new(dir.path(), &core.settings.agent.program);
+    options.args = core.settings.agent.leading.iter().cloned().chain(launch.arguments()).collect();
+    options.grace = core.settings.grace;
+    options.idle = core.settings.warm_idle;
+    options.leash = core.settings.leash;
+    options.stdin = match (channel, in_argv) {
+        (Channel::Control, _) => {
+            dir.put_inbox(
+                InboxSeq::FIRST,
+                control::user_prompt(Some(&chat.prompt_uuid.to_string()), prompt).as_str().as_bytes(),
+            )?;
+            StdinSource::Inbox
+        }
+        (Channel::Mcp, true) => StdinSource::Null,
+        (Channel::Mcp, false) => {
+            let path = dir.path().join("prompt");
+            write_private(&path, prompt.as_bytes())?;
+            StdinSource::File(path)
+        }
+    };
+    let child = spawn(core, &options, &launch)?;
+    let hold = Hold::started(child).map_err(StartError::Watch)?;
+    Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold, core.deltas.sender(session.id))?)
+}
+
+fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {
+    let fork_from = SessionState::of(session)?.fork_from;
+    Ok(match (keeping, fork_from, &session.claude_session_id) {
+        (_, Some(id), _) => Conversation::Fork(id),
+        (Keeping::Kept, None, Some(id)) => Conversation::Resume(id.clone()),
+        (Keeping::Ephemeral, None, Some(id)) => Conversation::Fork(id.clone()),
+        (_, None, None) => Conversation::New,
+    })
+}
+
+fn needs_mcp(config: &SessionConfig, channel: Channel) -> bool {
+    config.can_spawn || (channel == Channel::Mcp && config.loopback_enabled)
+}
+
+async fn create_row(
+    core: &Core,
+    key: RunKey,
+    chat: &Chat,
+    channel: Channel,
+    keeping: Keeping,
+    label: &str,
+) -> Result<StoredRun, StoreError> {
+    let translation =
+        Translation { chat: Some(OpenChat::new(chat.number, Some(chat.prompt_uuid))), ..Translation::default() };
+    let ephemeral = keeping == Keeping::Ephemeral;
+    let notice = ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name())).to_new_event()?;
+    let changes = vec![
+        Change::CreateRun(CreateRun {
+            session: key.session,
+            expects_n: Some(key.n),
+            channel: channel.name().to_owned(),
+            launch: JsonText::from(json!({ "agent": label, "ephemeral": ephemeral })),
+        }),
+        Change::AssignRun(AssignRun { session: key.session, chat: chat.number, run: key.n }),
+        Change::UpdateRun(UpdateRun { translation: Patch::Set(JsonText::of(&translation)?), ..UpdateRun::of(key) }),
+        Change::AppendEvents(AppendEvents { session: key.session, chat: chat.number, events: vec![notice] }),
+    ];
+    core.store.commit(changes, Priority::Normal).await?;
+    core.store.run(key).await
+}
+
+/// Whether a stored run was for an ephemeral chat.
+pub(crate) fn keeping_of(stored: &StoredRun) -> Keeping {
+    if stored.launch.to_value()["ephemeral"] == json!(true) { Keeping::Ephemeral } else { Keeping::Kept }
+}
+
+/// The directories above a run directory, private like it.
+fn make_dirs(core: &Core, session: &Session) -> Result<(), StartError> {
+    for path in [core.settings.data_dir.join("runs"), core.settings.session_dir(session.id)] {
+        let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path);
+        match made {
+            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(StartError::Write { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes the MCP configuration of a child: `plexus` to ask through, `plexus_hub` to supervise children of its own with.
+async fn write_mcp_config(
+    core: &Core,
+    key: RunKey,
+    config: &SessionConfig,
+    channel: Channel,
+    path: &Path,
+) -> Result<(), StartError> {
+    let url = core.url().ok_or(StartError::NoAddress)?;
+    let mut servers = serde_json::Map::new();
+    if channel == Channel::Mcp && config.loopback_enabled {
+        let token = core.identity.mint(Caller::Child(key.session), Some(key)).await?;
+        let mut entry = server_entry(&url, &token);
+        // A question may wait for a day; progress does not extend the client's own limit.
+        entry["timeout"] = json!(86_400_000);
+        servers.insert("plexus".into(), entry);
+    }
+    if config.can_spawn {
+        let token = core.identity.mint(Caller::Session(key.session), Some(key)).await?;
+        servers.insert("plexus_hub".into(), server_entry(&url, &token));
+    }
+    write_private(path, json!({ "mcpServers": servers }).to_string().as_bytes())
+}
+
+fn server_entry(url: &str, token: &SecretToken) -> serde_json::Value {
+    json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
+    written.map_err(|source| StartError::Write { path: path.to_owned(), source })
+}
+
+/// Starts the shim, detached: its own process group, nothing of our stdio. It outlives us.
+fn spawn(core: &Core, options: &Options, launch: &Launch<'_>) -> Result<tokio::process::Child, StartError> {
+    let shim = &core.settings.shim;
+    let mut command = tokio::process::Command::new(&shim.program);
+    command
+        .args(&shim.leading)
+        .args(options.to_args())
+        .env_clear()
+        .envs(launch.environment(|name| std::env::var_os(name)))
+        .current_dir(&launch.config.working_dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(false);
+    command.spawn().map_err(|source| StartError::Spawn { program: shim.program.clone(), source })
+}

@@ -1,0 +1,386 @@
+//! The supervisor: which sessions have a child right now, and who starts, wakes and ends them.
+//!
+//! One process of the CLI at most serves a session: two that resume one conversation at the same time would both write to it, and nothing
+//! in the CLI prevents it. A lock for each session keeps starts in line; the runs themselves are tasks of their own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use plexus_core::{CallError, SessionId};
+use plexus_shim::layout::RunDir;
+use plexus_store::{
+    ApprovalRecord, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority, Run as StoredRun,
+    RunKey, Session, SessionFilter, SessionStatus, StoreError, Trace,
+};
+use plexus_store::{Change, limits};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use super::Core;
+use super::event::ChatEvent;
+use super::hold::Hold;
+use super::launch::Channel;
+use super::run::{COMMAND_QUEUE, Command, Keeping, Origin, Run, RunHandle, Taken};
+use super::start::{self, StartError};
+use crate::loopback::approvals::Courier;
+
+/// How often leases are touched and idle children looked at. The shim gives an idle child minutes, not seconds.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How long a shim that was started by an earlier server may take until it has written its `pid.json`.
+const LATE_SHIM: Duration = Duration::from_secs(2);
+
+/// Holds every live run.
+pub(crate) struct Supervisor {
+    core: Arc<Core>,
+    live: Mutex<HashMap<SessionId, RunHandle>>,
+    starts: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    this: Weak<Supervisor>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(core.settings.max_running));
+        Arc::new_cyclic(|this| Self {
+            core,
+            live: Mutex::default(),
+            starts: Mutex::default(),
+            places,
+            tasks: TaskTracker::new(),
+            this: this.clone(),
+        })
+    }
+
+    /// Says whether another chat could start now: the session's own warm child, a free place, or a warm child that can make room.
+    pub(crate) fn has_room_for(&self, session: SessionId) -> bool {
+        let live = self.live();
+        live.contains_key(&session)
+            || self.places.available_permits() > 0
+            || live.values().any(|run| run.facts.idle_since().is_some())
+    }
+
+    /// Has a chat served that is in the store. Returns at once; whatever goes wrong ends the chat with the reason.
+    pub(crate) fn serve(&self, session: SessionId, chat: u32) {
+        let Some(this) = self.this.upgrade() else { return };
+        self.tasks.spawn(async move {
+            if let Err(error) = this.serve_chat(session, chat).await {
+                tracing::warn!(%session, chat, %error, "a chat could not be started");
+                this.fail_chat(session, chat, &error).await;
+            }
+        });
+    }
+
+    async fn serve_chat(&self, id: SessionId, number: u32) -> Result<(), StartError> {
+        let lock = self.start_lock(id);
+        let _in_line = lock.lock().await;
+        let chat = self.core.store.chat(id, Some(number)).await?;
+        if chat.status != ChatStatus::Running {
+            return Ok(());
+        }
+        let prompt = self.core.prompt_text(id, number).await?;
+        let keeping = match chat.trace {
+            Trace::Kept => Keeping::Kept,
+            Trace::Ephemeral => Keeping::Ephemeral,
+        };
+        while let Some(handle) = self.handle(id) {
+            if keeping == Keeping::Kept && self.offer(&handle, &chat, &prompt).await == Taken::Yes {
+                return Ok(());
+            }
+            // It leaves, or is about to: two processes must not share a conversation.
+            let _leaving = handle.commands.send(Command::Close).await;
+            handle.wait_for_end().await;
+            self.forget(handle.key);
+        }
+        let session = self.core.store.session(id).await?;
+        let place = self.place().await;
+        let run = start::start(&self.core, &session, &chat, &prompt, keeping).await?;
+        self.adopt(run, place);
+        Ok(())
+    }
+
+    /// Offers a chat to the session's warm child.
+    async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &str) -> Taken {
+        let (taken, answer) = oneshot::channel();
+        let command =
+            Command::Chat { chat: chat.number, prompt_uuid: chat.prompt_uuid, prompt: prompt.to_owned(), taken };
+        match handle.commands.send(command).await {
+            Ok(()) => answer.await.unwrap_or(Taken::No),
+            Err(_) => Taken::No,
+        }
+    }
+
+    /// Takes a place among the running children, asking the longest idle one to leave if there is none.
+    async fn place(&self) -> OwnedSemaphorePermit {
+        if self.places.available_permits() == 0 {
+            self.evict_longest_idle();
+        }
+        match Arc::clone(&self.places).acquire_owned().await {
+            Ok(place) => place,
+            // The semaphore is never closed.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Gives a run its task.
+    fn adopt(&self, run: Run, place: OwnedSemaphorePermit) {
+        let (commands, queue) = mpsc::channel(COMMAND_QUEUE);
+        let (ended, ended_seen) = watch::channel(false);
+        let handle = RunHandle { key: run.key, commands, facts: Arc::clone(&run.facts), ended: ended_seen };
+        self.live().insert(run.key.session, handle);
+        self.tasks.spawn(async move {
+            let _place = place;
+            run.run(queue, ended).await;
+        });
+    }
+
+    /// Ends a chat that never got a child.
+    async fn fail_chat(&self, session: SessionId, chat: u32, error: &StartError) {
+        let message = error.to_string();
+        loop {
+            let ended = async {
+                let event = ChatEvent::Error { message: message.clone() }.to_new_event()?;
+                let end = EndChat { session, chat, ending: Ending::Failed(message.clone()), usage: None, event };
+                self.core.store.commit(vec![Change::EndChat(end)], Priority::Urgent).await
+            };
+            match ended.await {
+                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
+                    tokio::time::sleep(Duration::from_secs(1)).await
+                }
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%session, chat, %error, "a chat that could not start could not be ended either");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns the live run of a session.
+    pub(crate) fn handle(&self, session: SessionId) -> Option<RunHandle> {
+        self.live().get(&session).cloned()
+    }
+
+    /// Ends the runs of these sessions and waits until nothing of them lives.
+    pub(crate) async fn end(&self, sessions: &[SessionId], reason: &str) {
+        let handles: Vec<RunHandle> = sessions.iter().filter_map(|id| self.handle(*id)).collect();
+        for handle in &handles {
+            let _gone = handle.commands.send(Command::Kill { reason: reason.to_owned() }).await;
+        }
+        for handle in &handles {
+            handle.wait_for_end().await;
+        }
+    }
+
+    /// Ends every child, for `stop --children`.
+    pub(crate) async fn end_all(&self, reason: &str) {
+        let sessions: Vec<SessionId> = self.live().keys().copied().collect();
+        self.end(&sessions, reason).await;
+    }
+
+    /// How many children live.
+    pub(crate) fn count(&self) -> usize {
+        self.live().len()
+    }
+
+    /// Forgets a run that has ended, unless another has taken its place.
+    pub(crate) fn forget(&self, key: RunKey) {
+        let mut live = self.live();
+        if live.get(&key.session).is_some_and(|handle| handle.key == key) {
+            live.remove(&key.session);
+        }
+    }
+
+    /// Keeps the number of idle children within its bound.
+    pub(crate) fn trim_warm(&self) {
+        let idle =
+            self.live().values().filter(|run| run.facts.idle_since().is_some() && !run.facts.is_closing()).count();
+        if idle > self.core.settings.max_warm {
+            self.evict_longest_idle();
+        }
+    }
+
+    fn evict_longest_idle(&self) {
+        let live = self.live();
+        let idle = live
+            .values()
+            .filter(|run| !run.facts.is_closing())
+            .filter_map(|run| run.facts.idle_since().map(|since| (since, run)));
+        if let Some((_, run)) = idle.min_by_key(|(since, _)| *since) {
+            ask_to_leave(run);
+        }
+    }
+
+    /// Touches leases and sends idle children home, until the server stops.
+    pub(crate) async fn upkeep(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(UPKEEP);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = self.core.shutdown.cancelled() => return,
+            }
+            let runs: Vec<RunHandle> = self.live().values().cloned().collect();
+            for run in runs {
+                let dir = RunDir::new(self.core.settings.run_dir(run.key));
+                if let Err(error) = dir.touch_lease() {
+                    tracing::debug!(run = %run.key, %error, "could not touch a lease");
+                }
+                if run.facts.idle_since().is_some_and(|since| since.elapsed() > self.core.settings.warm_idle) {
+                    ask_to_leave(&run);
+                }
+            }
+            let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+            starts.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+    }
+
+    /// At start: picks up every run that has not ended, and starts every chat that has none.
+    pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
+        let runs = self.core.store.open_runs().await?;
+        let count = runs.len();
+        for run in runs {
+            if let Err(error) = self.pick_up(&run).await {
+                tracing::error!(run = %run.key, %error, "a run could not be picked up");
+            }
+        }
+        let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
+        loop {
+            let filter = SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
+            let sessions = self.core.store.sessions(filter, page).await?;
+            for session in &sessions.items {
+                self.start_if_nobody_serves(session).await?;
+            }
+            match sessions.next {
+                Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
+                None => return Ok(count),
+            }
+        }
+    }
+
+    async fn start_if_nobody_serves(&self, session: &Session) -> Result<(), StoreError> {
+        let Some(number) = session.open_chat() else { return Ok(()) };
+        let chat = self.core.store.chat(session.id, Some(number)).await?;
+        let served = match chat.run {
+            Some(n) => self.handle(session.id).is_some_and(|handle| handle.key.n == n),
+            None => false,
+        };
+        if !served {
+            self.serve(session.id, number);
+        }
+        Ok(())
+    }
+
+    async fn pick_up(&self, stored: &StoredRun) -> Result<(), StartError> {
+        let dir = RunDir::new(self.core.settings.run_dir(stored.key));
+        let pid_file = wait_for_pid_file(&dir).await;
+        if pid_file.is_none() && dir.read_exit().ok().flatten().is_none() {
+            // The server ended between the row and the process. Removing the directory makes a late shim leave; the chat is served anew.
+            return self.abandon(stored, &dir).await;
+        }
+        let channel = Channel::from_name(&stored.channel).unwrap_or(Channel::Control);
+        let keeping = start::keeping_of(stored);
+        let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
+        let run = Run::new(
+            Arc::clone(&self.core),
+            stored,
+            channel,
+            keeping,
+            Origin::Found,
+            hold,
+            self.core.deltas.sender(stored.key.session),
+        )?;
+        // A run that lives keeps its place; more of them than the bound only means that no new one starts.
+        let place = match Arc::clone(&self.places).try_acquire_owned() {
+            Ok(place) => place,
+            Err(_) => {
+                self.places.add_permits(1);
+                Arc::clone(&self.places).try_acquire_owned().map_err(|_| StartError::NoPlace)?
+            }
+        };
+        self.adopt(run, place);
+        Ok(())
+    }
+
+    async fn abandon(&self, stored: &StoredRun, dir: &RunDir) -> Result<(), StartError> {
+        if let Err(error) = std::fs::remove_dir_all(dir.path())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(run = %stored.key, %error, "could not remove the directory of a run that never started");
+        }
+        let exit = JsonText::from(serde_json::json!({"reason": "the server stopped before the process was started"}));
+        self.core.store.commit(vec![Change::EndRun(EndRun { run: stored.key, exit })], Priority::Normal).await?;
+        Ok(())
+    }
+
+    fn start_lock(&self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(starts.entry(session).or_default())
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, RunHandle>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the tasks to notice that the server stops. Children go on.
+    pub(crate) async fn stopped(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Courier for Supervisor {
+    fn deliver(&self, record: &ApprovalRecord) {
+        let Some(handle) = self.handle(record.session).filter(|handle| record.run == Some(handle.key.n)) else {
+            return;
+        };
+        if let Err(mpsc::error::TrySendError::Full(command)) = handle.commands.try_send(Command::Answer(record.id)) {
+            // The run is busy; a task of its own waits in its queue, so that whoever decided does not.
+            self.tasks.spawn(async move {
+                let _gone = handle.commands.send(command).await;
+            });
+        }
+    }
+}
+
+/// Steers a running chat.
+pub(crate) async fn send(handle: &RunHandle, text: String) -> Result<(), CallError> {
+    let (done, answer) = oneshot::channel();
+    let gone = || CallError::conflict("send: the chat has just ended");
+    handle.commands.send(Command::Send { text, done }).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
+}
+
+/// Asks a running chat to end; returns once that wish is durable.
+pub(crate) async fn cancel(handle: &RunHandle, reason: String) -> Result<(), CallError> {
+    let (done, answer) = oneshot::channel();
+    let gone = || CallError::conflict("cancel: the chat has just ended");
+    handle.commands.send(Command::Cancel { reason, done }).await.map_err(|_| gone())?;
+    answer.await.map_err(|_| gone())?
+}
+
+fn ask_to_leave(run: &RunHandle) {
+    if run.commands.try_send(Command::Close).is_err() {
+        tracing::debug!(run = %run.key, "an idle child is busy; it is asked again");
+    }
+}
+
+async fn wait_for_pid_file(dir: &RunDir) -> Option<plexus_shim::layout::PidFile> {
+    let deadline = Instant::now() + LATE_SHIM;
+    loop {
+        match dir.read_pid() {
+            Ok(Some(pid)) => return Some(pid),
+            Ok(None)
+                if dir.path().exists() && dir.read_exit().ok().flatten().is_none() && Instant::now() < deadline =>
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(None) => return None,
+            Err(error) => {
+                tracing::warn!(%error, "could not read who runs in a run directory");
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! The `loopback` activation: its method table, and the methods that list and decide.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use plexus_core::{
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable,
+    Resolution, Resume, WireForm,
+};
+use plexus_store::{
+    ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis, UpdateSession, limits,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::answer::decided_by;
+use super::approvals::{Answer, Approvals, as_pending};
+use super::params::{
+    ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
+    RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RuleRemoveParams, RuleTested,
+    WaitForApprovalParams,
+};
+use crate::claudecode::Core;
+use crate::claudecode::activation::{checked_wait, page};
+use crate::claudecode::config::{SessionState, TimedMode};
+use crate::claudecode::params::Done;
+
+/// The longest a mode may hold, in seconds: a day.
+const MAX_MODE_SECS: u64 = 24 * 3_600;
+
+/// Permission requests and what decides them.
+pub struct Loopback {
+    pub(super) core: Arc<Core>,
+    pub(super) approvals: Arc<Approvals>,
+}
+
+impl Loopback {
+    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+        Arc::new(Self { approvals: Arc::clone(&core.approvals), core })
+    }
+
+    async fn respond(&self, call: Call, params: RespondParams) -> Result<Responded, CallError> {
+        let answer = Answer {
+            approve: params.approve,
+            message: params.message,
+            updated_input: params.updated_input.map(Value::Object),
+            input_digest: params.input_digest,
+        };
+        // A rule that cannot be made is said before anything is decided.
+        let remembered = match &params.remember {
+            Some(remember) => {
+                Some(self.prepare_rule(&call.caller, params.approval_id, params.approve, remember).await?)
+            }
+            None => None,
+        };
+        let (record, _) = self.approvals.respond(&call.caller, params.approval_id, answer).await?;
+        let (rule_id, released) = match remembered {
+            Some(rule) => {
+                let id = rule.id;
+                (Some(id), self.add_and_release(&call.caller, rule).await?)
+            }
+            None => (None, Vec::new()),
+        };
+        Ok(Responded { approval_id: record.id, rule_id, released })
+    }
+
+    async fn respond_many(&self, call: Call, params: RespondManyParams) -> Result<Outcomes, CallError> {
+        if params.approval_ids.is_empty() || params.approval_ids.len() > limits::MAX_PENDING_PER_SESSION {
+            return Err(CallError::invalid(format_args!("decide {} approvals at once", params.approval_ids.len()))
+                .with_hint(format_args!("name 1 to {}", limits::MAX_PENDING_PER_SESSION)));
+        }
+        let mut outcomes = Vec::with_capacity(params.approval_ids.len());
+        for approval_id in params.approval_ids {
+            let answer = Answer {
+                approve: params.approve,
+                message: params.message.clone(),
+                updated_input: None,
+                input_digest: None,
+            };
+            let error = self.approvals.respond(&call.caller, approval_id, answer).await.err();
+            outcomes.push(Outcome { approval_id, ok: error.is_none(), error });
+        }
+        Ok(Outcomes { outcomes })
+    }
+
+    /// What a caller sees of approvals: the operator all, a session those of its strict descendants.
+    async fn filter(
+        &self,
+        caller: &Caller,
+        session: Option<plexus_core::SessionId>,
+        stage: Stage,
+    ) -> Result<ApprovalFilter, CallError> {
+        if let Some(id) = session {
+            self.approvals.authority.reach(caller, id).await?;
+        }
+        Ok(ApprovalFilter { stage, session, under: caller.session(), ..ApprovalFilter::default() })
+    }
+
+    async fn pending(&self, call: Call, params: PageParams) -> Result<Pending, CallError> {
+        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
+        let found = self.core.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        Ok(Pending::Ok { approvals: self.shown(&found.items).await?, cursor: found.next.map(|next| next.to_string()) })
+    }
+
+    async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Value>, CallError> {
+        let mut shown = Vec::with_capacity(records.len());
+        for record in records {
+            let name = match self.core.store.session(record.session).await {
+                Ok(session) => session.name,
+                Err(StoreError::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            shown.push(as_pending(record, &name));
+        }
+        Ok(shown)
+    }
+
+    async fn wait_for_approval(&self, call: Call, params: WaitForApprovalParams) -> Result<Pending, CallError> {
+        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
+        let topic = match params.session_id {
+            Some(id) => Topic::Session(id),
+            None => Topic::Pending,
+        };
+        let mut wake = self.core.store.watch(topic);
+        loop {
+            wake.seen();
+            let found = self.core.store.approvals(filter, page(None, None)?).await?;
+            if !found.items.is_empty() {
+                return Ok(Pending::Ok {
+                    approvals: self.shown(&found.items).await?,
+                    cursor: found.next.map(|next| next.to_string()),
+                });
+            }
+            if Instant::now() >= deadline {
+                return Ok(Pending::Timeout);
+            }
+            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+        }
+    }
+
+    async fn history(&self, call: Call, params: PageParams) -> Result<History, CallError> {
+        let filter = self.filter(&call.caller, params.session_id, Stage::Decided).await?;
+        let found = self.core.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        Ok(History {
+            decisions: found.items.iter().map(as_decision).collect(),
+            cursor: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    async fn mode_set(&self, call: Call, params: ModeSetParams) -> Result<Done, CallError> {
+        let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
+        if params.expires_in_secs == 0 || params.expires_in_secs > MAX_MODE_SECS {
+            return Err(CallError::invalid(format_args!("set a mode for {} s", params.expires_in_secs))
+                .with_hint(format_args!("a mode holds 1 to {MAX_MODE_SECS} s")));
+        }
+        let mut state = SessionState::of(&session)?;
+        let until =
+            UnixMillis::now().as_secs().saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
+        state.mode = Some(TimedMode { mode: params.mode, until });
+        let update = UpdateSession {
+            state: Some(state.to_json()?),
+            expects_revision: Some(session.revision),
+            ..UpdateSession::of(session.id)
+        };
+        self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;
+        Ok(Done {})
+    }
+
+    async fn configure(&self, call: Call, params: ConfigureParams) -> Result<Configured, CallError> {
+        let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
+        let url =
+            self.core.url().ok_or_else(|| CallError::unavailable("say where this server listens: it does not yet"))?;
+        let token = self.core.identity.mint(Caller::Child(session.id), None).await?;
+        Ok(Configured {
+            mcp_config: json!({"mcpServers": {"plexus": {
+                "type": "http", "url": format!("{url}/mcp"),
+                "headers": {"Authorization": format!("Bearer {}", token.expose())}, "timeout": 86_400_000,
+            }}}),
+            flags: [
+                "--strict-mcp-config",
+                "--mcp-config",
+                "FILE",
+                "--permission-prompt-tool",
+                "mcp__plexus__loopback_permit",
+                "--setting-sources",
+                "user",
+            ]
+            .map(str::to_owned)
+            .into(),
+        })
+    }
+}
+
+/// A decided approval as `history` shows it.
+fn as_decision(record: &ApprovalRecord) -> Value {
+    let mut shown = json!({
+        "approval_id": record.id,
+        "session_id": record.session,
+        "tool_name": record.tool_name,
+        "tool_use_id": record.tool_use_id,
+        "input_digest": record.input_digest,
+        "input": record.input.to_value(),
+        "status": record.status,
+        "created_at": record.created_at.as_secs(),
+    });
+    if let Some(decision) = &record.decision {
+        shown["decided_by"] = decided_by(&decision.by);
+        shown["decided_at"] = json!(decision.at.as_secs());
+        if let Some(message) = &decision.message {
+            shown["message"] = json!(message);
+        }
+        if let Some(input) = &decision.updated_input {
+            shown["updated_input"] = input.to_value();
+        }
+    }
+    if let Some(at) = record.delivered_at {
+        shown["delivered_at"] = json!(at.as_secs());
+    }
+    if let Some(breach) = &record.breach {
+        shown["breach"] = json!(breach);
+    }
+    shown
+}
+
+#[async_trait]
+impl Activation for Loopback {
+    fn info(&self) -> ActivationInfo {
+        ActivationInfo {
+            namespace: "loopback",
+            version: (1, 0, 0),
+            description: "Permission requests of child sessions: lists them, decides them once, and keeps the record.",
+        }
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        macro_rules! with {
+            ($method:ident) => {{
+                let this = Arc::clone(&self);
+                move |call: Call, params| {
+                    let this = Arc::clone(&this);
+                    async move { this.$method(call, params).await }
+                }
+            }};
+        }
+        let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
+        let operators: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
+        let asks: fn(&mut MethodDescriptor) = |d| {
+            d.audience = Audience::Child;
+            d.wire = WireForm::ExactText;
+            d.hints.waits = true;
+            d.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_rejoin" });
+        };
+        let rejoins: fn(&mut MethodDescriptor) = |d| {
+            d.audience = Audience::Child;
+            d.wire = WireForm::ExactText;
+            d.door = Door::Internal;
+        };
+        let waits: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.hints.waits = true;
+        };
+        MethodTable::new("loopback")
+            .streaming::<PermitRequest, PermissionJson, _, _>("permit", "Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
+            .streaming::<RejoinParams, PermissionJson, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
+            .unary::<_, Responded, _, _>("respond", "Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
+            .unary::<_, Outcomes, _, _>("respond_many", "Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
+            .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", reads, with!(pending))
+            .unary::<_, Pending, _, _>("wait_for_approval", "Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
+            .unary::<_, History, _, _>("history", "Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
+            .unary::<_, Done, _, _>("mode_set", "Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))
+            .unary::<_, RuleAdded, _, _>("rule_add", "Adds a standing rule that answers permission requests before anybody is asked.", |_| {}, with!(rule_add))
+            .unary::<_, RuleList, _, _>("rules", "Lists the standing rules, with how often each has decided.", reads, with!(rules))
+            .unary::<RuleRemoveParams, Done, _, _>("rule_remove", "Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
+            .unary::<_, RuleTested, _, _>("rule_test", "Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
+            .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", |_| {}, with!(configure))
+    }
+
+    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
+        let ("approval", [id, ..]) = (handle.method.as_str(), handle.meta.as_slice()) else {
+            return Resolution::NotMine;
+        };
+        let Ok(id) = id.parse() else {
+            return Resolution::Failed(CallError::invalid("resolve the approval: its id is not a UUID"));
+        };
+        match self.approvals.reach(caller, id).await {
+            Ok(record) => {
+                let mut value = as_decision(&record);
+                value["type"] = json!("approval");
+                Resolution::Found(value)
+            }
+            Err(error) => Resolution::Failed(error),
+        }
+    }
+}
+
+/// The CLI's own permission JSON: an object, whose form is the CLI's.
+#[derive(schemars::JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used: the answer is written as exact text")]
+pub(super) struct PermissionJson {
+    /// `allow` or `deny`.
+    behavior: String,
+}

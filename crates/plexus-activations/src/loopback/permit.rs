@@ -1,0 +1,127 @@
+//! `permit`: the MCP channel's question. Blocks until somebody decides; every error is a denial with a reason that the model can read.
+
+use std::sync::Arc;
+
+use plexus_core::{Call, CallError, Caller, Reply};
+use plexus_store::{
+    ApprovalRecord, ApprovalStatus, Change, Fate, JsonText, Priority, Session, SettleApproval, StoreError, Topic,
+    UnixMillis,
+};
+
+use super::activation::Loopback;
+use super::answer::PermitResponse;
+use super::approvals::Question;
+use super::params::{PermitRequest, RejoinParams};
+use crate::claudecode::launch::Channel;
+
+/// How long to wait before the store is tried again. While it cannot be written, requests wait.
+const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
+
+impl Loopback {
+    pub(super) async fn permit(self: Arc<Self>, call: Call, request: PermitRequest) -> Result<Reply, CallError> {
+        let response = match self.ask(&call, &request).await {
+            Ok(record) => self.answer_to(&call, record).await,
+            Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
+        };
+        Ok(Reply::Value(response.to_json()))
+    }
+
+    pub(super) async fn permit_rejoin(self: Arc<Self>, call: Call, params: RejoinParams) -> Result<Reply, CallError> {
+        let response = match self.open_request(&call, &params.tool_use_id).await {
+            Ok(Some(record)) => self.answer_to(&call, record).await,
+            Ok(None) => PermitResponse::deny("denied: the request is not known here any more; ask again"),
+            Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
+        };
+        Ok(Reply::Value(response.to_json()))
+    }
+
+    /// Opens the approval, or joins the one that stands. Identity comes from the token alone.
+    async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
+        let session = self.asking_session(&call.caller).await?;
+        if request.tool_use_id.is_empty() || request.tool_name.is_empty() {
+            return Err(CallError::invalid("take a request without a tool or a tool_use_id"));
+        }
+        let input = JsonText::of(&request.input)?;
+        loop {
+            let question = Question {
+                session: &session,
+                chat: session.open_chat(),
+                run: self.run_of(&session).await?,
+                channel: Channel::Mcp.name(),
+                request_id: &request.tool_use_id,
+                tool_name: &request.tool_name,
+                tool_use_id: &request.tool_use_id,
+                input: input.clone(),
+                description: None,
+            };
+            match self.approvals.open(&question).await {
+                Ok(record) => return Ok(record),
+                Err(StoreError::Unavailable { .. }) => {
+                    call.progress.report("waiting for the store");
+                    tokio::time::sleep(STORE_RETRY).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    async fn asking_session(&self, caller: &Caller) -> Result<Session, CallError> {
+        let Caller::Child(id) = caller else {
+            return Err(CallError::forbidden("ask for permission: that is for a child"));
+        };
+        self.core.store.session(*id).await.map_err(CallError::from)
+    }
+
+    /// The run that asks, when the child is one of ours.
+    async fn run_of(&self, session: &Session) -> Result<Option<u32>, StoreError> {
+        match session.open_chat() {
+            Some(chat) => Ok(self.core.store.chat(session.id, Some(chat)).await?.run),
+            None => Ok(None),
+        }
+    }
+
+    async fn open_request(&self, call: &Call, tool_use_id: &str) -> Result<Option<ApprovalRecord>, CallError> {
+        let session = self.asking_session(&call.caller).await?;
+        let run = self.run_of(&session).await?;
+        Ok(self.core.store.approval_by_request(session.id, run, tool_use_id).await?)
+    }
+
+    /// Waits for the decision. One approval wakes one waiter.
+    async fn answer_to(&self, call: &Call, record: ApprovalRecord) -> PermitResponse {
+        let mut wake = self.core.store.watch(Topic::Approval(record.id));
+        loop {
+            wake.seen();
+            match self.core.store.approval(record.id).await {
+                Ok(record) if record.status == ApprovalStatus::Pending => {
+                    call.progress.report("waiting for a decision");
+                    wake.changed().await;
+                }
+                Ok(record) => return self.deliver(&record).await,
+                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
+                Err(error) => {
+                    tracing::error!(approval = %record.id, %error, "a decision could not be read");
+                    return PermitResponse::deny("denied: the decision could not be read");
+                }
+            }
+        }
+    }
+
+    /// The answer leaves with this call's reply; that it left is noted first, so that it is never noted without having been on its way.
+    async fn deliver(&self, record: &ApprovalRecord) -> PermitResponse {
+        let Some(response) = PermitResponse::of(record) else {
+            return PermitResponse::deny("denied: nothing was decided");
+        };
+        if record.delivered_at.is_none() && record.void_at.is_none() {
+            let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
+            match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
+                // Somebody settled it in this moment: a second waiter of the same request, or the end of the run.
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => {
+                    tracing::error!(approval = %record.id, %error, "a delivery could not be noted");
+                    return PermitResponse::deny("denied: the answer could not be recorded");
+                }
+            }
+        }
+        response
+    }
+}

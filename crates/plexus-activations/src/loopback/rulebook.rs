@@ -1,0 +1,200 @@
+//! The standing rules in force: read from the store, compiled once, and asked on every question.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use plexus_store::{
+    JsonText, Owner, PageRequest, RuleDecision, RuleScope, Session, Store, StoreError, StoredRule, UnixMillis,
+};
+use serde_json::{Value, json};
+
+use crate::claudecode::config::SessionConfig;
+use crate::rules::{self, Author, Decision, Pattern, RealPaths, Rule, RuleSet, Scope, Verdict};
+
+/// How many rules one page of the store holds.
+const PAGE: usize = 1_000;
+
+/// The rules in force.
+pub(crate) struct Rulebook {
+    store: Arc<dyn Store>,
+    /// Compiled rules; `None` until they are read, and after every change.
+    compiled: RwLock<Compiled>,
+    /// Rules of `loopback.toml`, which live in the file and not in the store.
+    from_file: RwLock<Vec<Rule>>,
+}
+
+/// What was compiled, and how often the rules have changed: a reading that began before a change is not kept.
+#[derive(Default)]
+struct Compiled {
+    rules: Option<Arc<RuleSet>>,
+    changes: u64,
+}
+
+impl Rulebook {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, compiled: RwLock::default(), from_file: RwLock::default() }
+    }
+
+    /// Says what the rules say of a call. `rule_test` and the live path are this one function.
+    pub(crate) async fn decide(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Result<Verdict, StoreError> {
+        let rules = self.rules().await?;
+        let ancestors = self.store.ancestors(session.id).await?;
+        let home = std::env::home_dir();
+        let call = call(session, config, tool_name, input, &ancestors, home.as_deref());
+        Ok(rules.decide(&call))
+    }
+
+    /// Rules that would cover a call, narrow to wide, as `suggested_rules` shows them.
+    pub(crate) fn suggestions(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> JsonText {
+        let home = std::env::home_dir();
+        let call = call(session, config, tool_name, input, &[], home.as_deref());
+        let suggested: Vec<Value> = rules::suggest(&call)
+            .iter()
+            .map(|one| json!({"pattern": one.pattern.as_str(), "label": one.label}))
+            .collect();
+        JsonText::from(Value::from(suggested))
+    }
+
+    /// Returns the narrowest pattern that covers a call.
+    pub(crate) fn narrowest(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Option<Pattern> {
+        let home = std::env::home_dir();
+        rules::narrowest(&call(session, config, tool_name, input, &[], home.as_deref()))
+    }
+
+    /// Says whether a call edits a file inside the session's own directories.
+    pub(crate) fn is_edit_inside(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> bool {
+        if !matches!(tool_name, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") {
+            return false;
+        }
+        let home = std::env::home_dir();
+        let call = call(session, config, tool_name, input, &[], home.as_deref());
+        std::iter::once(&config.working_dir).chain(&config.add_dirs).any(|dir| {
+            let pattern = format!("Edit(/{}/**)", dir.display()).parse::<Pattern>();
+            pattern.is_ok_and(|pattern| rules::covers(&Rule::new(Decision::Allow, pattern), &call))
+        })
+    }
+
+    /// Forgets what was compiled: a rule came or went.
+    pub(crate) fn changed(&self) {
+        let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
+        compiled.rules = None;
+        compiled.changes += 1;
+    }
+
+    /// Replaces the rules of the file.
+    pub(crate) fn set_file_rules(&self, rules: Vec<Rule>) {
+        *self.from_file.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        self.changed();
+    }
+
+    /// Returns the rules of the file.
+    pub(crate) fn file_rules(&self) -> Vec<Rule> {
+        self.from_file.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn rules(&self) -> Result<Arc<RuleSet>, StoreError> {
+        let changes = {
+            let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(rules) = &compiled.rules {
+                return Ok(Arc::clone(rules));
+            }
+            compiled.changes
+        };
+        let mut all = self.file_rules();
+        let mut page = PageRequest::first(PAGE);
+        loop {
+            let read = self.store.rules(page).await?;
+            all.extend(read.items.iter().filter_map(compile));
+            match read.next {
+                Some(next) => page = PageRequest { after: Some(next), limit: PAGE },
+                None => break,
+            }
+        }
+        let rules = Arc::new(RuleSet::new(all));
+        let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
+        if compiled.changes == changes {
+            compiled.rules = Some(Arc::clone(&rules));
+        }
+        Ok(rules)
+    }
+}
+
+/// Makes the call that the engine judges.
+pub(crate) fn call<'a>(
+    session: &Session,
+    config: &'a SessionConfig,
+    tool_name: &'a str,
+    input: &'a Value,
+    ancestors: &'a [plexus_core::SessionId],
+    home: Option<&'a Path>,
+) -> rules::Call<'a> {
+    rules::Call {
+        tool_name,
+        input,
+        working_dir: &config.working_dir,
+        home,
+        session: session.id,
+        ancestors,
+        now: UnixMillis::now().as_secs(),
+        paths: &RealPaths,
+    }
+}
+
+/// A stored pattern was read when it was added; one that this version cannot read any more is left out, and so asks.
+pub(crate) fn compile(stored: &StoredRule) -> Option<Rule> {
+    let pattern = match stored.rule.pattern.parse::<Pattern>() {
+        Ok(pattern) => pattern,
+        Err(error) => {
+            tracing::warn!(rule = %stored.rule.id, %error, "a stored rule cannot be read and is not in force");
+            return None;
+        }
+    };
+    let mut rule = Rule::new(decision(stored.rule.decision), pattern);
+    rule.id = stored.rule.id;
+    rule.scope = match stored.rule.scope {
+        RuleScope::Session(id) => Scope::Session(id),
+        RuleScope::Subtree(id) => Scope::Subtree(id),
+        RuleScope::All => Scope::All,
+    };
+    rule.author = match stored.rule.author {
+        Owner::Operator => Author::Operator,
+        Owner::Session(id) => Author::Session(id),
+    };
+    rule.expires_at = stored.rule.expires_at.map(UnixMillis::as_secs);
+    rule.uses_left = stored.uses_left();
+    rule.reason = stored.rule.reason.clone();
+    Some(rule)
+}
+
+/// What a stored decision means to the engine.
+pub(crate) fn decision(decision: RuleDecision) -> Decision {
+    match decision {
+        RuleDecision::Allow => Decision::Allow,
+        RuleDecision::Deny => Decision::Deny,
+        RuleDecision::Ask => Decision::Ask,
+    }
+}

@@ -1,0 +1,144 @@
+//! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which owns what it creates and nothing else; the
+//! operator's browser gets a one-time code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId};
+use plexus_store::{Change, CreateSession, JsonText, Priority, Session, StoreError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::authority::EVERYTHING;
+use crate::claudecode::Core;
+use crate::claudecode::config::{ProjectSettings, SessionConfig, Supervise};
+
+/// Identities for those outside.
+pub struct Parents {
+    core: Arc<Core>,
+}
+
+/// Parameters of `parent`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ParentParams {
+    /// What to call the parent; the same name again is the same identity, with a new token.
+    name: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoParams {}
+
+/// An identity for a parent outside.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct ParentToken {
+    /// The session that the parent acts as.
+    session_id: SessionId,
+    /// Its token. It is shown once and stored as a hash.
+    token: String,
+}
+
+/// A one-time code for the dashboard.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct Code {
+    /// Works once, for a minute.
+    code: String,
+}
+
+impl Parents {
+    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
+        Arc::new(Self { core })
+    }
+
+    async fn parent(&self, params: ParentParams) -> Result<ParentToken, CallError> {
+        let session = self.identity_session(&params.name).await?;
+        let token = self.core.identity.mint(Caller::Session(session), None).await?;
+        Ok(ParentToken { session_id: session, token: token.expose().to_owned() })
+    }
+
+    /// A session without a child of its own, which the parent acts as.
+    async fn identity_session(&self, name: &str) -> Result<SessionId, CallError> {
+        if name.trim().is_empty() {
+            return Err(CallError::invalid("make an identity without a name"));
+        }
+        match self.core.store.session_named(None, name).await {
+            Ok(session) if is_identity(&session) => return Ok(session.id),
+            Ok(_) => {
+                return Err(CallError::conflict(format_args!("make the identity {name:?}: a session has this name"))
+                    .with_hint("choose another name"));
+            }
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let config = SessionConfig {
+            // Whoever holds this token was given the run of the machine's directories by the operator; what its children do is still asked.
+            working_dir: "/".into(),
+            model: None,
+            system_prompt: None,
+            loopback_enabled: true,
+            loopback_timeout_secs: self.core.settings.approval_timeout.as_secs(),
+            escalate_after_secs: None,
+            supervise: Supervise::Default,
+            can_spawn: true,
+            may_decide: vec![EVERYTHING.to_owned()],
+            project_settings: ProjectSettings::Ignore,
+            channel: self.core.settings.channel,
+            allowed_tools: Vec::new(),
+            disallowed_tools: Vec::new(),
+            add_dirs: Vec::new(),
+            env: BTreeMap::new(),
+            budget: None,
+        };
+        let session = CreateSession {
+            config: config.to_json()?,
+            metadata: JsonText::from(json!({"identity": true})),
+            ..CreateSession::new(name, None)
+        };
+        let id = session.id;
+        self.core.store.commit(vec![Change::CreateSession(session)], Priority::Normal).await?;
+        Ok(id)
+    }
+}
+
+fn is_identity(session: &Session) -> bool {
+    session.metadata.to_value()["identity"] == json!(true)
+}
+
+#[async_trait]
+impl Activation for Parents {
+    fn info(&self) -> ActivationInfo {
+        ActivationInfo {
+            namespace: "identity",
+            version: (1, 0, 0),
+            description: "Identities for parents outside, and sign-in codes for the dashboard.",
+        }
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        let this = Arc::clone(&self);
+        MethodTable::new("identity")
+            .unary(
+                "parent",
+                "Gives a parent outside Plexus an identity of its own, with a token.",
+                |d| d.audience = Audience::Operator,
+                move |_: Call, params: ParentParams| {
+                    let this = Arc::clone(&this);
+                    async move { this.parent(params).await }
+                },
+            )
+            .unary(
+                "code",
+                "Makes a one-time code that signs the dashboard in.",
+                |d| d.audience = Audience::Operator,
+                move |_: Call, _: NoParams| {
+                    let this = Arc::clone(&self);
+                    async move { Ok(Code { code: this.core.identity.code()?.expose().to_owned() }) }
+                },
+            )
+    }
+}

@@ -1,0 +1,93 @@
+//! What the activations are built from: paths, programs, bounds and defaults. The server's configuration becomes one of these.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A program with the arguments that always come first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProgramLine {
+    /// The program.
+    pub program: PathBuf,
+    /// What stands before the arguments of a run, for example `sim` when our own binary plays the CLI.
+    pub leading: Vec<OsString>,
+}
+
+/// Which way permission requests travel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelChoice {
+    /// `control` for a CLI that we have tested, else `mcp`.
+    Auto,
+    /// The CLI's own protocol on its stdin and stdout.
+    Control,
+    /// The `permit` tool of our MCP server.
+    Mcp,
+}
+
+/// Everything the activations need to know about the machine and its bounds.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The server's directory; run directories lie below it.
+    pub data_dir: PathBuf,
+    /// The CLI that children run.
+    pub agent: ProgramLine,
+    /// The shim that holds a child.
+    pub shim: ProgramLine,
+    /// Where children reach this server, for the MCP channel and for `can_spawn`; known once the listener is bound.
+    pub url: Option<String>,
+    /// The channel of a session that does not say.
+    pub channel: ChannelChoice,
+    /// Children that may run at the same time. Each takes about 200 MB.
+    pub max_running: usize,
+    /// Idle children kept for the next prompt; the least recently used goes first.
+    pub max_warm: usize,
+    /// How long an idle child is kept.
+    pub warm_idle: Duration,
+    /// When a warm child is replaced although it is in use often.
+    pub warm_max_age: Duration,
+    /// When a warm child is replaced because of what it has written.
+    pub warm_max_journal_bytes: u64,
+    /// How long each step of ending a child may take.
+    pub grace: Duration,
+    /// How long a permission request waits when its session does not say; zero is for ever.
+    pub approval_timeout: Duration,
+    /// Whether children write partial messages, for live text in `follow`.
+    pub live_deltas: bool,
+    /// The shim ends its child when no server has touched the lease for this long (only with a shared store).
+    pub leash: Option<Duration>,
+}
+
+impl Settings {
+    /// The defaults of the design, for a server with its data in `data_dir`.
+    pub fn new(data_dir: impl Into<PathBuf>, agent: ProgramLine, shim: ProgramLine) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            agent,
+            shim,
+            url: None,
+            channel: ChannelChoice::Auto,
+            max_running: 64,
+            max_warm: 4,
+            warm_idle: Duration::from_secs(300),
+            warm_max_age: Duration::from_secs(3_600),
+            warm_max_journal_bytes: 64 * 1024 * 1024,
+            grace: Duration::from_secs(5),
+            approval_timeout: Duration::from_secs(300),
+            live_deltas: true,
+            leash: None,
+        }
+    }
+
+    /// Returns the run directory of the `n`-th run of a session.
+    #[must_use]
+    pub fn run_dir(&self, key: plexus_store::RunKey) -> PathBuf {
+        self.session_dir(key.session).join(key.n.to_string())
+    }
+
+    /// Returns the directory that holds all runs of a session.
+    #[must_use]
+    pub fn session_dir(&self, session: plexus_core::SessionId) -> PathBuf {
+        self.data_dir.join("runs").join(session.to_string())
+    }
+}
