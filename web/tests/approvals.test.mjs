@@ -122,13 +122,14 @@ test("remember shows what else it covers, and releases it", async () => {
   await page.locator(".preview").getByText(second.name).waitFor();
   await page.getByRole("button", { name: /Allow and remember/ }).click();
 
+  await page.getByText(/and remembered; 1 other waiting call decided with it/).waitFor();
   assert.equal((await target.decision(approval.id)).status, "allowed");
   const released = await target.decision(other.id);
   assert.equal(released.status, "allowed");
   const { rules } = await target.call("loopback.rules");
   const rule = rules.find((each) => each.pattern === "Bash(mkdir:*)");
   assert(rule, "the rule exists");
-  await target.call("loopback.rule_remove", { rule_id: rule.rule_id ?? rule.id });
+  await target.call("loopback.rule_remove", { rule_id: rule.id });
   check();
   await close();
 });

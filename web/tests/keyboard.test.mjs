@@ -71,7 +71,7 @@ test("move, allow, deny, edit and remember with keys alone", async () => {
   const { rules } = await target.call("loopback.rules");
   const rule = rules.find((each) => each.pattern.includes(`touch ${order[3]}`));
   assert(rule, "the suggested rule was remembered");
-  await target.call("loopback.rule_remove", { rule_id: rule.rule_id ?? rule.id });
+  await target.call("loopback.rule_remove", { rule_id: rule.id });
   check();
   await close();
 });

@@ -110,19 +110,16 @@ export type Scope = "all" | { session: string } | { subtree: string };
 export type RuleDecision = "allow" | "deny" | "ask";
 
 export type Rule = {
-  rule_id?: string;
-  id?: string;
+  id: string;
   decision: RuleDecision;
   pattern: string;
   scope?: Scope | null;
+  /** Who made it; `"file"` for a rule of the configuration, which cannot be removed here. */
+  author?: DecidedBy | null;
   expires_at?: number | null;
   uses?: number | null;
-  uses_left?: number | null;
   used?: number | null;
-  use_count?: number | null;
   reason?: string | null;
-  created_at?: number | null;
-  created_by?: DecidedBy | null;
 };
 
 export type Decision = {
@@ -155,13 +152,4 @@ export function deciderName(by: DecidedBy | null | undefined, sessionName: (id: 
   if (kind === "session" && id) return `session ${sessionName(id) ?? id.slice(0, 8)}`;
   if (kind === "rule" && id) return `rule ${id.slice(0, 8)}`;
   return kind.replaceAll("_", " ");
-}
-
-export function ruleId(rule: Rule): string {
-  return rule.rule_id ?? rule.id ?? "";
-}
-
-/** A time of a rule in seconds. Milliseconds are told from seconds by their size: as seconds they would be after the year 5000. */
-export function ruleSeconds(time: number): number {
-  return time > 1e11 ? time / 1_000 : time;
 }

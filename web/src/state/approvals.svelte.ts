@@ -5,6 +5,7 @@
 
 import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
+import { plural } from "../lib/format.ts";
 import { assessRisk, type Risk } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
 import { exactText } from "../lib/text.ts";
@@ -68,9 +69,9 @@ class Approvals {
     this.busy.set(approval.id, true);
     const what = `${approval.tool_name} of ${approval.session_name}`;
     try {
-      await api.call("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
+      const answer = await api.call<{ released?: string[] }>("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
       const words = verdict.approve ? (verdict.updated_input ? "Allowed with your edit" : "Allowed") : "Denied";
-      toasts.show("ok", `${words}: ${what}${verdict.remember ? ", and remembered" : ""}`);
+      toasts.show("ok", `${words}: ${what}${verdict.remember ? `, and remembered${released(answer.released?.length ?? 0)}` : ""}`);
       this.end(approval.id, { tone: "ok", text: `${words} by you.` });
       return true;
     } catch (error) {
@@ -189,6 +190,8 @@ class Approvals {
     if (this.loaded && prefs.notify) notify(text, first);
   }
 }
+
+const released = (count: number): string => (count > 0 ? `; ${plural(count, "other waiting call")} decided with it` : "");
 
 function notify(text: string, approval: Approval): void {
   try {

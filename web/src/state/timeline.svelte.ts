@@ -231,7 +231,7 @@ export class Timeline {
     const index = chat.firstRow + 1 + event.seq;
     for (const row of this.calls.add(event.event, index, event.timestamp)) this.updateHeight(row);
     this.updateHeight(index);
-    if (event.event.type === "start" && event.event.user_position) void this.readPrompt(chat.info.chat, event.event.user_position);
+    if (event.event.type === "start" && event.event.user_position) void this.readPrompt(chat.info.chat, event.event.user_position.node_id);
   }
 
   private isWanted(event: EventBody): boolean {
@@ -275,10 +275,10 @@ export class Timeline {
   }
 
   /** The prompt is a node of the session's tree, not an event. Without it the row still says that a prompt came. */
-  private async readPrompt(chat: number, position: { tree_id: string; node_id: string }): Promise<void> {
+  private async readPrompt(chat: number, nodeId: string): Promise<void> {
     if (this.prompts.has(chat)) return;
-    const node = await api.call<{ node?: PromptNode; data?: PromptNode["data"] }>("arbor.node_get", { ...position }).catch(() => null);
-    const data = node?.node?.data ?? node?.data;
+    const node = await api.call<{ node?: PromptNode | null }>("arbor.node_get", { node_id: nodeId }).catch(() => null);
+    const data = node?.node?.data;
     if (data?.type !== "text" || typeof data.content !== "string") return;
     this.prompts.set(chat, data.content);
     this.changed();

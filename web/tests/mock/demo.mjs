@@ -25,9 +25,9 @@ export function demo(world) {
   decisions(world);
   hostile(world, at);
   long(world, at);
-  world.addRule({ decision: "allow", pattern: "Bash(git diff:*)", reason: "only looks" }).use_count = 41;
-  world.addRule({ decision: "deny", pattern: "Bash(git push:*)", reason: "pushing is done by people" }).use_count = 2;
-  world.addRule({ decision: "allow", pattern: `Edit(${DIR}/docs/**)`, scope: { subtree: parent }, expires_in_secs: 7_200 }).use_count = 7;
+  world.addRule({ decision: "allow", pattern: "Bash(git diff:*)", reason: "only looks" }).used = 41;
+  world.addRule({ decision: "deny", pattern: "Bash(git push:*)", reason: "pushing is done by people" }).used = 2;
+  world.addRule({ decision: "allow", pattern: `Edit(${DIR}/docs/**)`, scope: { subtree: parent }, expires_in_secs: 7_200 }).used = 7;
   world.addRule({ decision: "ask", pattern: "WebFetch", scope: { session: docs } });
 }
 

@@ -56,7 +56,7 @@ export function methods(world, { preview = false } = {}) {
       },
     ],
     "arbor.node_get": [
-      ["tree_id", "node_id"],
+      ["node_id"],
       (p) => {
         const node = world.nodes.get(p.node_id);
         if (!node) throw new Failure("not_found", "no such node");
@@ -81,7 +81,7 @@ export function methods(world, { preview = false } = {}) {
     ],
     "loopback.history": [
       ["session_id", "limit", "cursor"],
-      (p) => page([...world.approvals.values()].filter((a) => a.status !== "pending").sort((a, b) => b.decided_at - a.decided_at).map(({ id, ...rest }) => ({ approval_id: id, ...rest, input: undefined })), p, "decisions"),
+      (p) => page([...world.approvals.values()].filter((a) => a.status !== "pending").sort((a, b) => b.decided_at - a.decided_at).map(({ id, ...rest }) => ({ approval_id: id, ...rest })), p, "decisions"),
     ],
     "loopback.rules": [["limit", "cursor"], (p) => page(world.rules, p, "rules")],
     "loopback.rule_add": [
@@ -89,13 +89,13 @@ export function methods(world, { preview = false } = {}) {
       (p) => {
         const rule = world.addRule(p);
         if (rule.decision !== "ask") world.release(rule);
-        return { type: "ok", rule_id: rule.rule_id };
+        return { type: "ok", rule_id: rule.id };
       },
     ],
     "loopback.rule_remove": [
       ["rule_id"],
       (p) => {
-        const index = world.rules.findIndex((rule) => rule.rule_id === p.rule_id);
+        const index = world.rules.findIndex((rule) => rule.id === p.rule_id);
         if (index < 0) throw new Failure("not_found", "no such rule");
         world.rules.splice(index, 1);
         return { type: "ok" };
@@ -105,7 +105,7 @@ export function methods(world, { preview = false } = {}) {
       ["tool_name", "input", "session_id"],
       (p) => {
         const rule = world.ruleFor(p.session_id, p.tool_name, p.input);
-        return rule ? { type: "ok", decision: rule.decision, rule_id: rule.rule_id, why: `the rule ${rule.pattern} covers it` } : { type: "ok", decision: "ask", why: "no rule covers it" };
+        return rule ? { type: "ok", decision: rule.decision, rule_id: rule.id, why: `the rule ${rule.pattern} covers it` } : { type: "ok", decision: "ask", why: "no rule covers it" };
       },
     ],
     "loopback.mode_set": [
@@ -143,8 +143,7 @@ function respond(world, { approval_id, approve, message, updated_input, input_di
   if (input_digest && input_digest !== approval.input_digest) throw new Failure("conflict", "the input has changed");
   const rule = remember ? world.addRule({ ...remember, decision: approve ? "allow" : "deny" }) : null;
   world.settle(approval, approve ? "allowed" : "denied", "operator", { message, updated_input });
-  if (rule) world.release(rule);
-  return { type: "ok", approval_id };
+  return { type: "ok", approval_id, ...(rule ? { rule_id: rule.id, released: world.release(rule) } : {}) };
 }
 
 function poll(world, p) {

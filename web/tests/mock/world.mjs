@@ -103,8 +103,8 @@ export class World {
     return new Promise((resolve) => {
       chat.waiters.set(approval.id, resolve);
       if (rule && rule.decision !== "ask") {
-        rule.use_count++;
-        this.settle(approval, rule.decision === "allow" ? "allowed" : "denied", { rule: rule.rule_id });
+        rule.used++;
+        this.settle(approval, rule.decision === "allow" ? "allowed" : "denied", { rule: rule.id });
       }
     });
   }
@@ -121,18 +121,21 @@ export class World {
 
   addRule({ decision, pattern, scope = "all", expires_in_secs, uses, reason }, by = "operator") {
     if (!/^[\w*]+(\(.+\))?$/s.test(pattern)) throw new Failure("invalid", `the pattern ${pattern} cannot be read`, { hint: "write Tool or Tool(argument)" });
-    const rule = { rule_id: randomUUID(), decision, pattern, scope, expires_at: expires_in_secs ? nowSecs() + expires_in_secs : null, uses: uses ?? null, use_count: 0, reason: reason ?? null, created_by: by, created_at: nowSecs() };
+    const rule = { id: randomUUID(), decision, pattern, scope, expires_at: expires_in_secs ? nowSecs() + expires_in_secs : null, uses: uses ?? null, used: 0, reason: reason ?? null, author: by, created_at: nowSecs() };
     this.rules.push(rule);
     return rule;
   }
 
   /** Decides whatever waits and is covered by `rule`. */
   release(rule) {
+    const released = [];
     for (const approval of this.approvals.values()) {
       if (approval.status !== "pending" || !this.covers(rule, approval.session_id, approval.tool_name, approval.input)) continue;
-      rule.use_count++;
-      this.settle(approval, rule.decision === "allow" ? "allowed" : "denied", { rule: rule.rule_id });
+      rule.used++;
+      this.settle(approval, rule.decision === "allow" ? "allowed" : "denied", { rule: rule.id });
+      released.push(approval.id);
     }
+    return released;
   }
 
   ruleFor(sessionId, toolName, input) {
