@@ -13,9 +13,11 @@
 //! - [`events`]: `/events`, the stream of events as SSE.
 //! - [`mcp`]: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
 //! - [`sign_in`]: the dashboard's one-time code becomes a token.
+//! - [`bridge`]: MCP over stdio, towards a running server; a restart of the server is invisible to the parent.
 //! - [`listen`]: the listener: connections bounded, slow clients timed out.
 
 mod body;
+mod bridge;
 pub mod doors;
 mod envelope;
 mod events;
@@ -28,6 +30,7 @@ mod sign_in;
 mod socket;
 mod stats;
 
+pub use bridge::{BridgeError, bridge, bridge_stdio};
 pub use doors::{Doors, router};
 pub use identity::AllowedHosts;
 pub use limits::Limits;

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 /// One message: a request, a notification or an answer. Parts are borrowed as they came.
 #[derive(Debug, Deserialize)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     #[serde(borrow)]
     jsonrpc: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -21,11 +21,11 @@ pub(super) struct Message<'a> {
 
 /// A call of a tool.
 #[derive(Debug, Deserialize)]
-pub(super) struct ToolCall<'a> {
+pub(crate) struct ToolCall<'a> {
     #[serde(borrow)]
-    pub(super) name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     #[serde(borrow, default)]
-    pub(super) arguments: Option<&'a RawValue>,
+    pub(crate) arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<CallMeta<'a>>,
 }
@@ -47,7 +47,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// -32700 for what is not JSON, -32600 for what is no message (a batch included: the protocol has none any more).
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, CallError> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, CallError> {
         let whole: &RawValue = serde_json::from_slice(body).map_err(|_| {
             let mut error = CallError::invalid("read the message: it is not JSON");
             error.code = Some(-32700);
@@ -65,28 +65,47 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the id of a request.
-    pub(super) fn id(&self) -> Option<&'a RawValue> {
+    pub(crate) fn id(&self) -> Option<&'a RawValue> {
         self.id
     }
 
     /// Says whether this is the first message of a session.
-    pub(super) fn begins_session(&self) -> bool {
+    pub(crate) fn begins_session(&self) -> bool {
         self.method.as_deref() == Some("initialize")
     }
 
     /// Says whether the client asks which protocols are spoken, the first message of the newest one.
-    pub(super) fn is_discovery(&self) -> bool {
+    pub(crate) fn is_discovery(&self) -> bool {
         self.method.as_deref() == Some("server/discover")
     }
 
     /// Returns the tool that a request calls. A notification calls nothing.
-    pub(super) fn tool_call(&self) -> Option<ToolCall<'a>> {
+    pub(crate) fn tool_call(&self) -> Option<ToolCall<'a>> {
         let called = self.id.is_some() && self.method.as_deref() == Some("tools/call");
         called.then_some(self.params?).and_then(|params| serde_json::from_str(params.get()).ok())
     }
 
+    /// Says whether this answers a request.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.method.is_none() && self.id.is_some()
+    }
+
+    /// Returns the resource that a request begins (`true`) or ends to listen to.
+    pub(crate) fn subscription(&self) -> Option<(String, bool)> {
+        #[derive(Deserialize)]
+        struct Uri {
+            uri: String,
+        }
+        let on = match self.method.as_deref()? {
+            "resources/subscribe" => true,
+            "resources/unsubscribe" => false,
+            _ => return None,
+        };
+        serde_json::from_str::<Uri>(self.params?.get()).ok().map(|params| (params.uri, on))
+    }
+
     /// Returns the request that a notification cancels.
-    pub(super) fn cancelled_request(&self) -> Option<&'a RawValue> {
+    pub(crate) fn cancelled_request(&self) -> Option<&'a RawValue> {
         let cancels = self.method.as_deref() == Some("notifications/cancelled");
         let cancelled: Cancelled<'a> = serde_json::from_str(cancels.then_some(self.params?)?.get()).ok()?;
         Some(cancelled.request_id)
@@ -95,18 +114,18 @@ impl<'a> Message<'a> {
 
 impl<'a> ToolCall<'a> {
     /// Returns the token under which the client wants to hear of progress.
-    pub(super) fn progress_token(&self) -> Option<&'a RawValue> {
+    pub(crate) fn progress_token(&self) -> Option<&'a RawValue> {
         self.meta.as_ref()?.progress_token.filter(|token| is_id(token))
     }
 }
 
 /// Says whether `id` is a string or a number, as ids and progress tokens are.
-pub(super) fn is_id(id: &RawValue) -> bool {
+pub(crate) fn is_id(id: &RawValue) -> bool {
     matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 /// A message that cannot be handled at all.
-pub(super) fn unreadable(what: &str) -> CallError {
+pub(crate) fn unreadable(what: &str) -> CallError {
     let mut error = CallError::invalid(format_args!("read the message: {what}"));
     error.code = Some(-32600);
     error

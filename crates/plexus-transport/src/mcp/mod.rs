@@ -35,7 +35,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use self::event_id::EventId;
 use self::handler::Handler;
-use self::message::Message;
+pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
 use crate::doors::Doors;

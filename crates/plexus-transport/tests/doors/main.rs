@@ -5,5 +5,6 @@ mod hostile;
 mod mcp;
 mod mcp_client;
 mod resumable;
+mod stdio;
 mod streams;
 mod support;

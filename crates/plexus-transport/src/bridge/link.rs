@@ -1,0 +1,269 @@
+//! The session with the server, begun again whenever it is lost.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use plexus_core::SecretToken;
+use reqwest::{RequestBuilder, Response, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+
+use super::sse;
+
+/// First and longest rest between two attempts to reach the server. Short, because a waiting parent is a waiting model.
+const FIRST_REST: Duration = Duration::from_millis(50);
+const LONGEST_REST: Duration = Duration::from_secs(2);
+
+/// How long the server may take to take a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The session that requests go to at present.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Session {
+    /// Counts the sessions of this bridge: a request that failed in one may find a newer one already there.
+    pub(super) number: u64,
+    id: Option<String>,
+    protocol: String,
+}
+
+/// The way to the server.
+pub(super) struct Link {
+    http: reqwest::Client,
+    url: String,
+    token: SecretToken,
+    /// Where messages go that the server sends unasked.
+    out: mpsc::Sender<String>,
+    /// What the parent began with, to begin again with.
+    initialize: Mutex<Option<Value>>,
+    subscribed: Mutex<BTreeSet<String>>,
+    session: watch::Sender<Option<Session>>,
+    beginning: tokio::sync::Mutex<()>,
+}
+
+/// Rests between attempts, a little longer each time.
+#[derive(Debug, Default)]
+pub(super) struct Rest(Option<Duration>);
+
+impl Rest {
+    pub(super) async fn wait(&mut self) {
+        let rest = self.0.map_or(FIRST_REST, |last| (last * 2).min(LONGEST_REST));
+        self.0 = Some(rest);
+        tokio::time::sleep(rest).await;
+    }
+}
+
+impl Link {
+    pub(super) fn new(url: &str, token: SecretToken, out: mpsc::Sender<String>) -> reqwest::Result<Self> {
+        // No proxy: the token is for this server and nobody between.
+        let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
+        Ok(Self {
+            http,
+            url: format!("{}/mcp", url.trim_end_matches('/')),
+            token,
+            out,
+            initialize: Mutex::default(),
+            subscribed: Mutex::default(),
+            session: watch::Sender::new(None),
+            beginning: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Waits until the parent's own `initialize` was answered.
+    pub(super) async fn session(&self) -> Session {
+        let mut watch = self.session.subscribe();
+        loop {
+            if let Some(session) = watch.borrow_and_update().clone() {
+                return session;
+            }
+            if watch.changed().await.is_err() {
+                // The sender is in `self`, so this is never reached; waiting is what an absent session means.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Sends a message in a session, or in none.
+    pub(super) async fn post(&self, session: Option<&Session>, body: String) -> reqwest::Result<Response> {
+        let request = self.http.post(&self.url).header(header::CONTENT_TYPE, "application/json").body(body);
+        self.dressed(request, session).send().await
+    }
+
+    /// Opens a stream of the session: the one for messages that nobody asked for, or one that was lost.
+    pub(super) async fn get(&self, session: &Session, last_event: Option<&str>) -> reqwest::Result<Response> {
+        let mut request = self.http.get(&self.url);
+        if let Some(id) = last_event {
+            request = request.header("last-event-id", id);
+        }
+        self.dressed(request, Some(session)).send().await
+    }
+
+    fn dressed(&self, request: RequestBuilder, session: Option<&Session>) -> RequestBuilder {
+        let mut request =
+            request.bearer_auth(self.token.expose()).header(header::ACCEPT, "application/json, text/event-stream");
+        if let Some(session) = session {
+            request = request.header("mcp-protocol-version", &session.protocol);
+            if let Some(id) = &session.id {
+                request = request.header("mcp-session-id", id);
+            }
+        }
+        request
+    }
+
+    /// Notes what the parent began with, and the session that came of it.
+    pub(super) fn began(&self, initialize: Value, session_id: Option<String>, answer: &Value) {
+        *self.initialize.lock().unwrap_or_else(PoisonError::into_inner) = Some(initialize);
+        self.set_session(session_id, answer);
+    }
+
+    fn set_session(&self, id: Option<String>, answer: &Value) {
+        let protocol = answer["result"]["protocolVersion"].as_str().unwrap_or("2025-11-25").to_owned();
+        self.session.send_modify(|session| {
+            let number = session.as_ref().map_or(0, |session| session.number + 1);
+            *session = Some(Session { number, id, protocol });
+        });
+    }
+
+    /// Notes what the parent listens to, so that a new session listens to it too.
+    pub(super) fn subscribed(&self, uri: &str, on: bool) {
+        let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+        if on {
+            subscribed.insert(uri.to_owned())
+        } else {
+            subscribed.remove(uri)
+        };
+    }
+
+    /// Begins a new session in place of `lost`, unless another request has done so meanwhile. Waits for the server as long as it takes.
+    ///
+    /// # Errors
+    /// When the server is there and does not take the token any more.
+    pub(super) async fn begin_again(&self, lost: &Session) -> Result<(), LinkError> {
+        let _one_at_a_time = self.beginning.lock().await;
+        let mut rest = Rest::default();
+        loop {
+            if self.session.borrow().as_ref().is_some_and(|session| session.number > lost.number) {
+                return Ok(());
+            }
+            match self.try_begin().await {
+                Ok(()) => return Ok(()),
+                Err(error @ LinkError::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) => return Err(error),
+                Err(error) => tracing::debug!(%error, "could not begin a new session yet"),
+            }
+            rest.wait().await;
+        }
+    }
+
+    /// Finds out whether the server still knows the session, and begins a new one when it does not.
+    ///
+    /// # Errors
+    /// As [`Link::begin_again`].
+    pub(super) async fn renew_if_lost(&self, session: &Session) -> Result<(), LinkError> {
+        let ping = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": "ping"}).to_string();
+        match self.post(Some(session), ping).await {
+            Ok(response) if response.status() == StatusCode::NOT_FOUND => self.begin_again(session).await,
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn try_begin(&self) -> Result<(), LinkError> {
+        let initialize = self.initialize.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let body = initialize.ok_or(LinkError::Unexpected("a session that was never begun"))?.to_string();
+        let response = self.post(None, body).await?;
+        let session_id = session_id(&response);
+        let answer = first_answer(response).await?;
+        self.set_session(session_id, &answer);
+        let session = self.session().await;
+        self.post(Some(&session), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await?;
+        let subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for uri in subscribed {
+            let params = json!({"uri": uri});
+            self.ask(&session, "resources/subscribe", params).await?;
+            // Something may have happened while nobody listened.
+            let updated =
+                json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
+            let _gone = self.out.send(updated.to_string()).await;
+        }
+        Ok(())
+    }
+
+    /// Makes a request of the bridge's own.
+    pub(super) async fn ask(&self, session: &Session, method: &str, params: Value) -> Result<Value, LinkError> {
+        let body = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": method, "params": params});
+        first_answer(self.post(Some(session), body.to_string()).await?).await
+    }
+
+    /// Passes on what the server says unasked, for as long as it is polled.
+    pub(super) async fn listen(self: std::sync::Arc<Self>) {
+        let mut rest = Rest::default();
+        loop {
+            let session = self.session().await;
+            match self.get(&session, None).await {
+                Ok(response) if response.status() == StatusCode::OK => {
+                    rest = Rest::default();
+                    let mut events = sse::events(response.bytes_stream());
+                    while let Some(event) = futures::StreamExt::next(&mut events).await {
+                        if !event.data.is_empty() && self.out.send(event.data).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                Ok(response) if response.status() == StatusCode::NOT_FOUND => {
+                    if let Err(error) = self.begin_again(&session).await {
+                        tracing::debug!(%error, "could not listen to the server");
+                    }
+                }
+                Ok(response) if response.status() == StatusCode::METHOD_NOT_ALLOWED => return,
+                Ok(_) | Err(_) => {}
+            }
+            rest.wait().await;
+        }
+    }
+
+    /// Tells the server that the session is over. One that does not hear it ends an idle session by itself.
+    pub(super) async fn end(&self) {
+        let Some(session) = self.session.borrow().clone() else { return };
+        let request = self.dressed(self.http.delete(&self.url), Some(&session)).timeout(Duration::from_secs(1));
+        if let Err(error) = request.send().await {
+            tracing::debug!(%error, "could not end the session");
+        }
+    }
+}
+
+/// Why something of the bridge's own did not work.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    #[error("reach the server")]
+    Http(#[from] reqwest::Error),
+    #[error("use the server: it answered {0}")]
+    Refused(StatusCode),
+    #[error("understand the server: {0}")]
+    Unexpected(&'static str),
+}
+
+pub(super) fn session_id(response: &Response) -> Option<String> {
+    response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned)
+}
+
+/// Reads the first answer of a response, whichever of the two forms it has.
+pub(super) async fn first_answer(response: Response) -> Result<Value, LinkError> {
+    if !response.status().is_success() {
+        return Err(LinkError::Refused(response.status()));
+    }
+    if !is_stream(&response) {
+        return Ok(response.json().await?);
+    }
+    let mut events = sse::events(response.bytes_stream());
+    while let Some(event) = futures::StreamExt::next(&mut events).await {
+        match serde_json::from_str::<Value>(&event.data) {
+            Ok(message) if message.get("id").is_some() => return Ok(message),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Err(LinkError::Unexpected("a stream without an answer"))
+}
+
+pub(super) fn is_stream(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
+}

@@ -1,0 +1,152 @@
+//! MCP over stdio for a parent that starts a program: a bridge from stdin and stdout to a running server's `/mcp`.
+//!
+//! A restart of the server is invisible to the parent. The bridge begins a new session by itself, comes back to calls whose stream was
+//! lost, and sends again what may be sent twice; for the rest it says that the server was lost while the call was under way. In reading order:
+//! - [`sse`]: reads an event stream.
+//! - [`link`]: the session with the server, begun again whenever it is lost.
+//! - [`request`]: one request of the parent, from its line to its answer.
+
+mod link;
+mod request;
+mod sse;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use plexus_core::SecretToken;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::codec::{FramedRead, LinesCodec};
+
+use self::link::Link;
+use crate::mcp::Message;
+
+/// Longest line that is taken from the parent: what a request's body may be.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Requests under way at the same time. A parent that has more open waits for one of them.
+const MAX_OPEN: usize = 256;
+
+/// Lines waiting for the parent to read them.
+const OUTPUT_QUEUE: usize = 64;
+
+/// How long requests that are under way may take when the parent has closed its side.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Why a bridge ended.
+#[derive(Debug, thiserror::Error)]
+pub enum BridgeError {
+    /// The parent's side broke.
+    #[error("read what the parent sends")]
+    Input(#[source] std::io::Error),
+    /// The client for HTTP could not be made.
+    #[error("make an HTTP client")]
+    Client(#[source] reqwest::Error),
+}
+
+/// Serves MCP on this process's stdin and stdout by way of the server at `url` (its address, without `/mcp`), until stdin ends.
+///
+/// # Errors
+/// When stdin breaks. A server that cannot be reached is waited for.
+pub async fn bridge_stdio(url: &str, token: SecretToken) -> Result<(), BridgeError> {
+    bridge(url, token, tokio::io::stdin(), tokio::io::stdout()).await
+}
+
+/// Serves MCP on any pair of byte streams, as [`bridge_stdio`] does.
+///
+/// # Errors
+/// As [`bridge_stdio`].
+pub async fn bridge(
+    url: &str,
+    token: SecretToken,
+    input: impl AsyncRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> Result<(), BridgeError> {
+    let (out, queue) = mpsc::channel(OUTPUT_QUEUE);
+    let link = Arc::new(Link::new(url, token, out.clone()).map_err(BridgeError::Client)?);
+    let writer = tokio::spawn(write_lines(output, queue));
+    let listener = tokio::spawn(Arc::clone(&link).listen());
+    let mut bridge = Bridge { link: Arc::clone(&link), out, tasks: JoinSet::new(), by_id: HashMap::new() };
+    let mut lines = FramedRead::new(input, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
+    let ended = loop {
+        match lines.next().await {
+            Some(Ok(line)) => bridge.take(line).await,
+            Some(Err(tokio_util::codec::LinesCodecError::MaxLineLengthExceeded)) => {
+                bridge.say(request::failure(None, -32600, "the line is longer than a request may be")).await;
+            }
+            Some(Err(tokio_util::codec::LinesCodecError::Io(error))) => break Err(BridgeError::Input(error)),
+            None => break Ok(()),
+        }
+    };
+    bridge.finish().await;
+    listener.abort();
+    link.end().await;
+    drop(link);
+    // The writer ends by itself once nobody can write any more; a parent that does not read is not waited for.
+    if tokio::time::timeout(GRACE, writer).await.is_err() {
+        tracing::debug!("the parent did not read its last answers");
+    }
+    ended
+}
+
+async fn write_lines(mut output: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<String>) {
+    while let Some(mut line) = queue.recv().await {
+        line.push('\n');
+        if output.write_all(line.as_bytes()).await.is_err() || output.flush().await.is_err() {
+            return;
+        }
+    }
+}
+
+struct Bridge {
+    link: Arc<Link>,
+    out: mpsc::Sender<String>,
+    tasks: JoinSet<()>,
+    by_id: HashMap<String, AbortHandle>,
+}
+
+impl Bridge {
+    async fn take(&mut self, line: String) {
+        if line.trim().is_empty() {
+            return;
+        }
+        let message = match Message::read(line.as_bytes()) {
+            Ok(message) => message,
+            Err(error) => return self.say(request::failure(None, error.rpc_code(), &error.message)).await,
+        };
+        let id = message.id().map(ToOwned::to_owned);
+        if let Some(cancelled) = message.cancelled_request()
+            && let Some(task) = self.by_id.remove(cancelled.get())
+        {
+            task.abort();
+        }
+        if message.is_discovery() {
+            // The newest protocol has no sessions to keep for the parent, and says everything in headers that a line does not have.
+            return self.say(request::failure(id.as_deref(), -32601, "server/discover is not served over stdio")).await;
+        }
+        while self.tasks.len() >= MAX_OPEN {
+            self.tasks.join_next().await;
+        }
+        let task = self.tasks.spawn(request::run(Arc::clone(&self.link), self.out.clone(), line));
+        self.by_id.retain(|_, task| !task.is_finished());
+        while self.tasks.try_join_next().is_some() {}
+        self.by_id.extend(id.map(|id: Box<RawValue>| (id.get().to_owned(), task)));
+    }
+
+    async fn say(&self, line: String) {
+        // A parent that is gone closes its own side too; the loop notices next.
+        let _gone = self.out.send(line).await;
+    }
+
+    /// Lets what is under way finish for a short while.
+    async fn finish(mut self) {
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all).await.is_err() {
+            tracing::debug!("the parent left while its requests were under way");
+        }
+    }
+}

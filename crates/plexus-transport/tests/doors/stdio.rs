@@ -1,0 +1,158 @@
+//! The bridge from stdio: a parent that knows nothing of HTTP, and a server that comes and goes.
+
+use std::sync::Arc;
+
+use plexus_core::SecretToken;
+use plexus_transport::{Limits, bridge};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::task::JoinHandle;
+
+use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
+
+struct Parent {
+    to: Option<WriteHalf<DuplexStream>>,
+    from: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    bridge: JoinHandle<Result<(), plexus_transport::BridgeError>>,
+}
+
+impl Parent {
+    fn start(address: std::net::SocketAddr, token: &str) -> Self {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (input, output) = tokio::io::split(theirs);
+        let (from, to) = tokio::io::split(ours);
+        let (url, token) = (format!("http://{address}"), SecretToken::new(token));
+        let bridge = tokio::spawn(async move { bridge(&url, token, input, output).await });
+        Self { to: Some(to), from: BufReader::new(from).lines(), bridge }
+    }
+
+    async fn say(&mut self, message: Value) {
+        let line = format!("{message}\n");
+        self.to.as_mut().unwrap().write_all(line.as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = soon("a line", self.from.next_line()).await.unwrap().expect("a line before the end");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn hear_answer(&mut self, id: Value) -> Value {
+        loop {
+            let message = self.hear().await;
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    async fn initialize(&mut self) -> Value {
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        self.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
+        let answer = self.hear_answer(json!(0)).await;
+        self.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    async fn call(&mut self, id: u64, tool: &str, arguments: Value) {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+    }
+
+    async fn leave(mut self) {
+        drop(self.to.take());
+        // Both halves of the pipe must go for the other side to see its end.
+        let bridge = self.bridge;
+        drop(self.from);
+        soon("the end of the bridge", bridge).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_parent_on_stdio_lists_and_calls_tools() {
+    let server = Server::start(&Arc::default()).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.say(json!({"jsonrpc": "2.0", "id": 9, "method": "server/discover"})).await;
+    assert_eq!(parent.hear().await["error"]["code"], -32601);
+    assert_eq!(parent.initialize().await["result"]["instructions"], "Echo first.");
+    parent.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
+    let tools = parent.hear_answer(json!(1)).await;
+    assert!(tools["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "test_echo"));
+    parent.call(2, "test_echo", json!({"text": "a\nb"})).await;
+    assert_eq!(parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"], "a\nb");
+    for nonsense in ["{", "[]", "7"] {
+        parent.to.as_mut().unwrap().write_all(format!("{nonsense}\n").as_bytes()).await.unwrap();
+        assert!(parent.hear().await["error"]["code"].is_i64());
+    }
+    parent.leave().await;
+    until("the end of the session", || server.doors.stats().mcp_sessions == 0).await;
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_said_to_the_parent() {
+    let server = Server::start(&Arc::default()).await;
+    let mut parent = Parent::start(server.address, "plx_wrong");
+    let answer = parent.initialize().await;
+    assert_eq!(answer["error"]["data"]["kind"], "unauthorized", "{answer}");
+}
+
+#[tokio::test]
+async fn a_restart_of_the_server_is_invisible_to_the_parent() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent.call(1, "test_echo", json!({"text": "before"})).await;
+    parent.hear_answer(json!(1)).await;
+
+    let address = server.kill();
+    // Asked while no server runs.
+    parent.call(2, "test_echo", json!({"text": "meanwhile"})).await;
+    let _server = Server::at(&desk, Limits::default(), address).await;
+    assert_eq!(parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"], "meanwhile");
+    parent.call(3, "test_echo", json!({"text": "after"})).await;
+    assert_eq!(parent.hear_answer(json!(3)).await["result"]["structuredContent"]["text"], "after");
+}
+
+#[tokio::test]
+async fn a_call_that_may_have_been_done_is_not_made_twice() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent.call(1, "test_sleep", json!({"ms": 600_000})).await;
+    until("the work", || desk.working() == 1).await;
+    let address = server.kill();
+    let _server = Server::at(&desk, Limits::default(), address).await;
+    let answer = parent.hear_answer(json!(1)).await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("not known"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_resumable_call_is_picked_up_after_a_restart() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, CHILD);
+    parent.initialize().await;
+    parent.call(1, "test_ask", json!({"key": "k"})).await;
+    until("the question", || desk.knows("k") && desk.working() == 1).await;
+    let address = server.kill();
+    let _server = Server::at(&desk, Limits::default(), address).await;
+    until("the question, joined again", || desk.asked.load(std::sync::atomic::Ordering::SeqCst) == 2).await;
+    desk.answer("k", json!({"behavior": "deny", "message": "no"}));
+    let answer = parent.hear_answer(json!(1)).await;
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"behavior":"deny","message":"no"}"#);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_the_work() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent.call(5, "test_sleep", json!({"ms": 600_000})).await;
+    until("the work", || desk.working() == 1).await;
+    parent.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})).await;
+    until("the end of the work", || desk.working() == 0).await;
+    parent.leave().await;
+}
