@@ -65,6 +65,11 @@ pub trait Activation: Send + Sync + 'static {
         Resolution::NotMine
     }
 
+    /// Says how it is, as an object; `None` when it has nothing to say.
+    async fn health(&self) -> Result<Option<Value>, CallError> {
+        Ok(None)
+    }
+
     /// Returns itself as a hub when it routes to others.
     fn as_hub(self: Arc<Self>) -> Option<Arc<Hub>> {
         None

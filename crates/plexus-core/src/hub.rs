@@ -206,6 +206,23 @@ impl Hub {
         })
     }
 
+    /// Asks every activation how it is. One that fails says so in its place; the others are still heard.
+    async fn report(&self) -> HealthReport {
+        let entries: Vec<(&'static str, Arc<dyn Activation>)> = {
+            let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+            registry.by_namespace.iter().map(|(namespace, entry)| (*namespace, Arc::clone(&entry.activation))).collect()
+        };
+        let mut activations = BTreeMap::new();
+        for (namespace, activation) in entries {
+            match activation.health().await {
+                Ok(Some(value)) => drop(activations.insert(namespace, value)),
+                Ok(None) => {}
+                Err(error) => drop(activations.insert(namespace, serde_json::json!({ "error": error }))),
+            }
+        }
+        HealthReport { version: env!("CARGO_PKG_VERSION"), activations }
+    }
+
     fn find(&self, name: &str) -> Option<Method> {
         let (namespace, rest) = name.split_once('.')?;
         if namespace == self.info.namespace {
@@ -298,6 +315,16 @@ struct Version {
     version: &'static str,
 }
 
+/// How the server and its activations are.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct HealthReport {
+    version: &'static str,
+    /// What each activation that has something to say says, by namespace.
+    #[schemars(with = "serde_json::Map<String, Value>")]
+    activations: BTreeMap<&'static str, Value>,
+}
+
 /// What a handle stands for, as its owner says.
 #[derive(Serialize, JsonSchema)]
 #[serde(transparent)]
@@ -307,7 +334,7 @@ impl Hub {
     /// The hub's own methods. Built on demand: they are few, cheap, and called rarely.
     fn own_methods(&self) -> BTreeMap<&'static str, Method> {
         let hub = self.this.clone();
-        let (resolving, listing, showing) = (hub.clone(), hub.clone(), hub);
+        let (resolving, listing, showing, reporting) = (hub.clone(), hub.clone(), hub.clone(), hub);
         MethodTable::new(self.info.namespace)
             .unary(
                 "resolve_handle",
@@ -370,6 +397,18 @@ impl Hub {
                     d.audience = Audience::Everyone;
                 },
                 |_: Call, _: NoParams| async move { Ok(Version { version: env!("CARGO_PKG_VERSION") }) },
+            )
+            .unary(
+                "health",
+                "Says how the server and each of its activations are.",
+                |d| {
+                    d.hints.read_only = true;
+                    d.audience = Audience::Operator;
+                },
+                move |_: Call, _: NoParams| {
+                    let hub = reporting.clone();
+                    async move { Ok(HubContext { hub }.upgrade()?.report().await) }
+                },
             )
             .methods
     }

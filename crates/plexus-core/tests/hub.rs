@@ -1,4 +1,5 @@
 //! The hub: routing, audiences, and resolution through hubs in hubs.
+#![expect(clippy::unwrap_used, reason = "a failed test may stop loudly, also in a helper of several tests")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -167,6 +168,97 @@ async fn resolve_handle_takes_the_object_and_the_text() {
         let answer = call(&hub, Caller::Operator, "plexus.resolve_handle", json!({"handle": form})).await;
         assert_eq!(answer, Ok(json!({"type": "thing"})));
     }
+}
+
+/// Says when it is dropped.
+struct Guard(Arc<AtomicUsize>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Works for ever, in one answer or in a stream.
+struct Endless(Arc<AtomicUsize>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[async_trait]
+impl Activation for Endless {
+    fn info(&self) -> ActivationInfo {
+        info("endless")
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        let (waits, streams) = (Arc::clone(&self.0), Arc::clone(&self.0));
+        MethodTable::new("endless")
+            .unary::<Nothing, Echo, _, _>(
+                "wait",
+                "Never answers.",
+                |_| {},
+                move |_: Call, _| {
+                    let guard = Guard(Arc::clone(&waits));
+                    async move {
+                        let _guard = guard;
+                        std::future::pending().await
+                    }
+                },
+            )
+            .streaming::<Nothing, Echo, _, _>(
+                "stream",
+                "Never ends.",
+                |_| {},
+                move |_: Call, _| {
+                    let guard = Guard(Arc::clone(&streams));
+                    async move {
+                        let items = futures::stream::unfold(guard, |guard| async move {
+                            std::future::pending::<()>().await;
+                            Some((Err(CallError::internal("never")), guard))
+                        });
+                        Ok(plexus_core::method::stream_reply(items))
+                    }
+                },
+            )
+    }
+
+    async fn health(&self) -> Result<Option<Value>, CallError> {
+        Err(CallError::unavailable("find the end"))
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_caller_cancels_the_work_it_asked_for() {
+    let hub = Hub::new(info("plexus"));
+    let dropped = Arc::new(AtomicUsize::new(0));
+    hub.register(Arc::new(Endless(Arc::clone(&dropped)))).unwrap();
+    {
+        let call = hub.call(Call::plain(Caller::Operator), "endless.wait", None);
+        let mut call = std::pin::pin!(call);
+        assert!(futures::poll!(&mut call).is_pending());
+        assert_eq!(dropped.load(Ordering::SeqCst), 0);
+    }
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    let reply = hub.call(Call::plain(Caller::Operator), "endless.stream", None).await.unwrap();
+    let Reply::Stream(mut stream) = reply else { panic!("one answer") };
+    assert!(futures::poll!(futures::StreamExt::next(&mut stream)).is_pending());
+    drop(stream);
+    assert_eq!(dropped.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn an_activation_that_is_unwell_says_so_and_silences_nobody() {
+    let hub = Hub::new(info("plexus"));
+    hub.register(Arc::new(Endless(Arc::default()))).unwrap();
+    hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
+    let report = call(&hub, Caller::Operator, "plexus.health", json!({})).await.unwrap();
+    assert_eq!(
+        report["activations"],
+        json!({"endless": {"error": {"kind": "unavailable", "message": "find the end"}}})
+    );
+    assert_eq!(report["type"], "ok");
 }
 
 #[tokio::test]
