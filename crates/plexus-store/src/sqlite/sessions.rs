@@ -243,6 +243,8 @@ pub(super) fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, Sto
         ],
     )?;
     let row = conn.last_insert_rowid();
+    // Here already, and not only at the end of the list: the next change of the list may read this session.
+    conn.run("INSERT INTO session_changes VALUES (?1, ?2)", params![row, int(tx.commit)])?;
     tx.touch(row, new.id);
     Ok(Outcome::Session { id: new.id, head })
 }

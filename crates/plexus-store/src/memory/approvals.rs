@@ -1,0 +1,218 @@
+//! Approvals over maps.
+
+use std::time::Duration;
+
+use plexus_core::{ApprovalId, SessionId};
+
+use super::events::append_if_open;
+use super::state::{State, ascending, descending};
+use super::{chats, runs, sessions};
+use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
+use crate::contract::{
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh,
+    OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis,
+};
+
+pub(super) fn get(state: &State, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
+    let found = state.approvals.values().find(|it| it.id == id);
+    found.cloned().ok_or_else(|| StoreError::not_found(Thing::Approval, id))
+}
+
+fn get_mut(state: &mut State, id: ApprovalId) -> Result<&mut ApprovalRecord, StoreError> {
+    let found = state.approvals.values_mut().find(|it| it.id == id);
+    found.ok_or_else(|| StoreError::not_found(Thing::Approval, id))
+}
+
+pub(super) fn by_request(
+    state: &State,
+    session: SessionId,
+    run: Option<u32>,
+    request_id: &str,
+) -> Result<Option<ApprovalRecord>, StoreError> {
+    sessions::require(state, session)?;
+    let is_it =
+        |it: &&ApprovalRecord| it.session == session && it.run == run && it.request_id == request_id && !it.retired;
+    Ok(state.approvals.values().find(is_it).cloned())
+}
+
+pub(super) fn list(
+    state: &State,
+    filter: &ApprovalFilter,
+    page: PageRequest,
+) -> Result<Page<ApprovalRecord>, StoreError> {
+    for session in [filter.session, filter.run.map(|run| run.session)].into_iter().flatten() {
+        sessions::require(state, session)?;
+    }
+    let under = filter.under.map(|id| sessions::descendants(state, id)).transpose()?;
+    let keep = |it: &ApprovalRecord| {
+        let pending = it.status == ApprovalStatus::Pending;
+        let in_stage = match filter.stage {
+            Stage::Any => true,
+            Stage::Pending => pending,
+            Stage::Decided => !pending,
+            Stage::Undelivered => !pending && it.delivered_at.is_none() && it.void_at.is_none(),
+        };
+        let fits = in_stage
+            && filter.session.is_none_or(|id| it.session == id)
+            && filter.owner.is_none_or(|owner| it.owner == owner)
+            && filter.run.is_none_or(|run| it.session == run.session && it.run == Some(run.n))
+            && under.as_ref().is_none_or(|ids| ids.contains(&it.session));
+        fits.then(|| it.clone())
+    };
+    Ok(match filter.stage {
+        Stage::Pending | Stage::Undelivered => ascending(&state.approvals, page, keep),
+        Stage::Any | Stage::Decided => descending(&state.approvals, page, keep),
+    })
+}
+
+pub(super) fn due(state: &State, now: UnixMillis) -> Due {
+    let pending = || state.approvals.values().filter(|it| it.status == ApprovalStatus::Pending);
+    let mut expired: Vec<_> = pending().filter(|it| it.deadline.is_some_and(|at| at <= now)).cloned().collect();
+    expired.sort_by_key(|it| it.deadline);
+    let escalates =
+        |it: &&ApprovalRecord| it.escalate_at.is_some_and(|at| at <= now) && it.deadline.is_none_or(|at| at > now);
+    let mut to_escalate: Vec<_> = pending().filter(escalates).cloned().collect();
+    to_escalate.sort_by_key(|it| it.escalate_at);
+    let next = if expired.len() >= MAX_PAGE_ITEMS || to_escalate.len() >= MAX_PAGE_ITEMS {
+        Some(now)
+    } else {
+        pending().flat_map(|it| [it.deadline, it.escalate_at]).flatten().filter(|at| *at > now).min()
+    };
+    expired.truncate(MAX_PAGE_ITEMS);
+    to_escalate.truncate(MAX_PAGE_ITEMS);
+    Due { expired, to_escalate, next }
+}
+
+/// Notes whom a change of this approval concerns.
+fn concerns(state: &mut State, record: &ApprovalRecord) -> Result<(), StoreError> {
+    sessions::touch(state, record.session)?;
+    state.topics.extend([Topic::Approval(record.id), Topic::PendingOf(record.owner), Topic::Pending]);
+    Ok(())
+}
+
+pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, StoreError> {
+    let session = sessions::get(state, open.session)?;
+    if let Some(standing) = by_request(state, open.session, open.run, &open.request_id)? {
+        if standing.input_digest == open.input_digest {
+            return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
+        }
+        return Err(StoreError::conflict("open the approval: this request asked for other input before", &standing));
+    }
+    if session.pending_approvals as usize >= MAX_PENDING_PER_SESSION {
+        return Err(StoreError::busy(
+            "open the approval: too many of this session are pending",
+            Duration::from_secs(5),
+        ));
+    }
+    if let Some(chat) = open.chat {
+        chats::find(state, open.session, chat)?;
+    }
+    if let Some(n) = open.run {
+        runs::get(state, RunKey { session: open.session, n })?;
+    }
+    if get(state, open.id).is_ok() {
+        return Err(StoreError::conflict("open the approval: its id is there already", &open.id));
+    }
+    let record = ApprovalRecord {
+        id: open.id,
+        session: open.session,
+        chat: open.chat,
+        run: open.run,
+        channel: open.channel,
+        request_id: open.request_id,
+        tool_name: open.tool_name,
+        tool_use_id: open.tool_use_id,
+        input: open.input,
+        input_digest: open.input_digest,
+        description: open.description,
+        suggestions: open.suggestions,
+        owner: open.owner,
+        escalations: 0,
+        status: ApprovalStatus::Pending,
+        created_at: open.at,
+        deadline: open.deadline,
+        escalate_at: open.escalate_at,
+        decision: None,
+        delivered_at: None,
+        void_at: None,
+        breach: None,
+        retired: false,
+    };
+    let key = state.next_key();
+    state.approvals.insert(key, record.clone());
+    append_if_open(state, open.session, open.chat, open.event)?;
+    if let Some(parent) = session.parent {
+        let chat = sessions::get(state, parent)?.open_chat();
+        append_if_open(state, parent, chat, open.parent_event)?;
+    }
+    concerns(state, &record)?;
+    Ok(Outcome::Approval { record, fresh: Fresh::Made })
+}
+
+pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcome, StoreError> {
+    let record = get_mut(state, decide.id)?;
+    if decide.expects_digest.as_ref().is_some_and(|digest| *digest != record.input_digest) {
+        return Err(StoreError::conflict("decide: the approval is for other input than you saw", record));
+    }
+    let status = decide.verdict.status();
+    if let Some(decision) = &record.decision {
+        if record.status == status && decision.updated_input.as_ref() == decide.verdict.updated_input() {
+            return Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found });
+        }
+        return Err(StoreError::conflict("decide: another decision stands", record));
+    }
+    let updated_input = decide.verdict.updated_input().cloned();
+    record.status = status;
+    record.decision = Some(Decision { by: decide.by, at: decide.at, message: decide.message, updated_input });
+    let record = record.clone();
+    append_if_open(state, record.session, record.chat, decide.event)?;
+    concerns(state, &record)?;
+    Ok(Outcome::Approval { record, fresh: Fresh::Made })
+}
+
+pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<Outcome, StoreError> {
+    let record = get_mut(state, escalate.id)?;
+    if record.status != ApprovalStatus::Pending || record.owner != escalate.expects_owner {
+        return Err(StoreError::conflict("escalate: it is decided, or somebody else's by now", record));
+    }
+    record.owner = escalate.to;
+    record.escalate_at = escalate.escalate_at;
+    record.escalations += 1;
+    let record = record.clone();
+    append_if_open(state, record.session, record.chat, escalate.event)?;
+    concerns(state, &record)?;
+    state.topics.push(Topic::PendingOf(escalate.expects_owner));
+    Ok(Outcome::Approval { record, fresh: Fresh::Made })
+}
+
+pub(super) fn settle(state: &mut State, settle: SettleApproval) -> Result<Outcome, StoreError> {
+    let record = get_mut(state, settle.id)?;
+    let free = record.status != ApprovalStatus::Pending && record.delivered_at.is_none() && record.void_at.is_none();
+    let mark = match settle.fate {
+        Fate::Delivered => &mut record.delivered_at,
+        Fate::Void => &mut record.void_at,
+    };
+    match (free, mark.is_some()) {
+        (true, _) => {
+            *mark = Some(settle.at);
+            let record = record.clone();
+            concerns(state, &record)?;
+            Ok(Outcome::Approval { record, fresh: Fresh::Made })
+        }
+        (false, true) => Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found }),
+        (false, false) => Err(StoreError::conflict("settle: it is pending, or settled otherwise", record)),
+    }
+}
+
+pub(super) fn retire(state: &mut State, id: ApprovalId) -> Result<Outcome, StoreError> {
+    get_mut(state, id)?.retired = true;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn mark_breach(state: &mut State, id: ApprovalId, what: String) -> Result<Outcome, StoreError> {
+    let record = get_mut(state, id)?;
+    record.breach.get_or_insert(what);
+    let record = record.clone();
+    concerns(state, &record)?;
+    Ok(Outcome::Done)
+}

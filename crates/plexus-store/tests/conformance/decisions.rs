@@ -1,0 +1,134 @@
+//! Rules, tokens and budgets: what decides before anybody is asked.
+
+use plexus_core::{Caller, RuleId};
+use plexus_store::{
+    AddSpend, Change, Children, DeleteSession, NewRule, Outcome, Owner, PageRequest, Priority, RemoveRules,
+    ReserveSpend, RevokeTokens, RuleDecision, RuleScope, SettleSpend, Spend, SpendTotals, Store, StoreError, Thing,
+    Token, TokenHash, UnixMillis, UseRule,
+};
+
+use crate::assert_err;
+use crate::fixture::{chat, one, run, session};
+
+fn rule(scope: RuleScope) -> NewRule {
+    NewRule {
+        id: RuleId::generate(),
+        decision: RuleDecision::Allow,
+        pattern: "Bash(git diff:*)".into(),
+        scope,
+        author: Owner::Operator,
+        ends_with: None,
+        expires_at: None,
+        uses: None,
+        reason: Some("harmless".into()),
+        matches: vec!["Bash(git diff HEAD)".into()],
+        does_not_match: vec!["Bash(git push)".into()],
+    }
+}
+
+pub(crate) async fn the_last_use_of_a_rule_is_taken_once(store: &dyn Store) -> anyhow::Result<()> {
+    let twice = NewRule { uses: Some(2), ..rule(RuleScope::All) };
+    one(store, Change::AddRule(twice.clone())).await?;
+    assert_eq!(store.rule(twice.id).await?.rule, twice);
+    let take = || Change::UseRule(UseRule { id: twice.id, now: UnixMillis(0) });
+    let taken = futures::future::join_all((0..5).map(|_| store.commit(vec![take()], Priority::Urgent))).await;
+    assert_eq!(taken.iter().filter(|it| it.is_ok()).count(), 2);
+    assert!(taken.iter().flatten().all(|it| matches!(it.outcomes[..], [Outcome::Rule(_)])));
+    assert!(taken.into_iter().filter_map(Result::err).all(|it| matches!(it, StoreError::Conflict { .. })));
+    assert_eq!(store.rule(twice.id).await?.uses_left(), Some(0));
+
+    let brief = NewRule { expires_at: Some(UnixMillis(100)), ..rule(RuleScope::All) };
+    one(store, Change::AddRule(brief.clone())).await?;
+    one(store, Change::UseRule(UseRule { id: brief.id, now: UnixMillis(99) })).await?;
+    assert_err!(
+        one(store, Change::UseRule(UseRule { id: brief.id, now: UnixMillis(100) })).await,
+        StoreError::Conflict { .. }
+    );
+    assert_eq!(store.rules(PageRequest::default()).await?.items.len(), 2);
+    let spent = one(store, Change::RemoveRules(RemoveRules::Spent { now: UnixMillis(100) })).await?;
+    assert_eq!(spent.outcomes, vec![Outcome::Count(2)]);
+    Ok(())
+}
+
+pub(crate) async fn rules_end_with_their_run_and_their_session(store: &dyn Store) -> anyhow::Result<()> {
+    let a = session(store, "a", None).await?;
+    let b = session(store, "b", Some(a)).await?;
+    let r = run(store, a).await?;
+    let of_run = NewRule { ends_with: Some(r), author: Owner::Session(a), ..rule(RuleScope::Subtree(b)) };
+    let of_session = rule(RuleScope::Session(b));
+    let of_all = rule(RuleScope::All);
+    for new in [&of_run, &of_session, &of_all] {
+        one(store, Change::AddRule(new.clone())).await?;
+    }
+    let ids = async || {
+        let page = store.rules(PageRequest::default()).await?;
+        Ok::<_, StoreError>(page.items.into_iter().map(|it| it.rule.id).collect::<Vec<_>>())
+    };
+    assert_eq!(ids().await?, vec![of_run.id, of_session.id, of_all.id]);
+    one(store, Change::RemoveRules(RemoveRules::EndingWith(r))).await?;
+    assert_eq!(ids().await?, vec![of_session.id, of_all.id]);
+    one(store, Change::DeleteSession(DeleteSession { id: b, children: Children::Refuse })).await?;
+    assert_eq!(ids().await?, vec![of_all.id]);
+    one(store, Change::RemoveRules(RemoveRules::One(of_all.id))).await?;
+    assert_err!(
+        one(store, Change::RemoveRules(RemoveRules::One(of_all.id))).await,
+        StoreError::NotFound { what: Thing::Rule, .. }
+    );
+    assert_err!(
+        one(store, Change::AddRule(rule(RuleScope::Session(b)))).await,
+        StoreError::NotFound { what: Thing::Session, .. }
+    );
+    Ok(())
+}
+
+pub(crate) async fn tokens_are_found_by_hash_and_end_with_their_run(store: &dyn Store) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let r = run(store, s).await?;
+    let token = |text: &str, caller, run| Token { hash: TokenHash::of(text), caller, run, expires_at: None };
+    let child = token("plx_child", Caller::Child(s), Some(r));
+    let parent = token("plx_parent", Caller::Session(s), None);
+    let brief = Token { expires_at: Some(UnixMillis(5)), ..token("plx_brief", Caller::Operator, None) };
+    for it in [child, parent, brief] {
+        one(store, Change::AddToken(it)).await?;
+        assert_eq!(store.token(it.hash).await?, Some(it));
+    }
+    assert_err!(one(store, Change::AddToken(child)).await, StoreError::Conflict { .. });
+    assert_eq!(store.token(TokenHash::of("plx_guess")).await?, None);
+    let revoke = async |which| Ok::<_, StoreError>(one(store, Change::RevokeTokens(which)).await?.outcomes);
+    assert_eq!(revoke(RevokeTokens::Run(r)).await?, vec![Outcome::Count(1)]);
+    assert_eq!(store.token(child.hash).await?, None);
+    assert_eq!(revoke(RevokeTokens::Expired { now: UnixMillis(5) }).await?, vec![Outcome::Count(1)]);
+    assert_eq!(revoke(RevokeTokens::Session(s)).await?, vec![Outcome::Count(1)]);
+    assert_eq!(revoke(RevokeTokens::One(parent.hash)).await?, vec![Outcome::Count(0)]);
+    one(store, Change::AddToken(parent)).await?;
+    one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
+    assert_eq!(store.token(parent.hash).await?, None, "a token goes with its session");
+    Ok(())
+}
+
+pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyhow::Result<()> {
+    let a = session(store, "a", None).await?;
+    let b = session(store, "b", Some(a)).await?;
+    let c = session(store, "c", Some(b)).await?;
+    let cost = |cost_micros| Spend { cost_micros, turns: 1, ..Spend::default() };
+    for (session, amount) in [(a, 1), (b, 10), (c, 100), (c, 1000)] {
+        one(store, Change::AddSpend(AddSpend { session, amount: cost(amount) })).await?;
+    }
+    chat(store, c, "hi").await?;
+    let reserve = |amount| Change::ReserveSpend(ReserveSpend { session: c, chat: 0, amount: cost(amount) });
+    one(store, reserve(7)).await?;
+    one(store, reserve(5)).await?;
+    let expected =
+        SpendTotals { own: cost(1), subtree: Spend { turns: 4, ..cost(1111) }, reserved: cost(5), descendants: 2 };
+    assert_eq!(store.spend(a).await?, expected);
+    let settle = || Change::SettleSpend(SettleSpend { session: c, chat: 0, amount: cost(4) });
+    one(store, settle()).await?;
+    assert_err!(one(store, settle()).await, StoreError::NotFound { what: Thing::Reservation, .. });
+    let after = store.spend(b).await?;
+    assert_eq!((after.own, after.subtree.cost_micros, after.reserved), (cost(10), 1114, Spend::default()));
+    let huge = Spend { cost_micros: u64::MAX, ..Spend::default() };
+    one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
+    one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
+    assert!(store.spend(a).await?.subtree.cost_micros > 1_000_000_000_000, "a sum never fails, and never goes back");
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! What the cases have in common: engines, and short ways to say what they do all the time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use plexus_core::digest::input_digest;
+use plexus_core::{ApprovalId, SessionId};
+use plexus_store::{
+    AppendEvents, ApprovalRecord, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy, EndChat,
+    Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, Priority, RunKey, SqliteOptions,
+    SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
+};
+use serde_json::json;
+
+pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
+}
+
+pub(crate) fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new())
+}
+
+pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, StoreError> {
+    store.commit(vec![change], Priority::Normal).await
+}
+
+pub(crate) async fn session(store: &dyn Store, name: &str, parent: Option<SessionId>) -> anyhow::Result<SessionId> {
+    let new = CreateSession::new(name, parent);
+    let id = new.id;
+    one(store, Change::CreateSession(new)).await?;
+    Ok(id)
+}
+
+pub(crate) async fn chat(store: &dyn Store, session: SessionId, prompt: &str) -> anyhow::Result<u32> {
+    let committed = one(store, Change::StartChat(StartChat::new(session, prompt))).await?;
+    Ok(committed.chat().expect("a started chat").chat)
+}
+
+pub(crate) fn text(text: &str) -> NewEvent {
+    NewEvent::now("content", JsonText::from(json!({ "type": "content", "text": text })))
+}
+
+pub(crate) fn events(session: SessionId, chat: u32, texts: &[&str]) -> Change {
+    Change::AppendEvents(AppendEvents { session, chat, events: texts.iter().map(|it| text(it)).collect() })
+}
+
+pub(crate) fn end(session: SessionId, chat: u32) -> Change {
+    let event = NewEvent::now("complete", JsonText::from(json!({ "type": "complete" })));
+    Change::EndChat(EndChat { session, chat, ending: Ending::Complete, usage: None, event })
+}
+
+/// A chat with its start, `texts` and its end.
+pub(crate) async fn whole_chat(store: &dyn Store, session: SessionId, texts: &[&str]) -> anyhow::Result<u32> {
+    let number = chat(store, session, "go").await?;
+    if !texts.is_empty() {
+        one(store, events(session, number, texts)).await?;
+    }
+    one(store, end(session, number)).await?;
+    Ok(number)
+}
+
+pub(crate) async fn run(store: &dyn Store, session: SessionId) -> anyhow::Result<RunKey> {
+    let new = CreateRun { session, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
+    Ok(one(store, Change::CreateRun(new)).await?.run().expect("a run"))
+}
+
+pub(crate) fn question(session: SessionId, request: &str, command: &str) -> OpenApproval {
+    let input = json!({ "command": command });
+    OpenApproval {
+        id: ApprovalId::generate(),
+        session,
+        chat: None,
+        run: None,
+        channel: "control".into(),
+        request_id: request.into(),
+        tool_name: "Bash".into(),
+        tool_use_id: format!("toolu_{request}"),
+        input_digest: input_digest(&input),
+        input: JsonText::from(input),
+        description: None,
+        suggestions: JsonText::from(json!([])),
+        owner: Owner::Operator,
+        at: UnixMillis::now(),
+        deadline: None,
+        escalate_at: None,
+        event: None,
+        parent_event: None,
+    }
+}
+
+pub(crate) async fn ask(store: &dyn Store, session: SessionId, request: &str) -> anyhow::Result<ApprovalId> {
+    let open = question(session, request, "ls");
+    let id = open.id;
+    one(store, Change::OpenApproval(open)).await?;
+    Ok(id)
+}
+
+pub(crate) fn decision(id: ApprovalId, verdict: Verdict) -> DecideApproval {
+    DecideApproval {
+        id,
+        expects_digest: None,
+        verdict,
+        by: DecidedBy::Operator,
+        message: None,
+        at: UnixMillis::now(),
+        event: None,
+    }
+}
+
+pub(crate) fn allow() -> Verdict {
+    Verdict::Allow { updated_input: None }
+}
+
+pub(crate) fn approval_of(committed: &Committed) -> ApprovalRecord {
+    match &committed.outcomes[..] {
+        [Outcome::Approval { record, .. }] => record.clone(),
+        other => panic!("no approval in {other:?}"),
+    }
+}
+
+/// Asserts the variant of an error, and shows what came instead.
+#[macro_export]
+macro_rules! assert_err {
+    ($result:expr, $pattern:pat) => {
+        match $result {
+            Err($pattern) => {}
+            other => panic!("expected {}, got {other:?}", stringify!($pattern)),
+        }
+    };
+}

@@ -1,0 +1,132 @@
+//! What every engine must do. Each case is written against the trait and runs once for every engine; a new engine adds one line.
+
+#![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
+
+mod approvals;
+mod arbor;
+mod bad_input;
+mod chats;
+mod decisions;
+mod events;
+mod fixture;
+mod ledger;
+mod runs;
+mod sessions;
+mod upkeep;
+mod wakes;
+
+/// Makes one test of each case for each engine, from `module { case, case }`.
+macro_rules! suite {
+    ($($module:ident { $($case:ident,)* })*) => {
+        mod sqlite {
+            $(mod $module { $(
+                #[tokio::test]
+                async fn $case() -> anyhow::Result<()> {
+                    let dir = tempfile::tempdir()?;
+                    let store = crate::fixture::sqlite(dir.path())?;
+                    crate::$module::$case(store.as_ref()).await?;
+                    let faults = store.integrity().await?;
+                    anyhow::ensure!(faults.is_empty(), "after the case the store is damaged: {faults:?}");
+                    store.close().await?;
+                    Ok(())
+                }
+            )* })*
+        }
+        mod memory {
+            $(mod $module { $(
+                #[tokio::test]
+                async fn $case() -> anyhow::Result<()> {
+                    let store = crate::fixture::memory();
+                    crate::$module::$case(store.as_ref()).await
+                }
+            )* })*
+        }
+    };
+}
+
+suite! {
+    sessions {
+        a_session_is_created_with_a_tree_of_its_own,
+        a_name_is_unique_under_its_parent_and_free_after_deletion,
+        ancestors_and_descendants_go_through_all_levels,
+        the_status_follows_from_the_facts,
+        lists_filter_and_page,
+        an_update_names_the_revision_it_expects,
+        deleting_takes_everything_along_and_refuses_children,
+        a_fork_shares_the_tree_and_outlives_its_source,
+        changes_are_told_once,
+    }
+    chats {
+        a_chat_starts_with_a_prompt_a_root_and_a_start_event,
+        a_second_chat_is_refused_while_one_is_open,
+        the_same_key_finds_the_same_chat,
+        a_chat_ends_once_and_takes_the_head_along,
+        an_ephemeral_chat_leaves_the_head_where_it_was,
+        streams_are_listed_in_pages,
+    }
+    events {
+        seq_has_no_gap_and_no_repeat,
+        replay_from_any_seq_moves_nobody,
+        a_cursor_goes_on_through_all_chats,
+        a_page_ends_at_its_bytes,
+        consumers_are_durable_and_apart,
+        the_default_position_only_moves_forward,
+        the_feed_has_all_events_in_commit_order,
+        a_node_id_is_a_cursor_behind_its_event,
+        every_event_is_a_node_with_its_handle,
+    }
+    arbor {
+        a_path_goes_from_the_root_to_the_node,
+        branches_are_children_and_leaves,
+        user_nodes_beside_an_open_chat_start_a_branch,
+        an_outline_lists_parents_before_children,
+        a_path_between_needs_an_ancestor,
+    }
+    runs {
+        runs_are_numbered_and_end_once,
+        events_and_journal_move_together_or_not_at_all,
+    }
+    approvals {
+        a_question_is_asked_once,
+        other_input_under_the_same_request_is_a_conflict,
+        a_second_answer_loses_and_learns_what_stands,
+        a_decision_is_bound_to_the_input,
+        one_of_many_deciders_wins,
+        an_answer_is_delivered_or_void_never_both,
+        escalation_changes_the_owner_of_a_pending_one,
+        deadlines_come_due_in_order,
+        the_parent_hears_of_its_childs_question,
+        too_many_pending_ones_are_busy,
+        lists_show_the_stage_they_are_asked_for,
+    }
+    decisions {
+        the_last_use_of_a_rule_is_taken_once,
+        rules_end_with_their_run_and_their_session,
+        tokens_are_found_by_hash_and_end_with_their_run,
+        spending_adds_up_over_the_subtree,
+    }
+    ledger {
+        audit_lines_come_newest_first,
+        the_outbox_keeps_what_is_not_sent,
+    }
+    wakes {
+        only_the_waiter_of_that_thing_is_woken,
+        a_wake_follows_the_commit,
+        nothing_is_left_of_a_subscription,
+    }
+    upkeep {
+        a_list_is_written_whole_or_not_at_all,
+        commits_are_numbered_upwards,
+        pruning_keeps_numbers_and_trees,
+        counts_add_up,
+        a_closed_store_says_so,
+    }
+    bad_input {
+        unknown_ids_are_named,
+        sizes_over_the_limits_are_refused,
+        metadata_that_is_no_object_is_refused,
+        foreign_cursors_are_refused,
+        a_node_of_another_tree_is_no_parent,
+        an_id_used_twice_is_a_conflict,
+    }
+}
