@@ -31,5 +31,6 @@ pub use handle::{Handle, HandleParseError};
 pub use hub::{Hub, HubContext, RegisterError};
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, SessionId, TreeId};
 pub use method::{
-    Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, Resume, Shape, StreamItem, WireForm,
+    Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm, Resume, Shape,
+    StreamItem, WireForm,
 };

@@ -153,6 +153,18 @@ pub enum Door {
     Internal,
 }
 
+/// How a method's answer is offered as something to read and to listen to, at doors that have such a thing (MCP resources).
+///
+/// The method may be [`Door::Internal`]: then it is offered in this form only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ResourceForm {
+    /// Its address, with `{parameter}` where the value of a (text) parameter of the method goes: `plexus://sessions/{session_id}/events`.
+    pub uri: &'static str,
+    /// The streaming method (of the same activation, perhaps listed nowhere) that has an item whenever the answer may have changed. It is
+    /// called with the same parameters, and listens before its stream is returned.
+    pub changes: &'static str,
+}
+
 /// Hints for a model or a person that has to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hints {
@@ -190,6 +202,8 @@ pub struct MethodDescriptor {
     /// The method (of the same activation, listed nowhere) that ends the work of a resumable call whose client cancelled it, with the
     /// key of [`Resume`] as its only parameter.
     pub on_cancel: Option<&'static str>,
+    /// How its answer is offered as a resource, if at all.
+    pub resource: Option<ResourceForm>,
     /// What a door serves by way of it.
     pub door: Door,
     /// Hints for whoever chooses.
@@ -310,6 +324,7 @@ impl MethodTable {
             wire: WireForm::Ordinary,
             resume: None,
             on_cancel: None,
+            resource: None,
             door: Door::Listed,
             hints: Hints::default(),
         };

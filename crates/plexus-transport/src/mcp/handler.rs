@@ -5,24 +5,28 @@ use std::borrow::Cow;
 use plexus_core::{Call, CallError, Caller, Progress};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 
-use super::{progress, tools};
+use super::resources::Subscriptions;
+use super::{progress, resources, tools};
 use crate::doors::Doors;
 
 /// Acts for one caller: it lists what that caller may call, and calls as that caller.
-#[derive(Clone)]
 pub(super) struct Handler {
     doors: Doors,
     caller: Caller,
+    /// What this session listens to; it ends with the session.
+    subscriptions: Subscriptions,
 }
 
 impl Handler {
     pub(super) fn new(doors: Doors, caller: Caller) -> Self {
-        Self { doors, caller }
+        Self { doors, caller, subscriptions: Subscriptions::default() }
     }
 
     async fn call(
@@ -55,8 +59,13 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(Implementation::new("plexus", env!("CARGO_PKG_VERSION")));
+        let capabilities = if resources::offered(&self.doors.hub, &self.caller).is_empty() {
+            ServerCapabilities::builder().enable_tools().build()
+        } else {
+            ServerCapabilities::builder().enable_tools().enable_resources().enable_resources_subscribe().build()
+        };
+        let mut info =
+            ServerConfig::new(capabilities).with_server_info(Implementation::new("plexus", env!("CARGO_PKG_VERSION")));
         info.instructions = self.doors.instructions.as_deref().map(str::to_owned);
         info
     }
@@ -88,5 +97,77 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.call(request, &context).await
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list(&self.doors.hub, &self.caller)))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.doors.hub, &self.caller)))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        tokio::select! {
+            read = resources::read(&self.doors, self.caller, &request.uri) => read.map(Into::into),
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the read was cancelled", None)),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let peer = context.peer;
+        self.subscriptions
+            .add(&self.doors, self.caller, request.uri, move |changed| {
+                let peer = peer.clone();
+                async move { peer.notify_resource_updated(changed).await.is_ok() }
+            })
+            .await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let known = |uri: &&String| resources::is_known(&self.doors.hub, &self.caller, uri);
+        let uris = requested.resource_subscriptions.iter().flatten().filter(known);
+        Some(SubscriptionFilter::builder().resource_subscriptions(uris).build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        // One subscription of the newest protocol is one request: it holds its own, and drops them when it ends.
+        let subscriptions = Subscriptions::default();
+        for uri in context.accepted().resource_subscriptions.iter().flatten() {
+            let sink = context.sink().clone();
+            subscriptions
+                .add(&self.doors, self.caller, uri.clone(), move |changed| {
+                    let sink = sink.clone();
+                    async move { sink.notify_resource_updated(changed.uri).await.is_ok() }
+                })
+                .await?;
+        }
+        context.cancelled().await;
+        Ok(())
     }
 }

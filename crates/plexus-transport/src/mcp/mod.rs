@@ -4,6 +4,7 @@
 //! the caller that began it, and serves by itself the calls that must survive a restart of the server. In reading order:
 //! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles it.
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
+//! - [`resources`]: a method's answer as something to read and to listen to.
 //! - [`handler`]: the MCP server of one caller.
 //! - [`progress`]: tells the client of a long call that it lives.
 //! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
@@ -16,6 +17,7 @@ mod handler;
 mod message;
 mod open_calls;
 mod progress;
+mod resources;
 mod resumable;
 mod sessions;
 mod tools;

@@ -4,6 +4,7 @@
 mod hostile;
 mod mcp;
 mod mcp_client;
+mod resources;
 mod resumable;
 mod stdio;
 mod streams;

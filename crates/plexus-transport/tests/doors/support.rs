@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable, Resume,
-    SecretToken, SessionId, Shape, StreamItem, WireForm,
+    Activation, ActivationInfo, Audience, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable, ResourceForm,
+    Resume, SecretToken, SessionId, Shape, StreamItem, WireForm,
 };
 use plexus_transport::{AllowedHosts, Doors, Limits, router, serve};
 use schemars::JsonSchema;
@@ -33,6 +33,8 @@ pub(crate) const OTHER_CHILD: &str = "plx_other_child";
 pub(crate) struct Desk {
     questions: Mutex<HashMap<String, Option<Value>>>,
     changed: Notify,
+    /// Counts answers, for those who listen.
+    version: tokio::sync::watch::Sender<u64>,
     /// Calls whose work goes on.
     pub(crate) working: AtomicUsize,
     /// Questions asked, again or not.
@@ -43,6 +45,7 @@ impl Desk {
     pub(crate) fn answer(&self, key: &str, answer: Value) {
         self.questions.lock().unwrap().insert(key.into(), Some(answer));
         self.changed.notify_waiters();
+        self.version.send_modify(|version| *version += 1);
     }
 
     pub(crate) fn knows(&self, key: &str) -> bool {
@@ -143,6 +146,17 @@ struct Key {
     key: String,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MaybeKey {
+    #[serde(default, rename = "key")]
+    _key: Option<String>,
+}
+
 #[derive(Serialize, JsonSchema)]
 #[serde(transparent)]
 struct Exact(#[schemars(with = "Map<String, Value>")] Value);
@@ -156,6 +170,7 @@ impl Activation for TestActivation {
     fn methods(self: Arc<Self>) -> MethodTable {
         let desk = || Arc::clone(&self.0);
         let (sleeper, counter, asker, rejoiner, ender) = (desk(), desk(), desk(), desk(), desk());
+        let (reader, watcher, lister) = (desk(), desk(), desk());
         MethodTable::new("test")
             .unary(
                 "echo",
@@ -258,6 +273,54 @@ impl Activation for TestActivation {
                         desk.changed.notify_waiters();
                         Ok(Slept { ms: 0 })
                     }
+                },
+            )
+            .unary(
+                "question",
+                "One question and its answer.",
+                |method| {
+                    method.door = Door::Internal;
+                    method.resource = Some(ResourceForm { uri: "test://questions/{key}", changes: "changes" });
+                },
+                move |_call, key: Key| {
+                    let desk = Arc::clone(&reader);
+                    async move {
+                        let answer = desk.questions.lock().unwrap().get(&key.key).cloned();
+                        answer
+                            .map(|answer| Exact(json!({"answer": answer})))
+                            .ok_or_else(|| CallError::not_found("find it"))
+                    }
+                },
+            )
+            .streaming::<MaybeKey, Counted, _, _>(
+                "changes",
+                "Tells that something changed.",
+                |method| method.door = Door::Internal,
+                move |_call, _key: MaybeKey| {
+                    let desk = Arc::clone(&watcher);
+                    async move {
+                        let changes = futures::stream::unfold(
+                            (desk.version.subscribe(), desk.work()),
+                            |(mut version, working)| async move {
+                                version.changed().await.ok()?;
+                                let body = Arc::from(plexus_core::method::raw(&json!({})).unwrap());
+                                Some((Ok(StreamItem { cursor: None, body }), (version, working)))
+                            },
+                        );
+                        Ok(stream_reply(changes))
+                    }
+                },
+            )
+            .unary(
+                "questions",
+                "How many there are.",
+                |method| {
+                    method.hints.read_only = true;
+                    method.resource = Some(ResourceForm { uri: "test://questions", changes: "changes" });
+                },
+                move |_call, _none: Nothing| {
+                    let desk = Arc::clone(&lister);
+                    async move { Ok(Slept { ms: desk.questions.lock().unwrap().len() as u64 }) }
                 },
             )
             .unary(
