@@ -8,7 +8,7 @@ import { coalesce } from "../lib/coalesce.ts";
 import { plural } from "../lib/format.ts";
 import { assessRisk, type Risk } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
-import { exactText } from "../lib/text.ts";
+import { exactText, transcriptText } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
 import { deciderName, type Approval, type DecidedBy, type Json, type JsonObject, type Remember, type StreamEvent } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
@@ -207,14 +207,17 @@ function notify(text: string, approval: Approval): void {
   }
 }
 
-/** Reads the decision that stands out of a conflict's `standing`: a text, or the decision itself. */
+/** Reads the decision that stands out of a conflict's `standing`: the decision, or the approval that holds it. */
 function standingText(standing: Json | undefined): string | null {
-  if (typeof standing === "string") return `Already decided: ${standing}`;
-  if (typeof standing !== "object" || standing === null || Array.isArray(standing)) return null;
-  const status = standing["status"] ?? (standing["approved"] === true ? "allowed" : standing["approved"] === false ? "denied" : "decided");
-  const by = standing["decided_by"];
-  const message = typeof standing["message"] === "string" && standing["message"] ? `: ${standing["message"]}` : "";
-  return `Already ${String(status)} by ${deciderName(by as DecidedBy | undefined, sessions.nameOf)}${message}.`;
+  if (!isObject(standing)) return null;
+  const decision = isObject(standing["decision"]) ? standing["decision"] : standing;
+  const by = (decision["by"] ?? decision["decided_by"]) as DecidedBy | undefined;
+  const message = typeof decision["message"] === "string" && decision["message"] ? `: ${transcriptText(decision["message"])}` : "";
+  return `Already ${String(standing["status"] ?? "decided")} by ${deciderName(by, sessions.nameOf)}${message}.`;
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export const approvals = new Approvals();
