@@ -1,0 +1,7 @@
+//! Sessions and chats through a whole hub, with simulated children: what a parent sees, across cancels, restarts and accidents.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod flow;
