@@ -19,23 +19,27 @@ pub(super) async fn keep_telling(
 ) -> Infallible {
     let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
     let mut told = 0_u32;
+    let begun = Instant::now();
+    let mut last = None;
     // On the newest protocol rmcp sends not even headers before the first message, and clients give up on a call without headers.
     let streams_late = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
     if waits && streams_late {
         tell(context, &token, &mut told, None).await;
+        last = Some(begun);
     }
-    let mut last = Instant::now();
     loop {
         tokio::select! {
-            () = sleep_until(last + PROGRESS_EVERY), if waits => tell(context, &token, &mut told, None).await,
+            () = sleep_until(last.unwrap_or(begun) + PROGRESS_EVERY), if waits => tell(context, &token, &mut told, None).await,
             Ok(()) = reports.changed() => {
-                sleep_until(last + PROGRESS_AT_MOST_EVERY).await;
+                if let Some(last) = last {
+                    sleep_until(last + PROGRESS_AT_MOST_EVERY).await;
+                }
                 let report = reports.borrow_and_update().clone();
                 tell(context, &token, &mut told, Some(report)).await;
             }
             else => return std::future::pending().await,
         }
-        last = Instant::now();
+        last = Some(Instant::now());
     }
 }
 
