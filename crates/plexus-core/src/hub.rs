@@ -3,7 +3,7 @@
 //! A hub owns its activations; they hold it only weakly ([`HubContext`]). The registry is read under a lock for the time of a lookup and never across an await.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::activation::{Activation, ActivationInfo, Resolution};
+use crate::activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
 use crate::caller::{Audience, Caller};
 use crate::error::CallError;
 use crate::handle::Handle;
@@ -24,6 +24,8 @@ use crate::schema;
 pub struct Hub {
     info: ActivationInfo,
     registry: RwLock<Registry>,
+    /// Hears of calls that failed. Weak: a watcher is an activation, and those are the registry's.
+    failures: OnceLock<Weak<dyn FailureWatcher>>,
     this: Weak<Hub>,
 }
 
@@ -65,7 +67,12 @@ impl Hub {
     /// Makes a hub named `namespace`, for example `plexus`.
     #[must_use]
     pub fn new(info: ActivationInfo) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self { info, registry: RwLock::default(), this: this.clone() })
+        Arc::new_cyclic(|this| Self {
+            info,
+            registry: RwLock::default(),
+            failures: OnceLock::new(),
+            this: this.clone(),
+        })
     }
 
     /// Adds an activation, and hands it a weak context of this hub.
@@ -102,6 +109,17 @@ impl Hub {
     /// # Errors
     /// What the method answers; `-32601` for one that does not exist; `forbidden` for one that is not for this caller.
     pub async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+        let caller = call.caller;
+        let answer = self.dispatch(call, name, params).await;
+        if let Err(error) = &answer
+            && let Some(watcher) = self.failures.get().and_then(Weak::upgrade)
+        {
+            watcher.failed(&caller, name, error).await;
+        }
+        answer
+    }
+
+    async fn dispatch(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
         let method = self.find(name).filter(|method| method.descriptor.door != Door::Internal);
         let method = method.ok_or_else(|| CallError::unknown_method(name))?;
         if !method.descriptor.audience.admits(&call.caller) {
@@ -261,6 +279,11 @@ impl HubContext {
     /// As [`Hub::resolve_handle`]; `unavailable` when the hub is gone.
     pub async fn resolve_handle(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
         self.upgrade()?.resolve_handle(caller, handle).await
+    }
+
+    /// Has `watcher` hear of every call of the hub that fails. A hub has one; says whether this is it.
+    pub fn watch_failures(&self, watcher: Weak<dyn FailureWatcher>) -> bool {
+        self.hub.upgrade().is_some_and(|hub| hub.failures.set(watcher).is_ok())
     }
 
     fn upgrade(&self) -> Result<Arc<Hub>, CallError> {

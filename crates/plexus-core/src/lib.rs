@@ -23,7 +23,7 @@ pub mod ids;
 pub mod method;
 pub mod schema;
 
-pub use activation::{Activation, ActivationInfo, Resolution};
+pub use activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
 pub use auth::{Authenticator, SecretToken};
 pub use caller::{Audience, Caller};
 pub use error::{CallError, ErrorKind};
