@@ -161,6 +161,40 @@ impl PathPattern {
         Ok(Self { anchor, plain: plain.join("/"), rest })
     }
 
+    /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to its own directory; without one, a
+    /// relative pattern may mean anything.
+    pub(super) fn includes(&self, dir: Option<&Path>, inner: &Self, inner_dir: Option<&Path>) -> bool {
+        let (Some(base), Some(inner_base)) = (self.base(dir), inner.base(inner_dir)) else { return false };
+        let same_place = base == inner_base;
+        match (&self.rest, &inner.rest) {
+            (Rest::Everything, Rest::Everything | Rest::Glob { .. }) => is_or_below(&inner_base, &base),
+            (Rest::Everything, Rest::Nothing) => is_or_below(&inner_base, &base) && !same_place,
+            (Rest::Nothing, Rest::Nothing) => same_place,
+            (Rest::Glob { exact, .. }, Rest::Glob { exact: inner, .. }) => {
+                same_place && exact.glob().glob() == inner.glob().glob()
+            }
+            (Rest::Glob { exact, .. }, Rest::Nothing) => inner_base
+                .1
+                .strip_prefix(&*base.1)
+                .and_then(|rest| rest.strip_prefix('/'))
+                .is_some_and(|rest| base.0 == inner_base.0 && exact.is_match(rest)),
+            (Rest::Nothing | Rest::Glob { .. }, _) => false,
+        }
+    }
+
+    /// Where the pattern's wildcards start: below the home directory, or below the root.
+    fn base(&self, dir: Option<&Path>) -> Option<(Anchor, String)> {
+        let below = |dir: &str| {
+            let dir = dir.trim_end_matches('/');
+            if self.plain.is_empty() { dir.to_owned() } else { format!("{dir}/{}", self.plain) }
+        };
+        match self.anchor {
+            Anchor::Root => Some((Anchor::Root, below(""))),
+            Anchor::Home => Some((Anchor::Home, below(""))),
+            Anchor::WorkingDir => Some((Anchor::Root, below(dir?.to_str()?))),
+        }
+    }
+
     /// How the pattern of an allow fits: where the path really leads must be inside.
     pub(super) fn covers(&self, target: &Target<'_>, call: &Call<'_>) -> Fit {
         let Some(real) = &target.real else { return Fit::Maybe };
@@ -267,6 +301,10 @@ pub(super) fn escape_path(path: &str) -> String {
         out.push(c);
     }
     out
+}
+
+fn is_or_below(path: &(Anchor, String), base: &(Anchor, String)) -> bool {
+    path.0 == base.0 && below(&path.1, &base.1).is_some()
 }
 
 /// Returns what remains of an absolute `path` below `base`; the base of the root is the empty text.

@@ -16,6 +16,7 @@
 //! - `shell`: what a Bash command would run, as far as it can be known.
 //! - `bash`, `files`, `web`: matching for commands, paths and URLs.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
+//! - `include`: whether one pattern takes in another, for grants that are handed on.
 //! - `suggest`: the rules a person may want to remember, narrow to wide.
 //! - `file`: the rules of `loopback.toml`.
 
@@ -23,6 +24,7 @@ mod bash;
 mod call;
 mod file;
 mod files;
+mod include;
 mod paths;
 mod pattern;
 mod rule;
@@ -33,6 +35,7 @@ mod web;
 
 pub use call::{Call, CallParseError};
 pub use file::{RuleFile, RuleFileError, RuleFileProblem};
+pub use include::{Placed, includes};
 pub use paths::{Entry, MAX_LINKS, PathResolver, RealPaths, Unresolved, resolve};
 pub use pattern::{Pattern, PatternError, PatternProblem};
 pub use rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
