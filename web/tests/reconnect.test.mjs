@@ -3,11 +3,27 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { until } from "./browser.mjs";
-import { standInOnly, startTarget } from "./target.mjs";
+import { ownServerOnly, standInOnly, startTarget } from "./target.mjs";
 
 let target;
 before(async () => (target = await startTarget()));
 after(() => target.close());
+
+test("an agent that works on while its server is killed is shown whole", ownServerOnly, async () => {
+  const steps = Array.from({ length: 24 }, (_, i) => [`say step ${i}`, "sleep 150"]).flat();
+  const session = await target.run("killed", steps);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  await page.locator(".row.content").getByText("step 2", { exact: true }).waitFor();
+  const bringBack = await target.takeAway();
+  await page.getByText("Offline, trying again").waitFor();
+  await bringBack();
+  await page.locator(".connection.live").waitFor();
+  await page.locator(".row.complete").waitFor();
+  await until("all steps", async () => (await page.locator(".row.content").count()) >= 24);
+  assert.deepEqual(await page.locator(".row.content .prose").allInnerTexts(), Array.from({ length: 24 }, (_, i) => `step ${i}`));
+  check();
+  await close();
+});
 
 test("nothing is lost or repeated over a restart", standInOnly, async () => {
   const session = await target.run("restart", ["say number 0", "hang"]);

@@ -1,5 +1,6 @@
-// The server under test: a stand-in of our own, or the real one that PLEXUS_URL and PLEXUS_TOKEN name. Tests set everything up
-// through the API, with scripts that both understand, so most of them run against either.
+// The server under test: a stand-in of our own; or, with PLEXUS_BIN, a real one that is started here with the simulator as its
+// agent; or the one that PLEXUS_URL and PLEXUS_TOKEN name. Tests set everything up through the API, with scripts that all
+// understand, so most of them run against any.
 
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,17 +10,26 @@ import { randomUUID } from "node:crypto";
 import { launch, openPage, until } from "./browser.mjs";
 import { serve } from "./mock/http.mjs";
 import { World } from "./mock/world.mjs";
+import { serveReal } from "./real.mjs";
 
-/** For tests that must take the server away or look inside it. */
-export const standInOnly = process.env["PLEXUS_URL"] ? { skip: "needs the stand-in server" } : {};
+const { PLEXUS_BIN, PLEXUS_URL, PLEXUS_TOKEN } = process.env;
+/** For tests that look inside the server. */
+export const standInOnly = PLEXUS_BIN || PLEXUS_URL ? { skip: "needs the stand-in server" } : {};
+/** For tests that take the server away. */
+export const ownServerOnly = PLEXUS_URL && !PLEXUS_BIN ? { skip: "needs a server of its own" } : {};
 
 export async function startTarget(options = {}) {
   const browser = await launch();
   const folder = await mkdtemp(join(tmpdir(), "plexus-web-"));
-  const own = process.env["PLEXUS_URL"] ? null : { world: new World(), token: `mock_${randomUUID()}` };
-  let server = own ? await serve(own.world, { token: own.token, ...options }) : null;
-  const url = server?.url ?? process.env["PLEXUS_URL"].replace(/\/$/, "");
-  const token = own?.token ?? process.env["PLEXUS_TOKEN"];
+  const own = PLEXUS_BIN || PLEXUS_URL ? null : { world: new World(), token: `mock_${randomUUID()}` };
+  const start = async (port) => {
+    if (own) return serve(own.world, { token: own.token, port, ...options });
+    if (PLEXUS_BIN) return serveReal(PLEXUS_BIN, `${folder}-data`, port);
+    return { url: PLEXUS_URL.replace(/\/$/, ""), token: PLEXUS_TOKEN, close: () => {} };
+  };
+  let server = await start();
+  const { url } = server;
+  const token = own?.token ?? server.token;
 
   const call = async (method, params = {}) => {
     const response = await fetch(`${url}/rpc`, { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
@@ -27,6 +37,8 @@ export async function startTarget(options = {}) {
     assert(!error, `${method}: ${JSON.stringify(error)}`);
     return result;
   };
+
+  const created = [];
 
   return {
     url,
@@ -40,6 +52,7 @@ export async function startTarget(options = {}) {
     async run(name, steps, more = {}) {
       const unique = `${name}-${randomUUID().slice(0, 6)}`;
       const { id } = await call("claudecode.create", { name: unique, working_dir: folder, ...more });
+      created.push(id);
       await call("claudecode.chat_async", { session_id: id, prompt: `sim:\n${steps.join("\n")}` });
       return { id, name: unique };
     },
@@ -55,19 +68,20 @@ export async function startTarget(options = {}) {
     decision: (approvalId) =>
       until(`the decision on ${approvalId}`, async () => (await call("loopback.history", { limit: 100 })).decisions.find((decision) => decision.approval_id === approvalId)),
 
-    /** Takes the server away; `bringBack` starts it again on the same port, with the same world. */
+    /** Takes the server away at once; the returned function starts it again on the same port, with what it had stored. */
     async takeAway() {
-      const { port } = server;
       await server.close();
       return async () => {
-        server = await serve(own.world, { token: own.token, port, ...options });
+        server = await start(server.port);
       };
     },
 
     async close() {
       await browser.close();
-      await server?.close();
-      await rm(folder, { recursive: true, force: true });
+      // A real server keeps agents alive for the next prompt, and would leave them behind when it is killed.
+      if (!own) for (const id of created) await call("claudecode.delete", { session_id: id });
+      await server.close();
+      for (const each of [folder, `${folder}-data`]) await rm(each, { recursive: true, force: true });
     },
   };
 }
