@@ -8,4 +8,5 @@ mod resources;
 mod resumable;
 mod stdio;
 mod streams;
+#[expect(dead_code, reason = "some of it is for the tests with the real CLI")]
 mod support;

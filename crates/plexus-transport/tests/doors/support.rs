@@ -32,6 +32,8 @@ pub(crate) const OTHER_CHILD: &str = "plx_other_child";
 #[derive(Default)]
 pub(crate) struct Desk {
     questions: Mutex<HashMap<String, Option<Value>>>,
+    /// The inputs of permission requests, by the id of their tool use.
+    pub(crate) permits: Mutex<HashMap<String, Map<String, Value>>>,
     changed: Notify,
     /// Counts answers, for those who listen.
     version: tokio::sync::watch::Sender<u64>,
@@ -148,6 +150,21 @@ struct Key {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+struct Permit {
+    #[serde(rename = "tool_name")]
+    _tool_name: String,
+    input: Map<String, Value>,
+    tool_use_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PermitAgain {
+    tool_use_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 #[derive(Deserialize, JsonSchema)]
@@ -171,6 +188,7 @@ impl Activation for TestActivation {
         let desk = || Arc::clone(&self.0);
         let (sleeper, counter, asker, rejoiner, ender) = (desk(), desk(), desk(), desk(), desk());
         let (reader, watcher, lister) = (desk(), desk(), desk());
+        let (permitter, again) = (desk(), desk());
         MethodTable::new("test")
             .unary(
                 "echo",
@@ -273,6 +291,36 @@ impl Activation for TestActivation {
                         desk.changed.notify_waiters();
                         Ok(Slept { ms: 0 })
                     }
+                },
+            )
+            .unary(
+                "permit",
+                "Asks for permission, as the CLI does.",
+                |method| {
+                    method.audience = Audience::Child;
+                    method.wire = WireForm::ExactText;
+                    method.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_again" });
+                    method.hints.waits = true;
+                },
+                move |_call, permit: Permit| {
+                    let desk = Arc::clone(&permitter);
+                    async move {
+                        desk.permits.lock().unwrap().insert(permit.tool_use_id.clone(), permit.input);
+                        desk.questions.lock().unwrap().entry(permit.tool_use_id.clone()).or_default();
+                        desk.wait_for_answer(&permit.tool_use_id).await
+                    }
+                },
+            )
+            .unary(
+                "permit_again",
+                "Joins.",
+                |method| {
+                    method.audience = Audience::Child;
+                    method.door = Door::Internal;
+                },
+                move |_call, permit: PermitAgain| {
+                    let desk = Arc::clone(&again);
+                    async move { desk.wait_for_answer(&permit.tool_use_id).await }
                 },
             )
             .unary(
