@@ -1,5 +1,7 @@
 //! Events: what a reader of a chat sees. `seq` counts 0, 1, 2… within the chat, without gap or repeat.
 
+use std::sync::LazyLock;
+
 use plexus_core::{EventId, Handle, NodeId, PluginId, SessionId};
 use serde::Serialize;
 
@@ -14,18 +16,19 @@ pub const EVENT_OWNER: (&str, u64) = ("claudecode", 1);
 /// The version of the owner's handle format.
 pub const HANDLE_VERSION: &str = "1.0.0";
 
+/// The owner's plugin id, computed once: a page of a thousand nodes names it a thousand times.
+static OWNER: LazyLock<PluginId> = LazyLock::new(|| PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1));
+
 /// Returns the handle of an event: method `chat_event`, meta `[event_id, event_type]`.
 #[must_use]
 pub fn event_handle(id: EventId, event_type: &str) -> Handle {
-    let owner = PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1);
-    Handle::new(owner, HANDLE_VERSION, "chat_event", vec![id.to_string(), event_type.to_owned()])
+    Handle::new(*OWNER, HANDLE_VERSION, "chat_event", vec![id.to_string(), event_type.to_owned()])
 }
 
 /// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is the data of the stream's root node.
 #[must_use]
 pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
-    let owner = PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1);
-    Handle::new(owner, HANDLE_VERSION, "chat_stream", vec![session.to_string(), chat.to_string()])
+    Handle::new(*OWNER, HANDLE_VERSION, "chat_stream", vec![session.to_string(), chat.to_string()])
 }
 
 /// An event to append.

@@ -210,3 +210,25 @@ fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Resu
     }
     Ok(conn)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{Change, CreateSession, Priority, Store};
+
+    #[tokio::test]
+    async fn after_a_failed_flush_nothing_more_is_promised() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&SqliteOptions::new(dir.path())).unwrap();
+        let new = CreateSession::new("before", None);
+        let id = new.id;
+        store.commit(vec![Change::CreateSession(new)], Priority::Normal).await.unwrap();
+        store.health.note(&StoreError::Unavailable { message: "only full".into(), source: None });
+        store.session(id).await.unwrap();
+        store.health.note(&StoreError::Poisoned { message: "flush failed".into() });
+        let more = store.commit(vec![Change::CreateSession(CreateSession::new("after", None))], Priority::Urgent).await;
+        assert!(more.as_ref().is_err_and(StoreError::is_fatal), "{more:?}");
+        assert!(store.session(id).await.is_err_and(|error| error.is_fatal()));
+        assert!(store.close().await.is_err_and(|error| error.is_fatal()));
+    }
+}

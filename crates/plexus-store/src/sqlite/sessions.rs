@@ -81,19 +81,30 @@ pub(super) fn named(conn: &Connection, parent: Option<SessionId>, name: &str) ->
         .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
 }
 
-/// A condition of a list, with what is bound to it. The same seven parameters serve both lists below.
-const FILTER: &str = "AND (?2 IS NULL OR coalesce(s.parent, 0) = ?2)
-    AND (?3 IS NULL OR s.name = ?3)
-    AND (?4 IS NULL OR s.id IN (WITH RECURSIVE below (id) AS (
-            SELECT id FROM sessions WHERE parent = ?4 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
-        ) SELECT id FROM below))
-    AND (?5 IS NULL OR ?5 = CASE
-            WHEN c.status > 0 THEN c.status
-            WHEN EXISTS (SELECT 1 FROM loopback_approvals a WHERE a.session = s.id AND a.status = 0) THEN 10
-            WHEN c.status = 0 THEN 0
-            ELSE 11 END)";
+/// Returns the conditions of a list. Only what is asked for is written, so that SQLite sees which index serves; the parameters are always the same.
+fn conditions(filter: &SessionFilter) -> String {
+    let parent = if filter.parent.is_some() { "coalesce(s.parent, 0) = ?2" } else { "?2 IS NULL" };
+    let name = if filter.name.is_some() { "s.name = ?3" } else { "?3 IS NULL" };
+    let under = if filter.under.is_some() {
+        "s.id IN (WITH RECURSIVE below (id) AS (
+             SELECT id FROM sessions WHERE parent = ?4 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
+         ) SELECT id FROM below)"
+    } else {
+        "?4 IS NULL"
+    };
+    let status = if filter.status.is_some() {
+        "?5 = CASE
+             WHEN c.status > 0 THEN c.status
+             WHEN EXISTS (SELECT 1 FROM loopback_approvals a WHERE a.session = s.id AND a.status = 0) THEN 10
+             WHEN c.status = 0 THEN 0
+             ELSE 11 END"
+    } else {
+        "?5 IS NULL"
+    };
+    format!("AND {parent} AND {name} AND {under} AND {status}")
+}
 
-/// Returns the number that [`FILTER`] computes for a status.
+/// Returns the number that [`conditions`] computes for a status.
 fn status_number(status: SessionStatus) -> i64 {
     match status {
         SessionStatus::Running => 0,
@@ -126,7 +137,7 @@ fn filtered(
 pub(super) fn list(conn: &Connection, filter: &SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
     let limit = page.bounded();
     let after = page.after.map_or(0, |token| int(token.0));
-    let sql = format!("{} {FILTER} ORDER BY s.id LIMIT ?6", select_session!("AND s.id > ?1"));
+    let sql = format!("{} {} ORDER BY s.id LIMIT ?6", select_session!("AND s.id > ?1"), conditions(filter));
     Ok(Page::of(filtered(conn, &sql, after, filter, limit + 1)?, limit))
 }
 
@@ -137,7 +148,8 @@ pub(super) fn changed(
     limit: usize,
 ) -> Result<ChangedSessions, StoreError> {
     let limit = PageRequest::first(limit).bounded();
-    let sql = format!("{} {FILTER} ORDER BY ch.changed, s.id LIMIT ?6", select_session!("AND ch.changed > ?1"));
+    let sql =
+        format!("{} {} ORDER BY ch.changed, s.id LIMIT ?6", select_session!("AND ch.changed > ?1"), conditions(filter));
     let newest = newest_commit(conn)?;
     let mut sessions: Vec<_> =
         filtered(conn, &sql, int(after), filter, limit + 1)?.into_iter().map(|(_, session)| session).collect();

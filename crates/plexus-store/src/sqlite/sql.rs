@@ -162,3 +162,24 @@ impl Columns for Row<'_> {
 pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: std::ffi::c_int) -> StoreError {
+        store_error(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None))
+    }
+
+    #[test]
+    fn what_sqlite_says_becomes_what_a_caller_can_do() {
+        assert!(matches!(error(ffi::SQLITE_IOERR_FSYNC), StoreError::Poisoned { .. }));
+        assert!(matches!(error(ffi::SQLITE_IOERR_DIR_FSYNC), StoreError::Poisoned { .. }));
+        assert!(matches!(error(ffi::SQLITE_IOERR_WRITE), StoreError::Unavailable { .. }));
+        assert!(matches!(error(ffi::SQLITE_FULL), StoreError::Unavailable { .. }));
+        assert!(matches!(error(ffi::SQLITE_CORRUPT), StoreError::Corrupt { .. }));
+        assert!(matches!(error(ffi::SQLITE_NOTADB), StoreError::Corrupt { .. }));
+        assert!(matches!(error(ffi::SQLITE_BUSY), StoreError::Busy { .. }));
+        assert!(matches!(error(ffi::SQLITE_CONSTRAINT_UNIQUE), StoreError::Conflict { .. }));
+    }
+}

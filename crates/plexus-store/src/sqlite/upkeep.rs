@@ -31,9 +31,10 @@ pub(super) fn counts(conn: &Connection) -> Result<Counts, StoreError> {
             _ => counts.chats_cancelled = count,
         }
     }
-    for (status, count) in conn.all("SELECT status, count(*) FROM loopback_approvals GROUP BY status", [], pair)? {
+    counts.approvals_pending = number("SELECT count(*) FROM loopback_approvals WHERE status = 0")?;
+    let decided = "SELECT status, count(*) FROM loopback_approvals WHERE status <> 0 GROUP BY status";
+    for (status, count) in conn.all(decided, [], pair)? {
         match status {
-            0 => counts.approvals_pending = count,
             1 => counts.approvals_allowed = count,
             2 => counts.approvals_denied = count,
             3 => counts.approvals_expired = count,

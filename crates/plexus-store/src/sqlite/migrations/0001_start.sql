@@ -167,12 +167,13 @@ CREATE TABLE loopback_approvals (
 ) STRICT;
 CREATE UNIQUE INDEX approvals_by_request ON loopback_approvals (session, coalesce(run, -1), request_id) WHERE retired = 0;
 CREATE INDEX approvals_by_session ON loopback_approvals (session, id);
-CREATE INDEX approvals_pending ON loopback_approvals (session, id) WHERE status = 0;
+CREATE INDEX approvals_pending ON loopback_approvals (id) WHERE status = 0;
+CREATE INDEX approvals_pending_by_session ON loopback_approvals (session, id) WHERE status = 0;
 CREATE INDEX approvals_pending_by_owner ON loopback_approvals (owner, id) WHERE status = 0;
 CREATE INDEX approvals_by_deadline ON loopback_approvals (deadline, id) WHERE status = 0 AND deadline IS NOT NULL;
 CREATE INDEX approvals_by_escalation ON loopback_approvals (escalate_at, id) WHERE status = 0 AND escalate_at IS NOT NULL;
 CREATE INDEX approvals_undelivered ON loopback_approvals (session, id) WHERE status <> 0 AND delivered_at IS NULL AND void_at IS NULL;
-CREATE INDEX approvals_by_status ON loopback_approvals (status, id);
+CREATE INDEX approvals_decided ON loopback_approvals (status, decided_at) WHERE status <> 0;
 
 CREATE TABLE rules (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
