@@ -62,7 +62,7 @@ async fn poll(store: &SqliteStore, id: SessionId, size: u32) -> anyhow::Result<D
 }
 
 async fn path(store: &SqliteStore, id: SessionId, size: u32) -> anyhow::Result<()> {
-    let conn = Connection::open(store.path())?;
+    let conn = Connection::open(store.database())?;
     let mut range =
         conn.prepare("SELECT id, uuid, created_at, type FROM chat_events WHERE id >= ?1 AND id < ?2 ORDER BY id")?;
     let chat: i64 = conn.query_row("SELECT max(id) FROM chat_streams", [], |row| row.get(0))?;

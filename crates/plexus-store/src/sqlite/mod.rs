@@ -151,7 +151,7 @@ impl SqliteStore {
 
     /// Returns the path of the database.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub fn database(&self) -> &Path {
         &self.path
     }
 
