@@ -8,6 +8,7 @@ use axum::routing::{any, get, post};
 use plexus_core::{Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 
 use crate::identity::AllowedHosts;
 use crate::limits::{Limits, RETRY_AFTER_MS};
@@ -25,6 +26,8 @@ pub struct Doors {
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) mcp: Arc<McpState>,
+    /// Cancelled when the server stops: streams that would go on for ever end then, and their readers come back with a cursor.
+    pub(crate) closing: CancellationToken,
     /// What an MCP client is told about the whole server before it calls anything.
     pub(crate) instructions: Option<Arc<str>>,
     callers: Arc<Mutex<HashMap<Caller, Arc<Semaphore>>>>,
@@ -40,6 +43,7 @@ impl Doors {
             streams: Arc::new(Semaphore::new(limits.streams)),
             counters: Arc::default(),
             mcp: Arc::new(McpState::new(&limits)),
+            closing: CancellationToken::new(),
             instructions: None,
             limits: Arc::new(limits),
             callers: Arc::default(),

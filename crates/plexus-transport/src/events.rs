@@ -62,7 +62,9 @@ async fn open(
     let params = serde_json::value::to_raw_value(&params).map_err(|_| CallError::invalid("read the query"))?;
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     match doors.call(call, &method.full_name(), Some(params)).await? {
-        Reply::Stream(stream) => Ok(Body::from_stream(frames(stream, places))),
+        Reply::Stream(stream) => {
+            Ok(Body::from_stream(frames(stream, places).take_until(doors.closing.clone().cancelled_owned())))
+        }
         Reply::Value(_) => Err(CallError::internal("read events: they did not come as a stream")),
     }
 }

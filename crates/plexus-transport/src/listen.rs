@@ -21,7 +21,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How long to rest when the system refuses another connection (no descriptors left), instead of spinning.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then lets open requests finish for a short while.
+/// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and lets open calls finish for a short while.
 pub async fn serve(listener: TcpListener, router: Router, doors: &Doors, shutdown: CancellationToken) {
     let limits = &doors.limits;
     let places = Arc::new(Semaphore::new(limits.connections));
@@ -70,6 +70,7 @@ pub async fn serve(listener: TcpListener, router: Router, doors: &Doors, shutdow
             }
         });
     }
+    doors.closing.cancel();
     connections.close();
     if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
         tracing::debug!("some connections were still open when the server stopped");

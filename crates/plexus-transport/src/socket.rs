@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use futures::{SinkExt, StreamExt};
-use plexus_core::{Call, CallError, Caller, Progress, Reply, ReplyStream};
+use plexus_core::{Call, CallError, Caller, Progress, Reply, ReplyStream, Shape};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -39,11 +39,13 @@ async fn run(doors: Doors, caller: Caller, socket: WebSocket) {
             }
         }
     });
+    let closing = doors.closing.clone();
     let mut calls = Calls { doors, caller, out: out.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
     loop {
         let message = tokio::select! {
             message = source.next() => message,
             Some(_) = calls.tasks.join_next() => continue,
+            () = closing.cancelled() => break,
         };
         match message {
             Some(Ok(Message::Text(text))) => calls.take(text.as_bytes()).await,
@@ -137,8 +139,15 @@ impl Calls {
 }
 
 async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::Sender<Message>) {
-    let call = Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
-    let result = match (doors.call(call, &request.method, request.params).await, &request.id) {
+    let descriptor = doors.hub.descriptor(&caller, &request.method).filter(|method| method.shape == Shape::Unary);
+    let outcome = match doors.admit_wait(descriptor.as_deref()) {
+        Ok(_waiting) => {
+            let call = Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
+            doors.call(call, &request.method, request.params).await
+        }
+        Err(error) => Err(error),
+    };
+    let result = match (outcome, &request.id) {
         (Ok(Reply::Value(value)), _) => Ok(value),
         (Ok(Reply::Stream(stream)), Some(id)) => forward(doors, stream, id, out).await,
         (Ok(Reply::Stream(_)), None) => Err(CallError::invalid("stream to a notification: it has no id")),

@@ -146,7 +146,12 @@ async fn get(doors: &Doors, caller: Caller, parts: Parts) -> Response {
         return if session.is_some() { no_such_session() } else { ask_rmcp(doors, caller, parts, Body::empty()).await };
     };
     match doors.admit_stream() {
-        Ok(place) => holding(ask_rmcp(doors, caller, parts, Body::empty()).await, (in_use, place)),
+        Ok(place) => {
+            let response = ask_rmcp(doors, caller, parts, Body::empty()).await;
+            let closing = doors.closing.clone().cancelled_owned();
+            let response = response.map(|body| Body::from_stream(body.into_data_stream().take_until(closing)));
+            holding(response, (in_use, place))
+        }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     }
 }

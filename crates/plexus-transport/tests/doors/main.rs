@@ -8,5 +8,4 @@ mod resources;
 mod resumable;
 mod stdio;
 mod streams;
-#[expect(dead_code, reason = "some of it is for the tests with the real CLI")]
 mod support;

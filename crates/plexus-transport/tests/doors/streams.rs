@@ -151,3 +151,32 @@ async fn sse_goes_on_behind_last_event_id() {
     let child = server.http.get(server.url("/events")).bearer_auth(CHILD).send().await.unwrap();
     assert_eq!(child.status(), StatusCode::FORBIDDEN);
 }
+
+#[tokio::test]
+async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
+    let desk = Arc::<Desk>::default();
+    let mut server = Server::start(&desk).await;
+    let mut socket = socket(&server, OPERATOR).await;
+    send(&mut socket, 1, "test.count", json!({})).await;
+    let mut events = Events::of(server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap());
+    events.next().await.unwrap();
+    let (client, _) = crate::mcp_client::McpClient::begin(&server, CHILD).await;
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
+    let mut blocked = Events::of(client.post(&ask).await);
+    blocked.next().await.unwrap();
+    let mut listening = Events::of(client.get(None).await);
+    listening.next().await.unwrap();
+    until("the question", || desk.knows("k")).await;
+    let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 700}});
+    let short = tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&sleep).send());
+    until("all the work", || desk.working() == 4).await;
+
+    server.stop().await;
+    let answer: Value = short.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(answer["result"]["ms"], 700, "the call that was under way was answered: {answer}");
+    while events.next().await.is_some() {}
+    assert_eq!((blocked.next().await, listening.next().await), (None, None));
+    while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
+    assert!(desk.knows("k"), "what was asked stays asked");
+    until("the end of the work", || desk.working() == 0).await;
+}

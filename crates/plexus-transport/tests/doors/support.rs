@@ -401,6 +401,7 @@ pub(crate) struct Server {
     pub(crate) doors: Doors,
     pub(crate) http: reqwest::Client,
     runtime: Option<tokio::runtime::Runtime>,
+    served: Option<tokio::task::JoinHandle<()>>,
     shutdown: CancellationToken,
 }
 
@@ -443,9 +444,9 @@ impl Server {
         let doors = Doors::new(hub, Arc::new(tokens), hosts, limits).with_instructions("Echo first.");
         let shutdown = CancellationToken::new();
         let (served, stop) = (doors.clone(), shutdown.clone());
-        runtime.spawn(async move { serve(listener, router(served.clone()), &served, stop).await });
+        let served = runtime.spawn(async move { serve(listener, router(served.clone()), &served, stop).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        Self { address, doors, http, runtime: Some(runtime), shutdown }
+        Self { address, doors, http, runtime: Some(runtime), served: Some(served), shutdown }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -456,6 +457,13 @@ impl Server {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let response = self.http.post(self.url("/rpc")).bearer_auth(token).json(&body).send().await.unwrap();
         response.json().await.unwrap()
+    }
+
+    /// Asks the server to stop, and waits until it has.
+    pub(crate) async fn stop(&mut self) {
+        self.shutdown.cancel();
+        let served = self.served.take().unwrap();
+        soon("the end of the server", served).await.unwrap();
     }
 
     /// Ends the process, so to speak.
