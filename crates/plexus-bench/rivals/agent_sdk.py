@@ -1,0 +1,42 @@
+"""claude-agent-sdk of Python with the simulated child: events a second, and milliseconds for each permission through its callback.
+
+Arguments: the simulator, a directory to work in, events, bytes of each, permission requests. Prints one JSON object.
+"""
+
+import asyncio
+import json
+import sys
+import time
+
+from claude_agent_sdk import AssistantMessage, ClaudeAgentOptions, ClaudeSDKClient, PermissionResultAllow, ResultMessage
+
+
+async def allow(_tool, tool_input, _context):
+    return PermissionResultAllow(updated_input=tool_input)
+
+
+async def play(client, prompt):
+    """Plays one prompt in the warm child; returns how long it took and how many messages of the model came."""
+    started = time.perf_counter()
+    await client.query(prompt)
+    said = 0
+    async for message in client.receive_response():
+        if isinstance(message, AssistantMessage):
+            said += 1
+        if isinstance(message, ResultMessage):
+            return time.perf_counter() - started, said
+    raise RuntimeError("the child ended without a result")
+
+
+async def main(simulator, folder, events, size, asks):
+    options = ClaudeAgentOptions(cli_path=simulator, cwd=folder, can_use_tool=allow)
+    async with ClaudeSDKClient(options) as client:
+        await play(client, "sim:\nsay ready")
+        took, said = await play(client, f"sim:\nburst {events} {size}")
+        assert said == events, f"{said} messages of {events}"
+        ask = 'tool Write {"file_path":"sdk.txt","content":"x"}\n'
+        asked, _ = await play(client, "sim:\n" + ask * asks)
+    print(json.dumps({"events_per_s": said / took, "ask_ms": asked / asks * 1e3}))
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])))

@@ -1,0 +1,50 @@
+//! The measures, one file each, in the order of the design.
+//!
+//! - `answer`: from `respond` to the child, beside poll loops.
+//! - `line`: from a child's line to a waiting `poll`.
+//! - `throughput`: events of many children, beside bare SQLite.
+//! - `history`: `poll` and paths where there is a lot to read.
+//! - `parse`: reading a log, beside other readers.
+//! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
+//! - `readers`: many readers of one chat, beside a server that serialises for each.
+//! - `sdks`: the official SDKs with the same child.
+
+mod answer;
+mod history;
+mod line;
+mod parse;
+mod permits;
+mod readers;
+mod sdks;
+mod throughput;
+
+use crate::measure::Measure;
+
+/// Returns every measure.
+#[must_use]
+pub fn all() -> Vec<Box<dyn Measure>> {
+    vec![
+        Box::new(answer::Answer),
+        Box::new(line::Line),
+        Box::new(throughput::Throughput),
+        Box::new(history::History),
+        Box::new(parse::Parse),
+        Box::new(permits::Permits),
+        Box::new(readers::Readers),
+        Box::new(sdks::Sdks),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::DESIGN_KEYS;
+
+    #[test]
+    fn every_key_of_the_design_is_taken_by_exactly_one_measure() {
+        let taken: Vec<&str> = all().iter().flat_map(|measure| measure.keys()).copied().collect();
+        for key in DESIGN_KEYS {
+            assert_eq!(taken.iter().filter(|taken| *taken == key).count(), 1, "{key}");
+        }
+    }
+}

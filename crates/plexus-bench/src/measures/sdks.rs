@@ -1,0 +1,161 @@
+//! The official SDKs of Python and TypeScript with the same simulated child: what a program has that drives one child by itself.
+//!
+//! They keep nothing and know one process; Plexus stores each event and decision before anybody hears of it. Each SDK is installed from its
+//! registry into a folder of its own, and one that cannot be had is told as missing.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use testkit::server::binary;
+use tokio::process::Command;
+
+use crate::figure::{Aim, Figure};
+use crate::measure::Measure;
+use crate::server::Server;
+use crate::sizes::Sizes;
+use crate::stats::{median, millis, rate};
+
+const PYTHON: &str = include_str!("../../rivals/agent_sdk.py");
+const TYPESCRIPT: &str = include_str!("../../rivals/agent_sdk.mjs");
+
+/// How long installing or running an SDK may take.
+const SDK_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What each of the three plays.
+const EVENTS: usize = 2_000;
+const EVENT_BYTES: usize = 200;
+const ASKS: usize = 100;
+
+pub(super) struct Sdks;
+
+#[async_trait(?Send)]
+impl Measure for Sdks {
+    fn name(&self) -> &'static str {
+        "sdks"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &["one_child_events_per_s", "ask_round_trip_ms"]
+    }
+
+    fn left_out(&self, sizes: &Sizes) -> Option<&'static str> {
+        (!sizes.with_sdks).then_some("only the full run installs the SDKs")
+    }
+
+    async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
+        let folder = tempfile::Builder::new().prefix("plexus-bench-sdk-").tempdir()?;
+        let (mut events, mut asks) = (Vec::new(), Vec::new());
+        let server = Server::start(&[("live_deltas", "false".to_owned())]).await?;
+        let session = server.create("sdk").await?;
+        server.chat(&session, "sim:\nsay ready").await?;
+        for _ in 0..sizes.rounds {
+            events.push(burst(&server, &session).await?);
+            asks.push(ask(&server, &session).await?);
+        }
+        drop(server);
+        let what = format!(
+            "events a second of one warm child that says {EVENTS} things of {EVENT_BYTES} bytes, until a reader of `poll` has the last; an SDK has them when its iterator ends"
+        );
+        let mut of_events = Figure::new("one_child_events_per_s", what, "/s", events, Aim::Beside);
+        let what = format!(
+            "time for each of {ASKS} tool calls that ask, from one to the next, with `wait_for_approval` and `respond`; an SDK answers in its callback"
+        );
+        let mut of_asks = Figure::new("ask_round_trip_ms", what, "ms", asks, Aim::Beside);
+        for (name, result) in [
+            ("Python SDK", python(folder.path(), sizes.rounds).await),
+            ("TypeScript SDK", typescript(folder.path(), sizes.rounds).await),
+        ] {
+            let result = result.map_err(|error| format!("{error:#}"));
+            of_events = of_events.beside_or_missing(name, result.clone().map(|rounds| median(&rounds.events)), "/s");
+            of_asks = of_asks.beside_or_missing(name, result.map(|rounds| median(&rounds.asks)), "ms");
+        }
+        figures.extend([of_events, of_asks]);
+        Ok(())
+    }
+}
+
+/// Plays a burst in the warm child and reads it to its end, as a parent would.
+async fn burst(server: &Server, session: &str) -> Result<f64> {
+    let started = Instant::now();
+    let chat = server.start_chat(session, &format!("sim:\nburst {EVENTS} {EVENT_BYTES}")).await?;
+    let mut next = 0;
+    loop {
+        let params = json!({"session_id": session, "chat": chat, "from_seq": next, "limit": 1_000, "wait_ms": 10_000});
+        let page = server.call("claudecode.poll", params).await?;
+        next += page["events"].as_array().context("a page without events")?.len();
+        if page["status"] != "running" && page["has_more"] == false {
+            return Ok(rate(EVENTS, started.elapsed()));
+        }
+    }
+}
+
+/// Plays tool calls that ask, and answers each at once.
+async fn ask(server: &Server, session: &str) -> Result<f64> {
+    let asks = "tool Write {\"file_path\":\"sdk.txt\",\"content\":\"x\"}\n".repeat(ASKS);
+    let started = Instant::now();
+    server.start_chat(session, &format!("sim:\n{asks}")).await?;
+    for _ in 0..ASKS {
+        server.allow(&server.wait_for_approval(session).await?).await?;
+    }
+    server.wait_until_quiet().await?;
+    Ok(millis(started.elapsed()) / ASKS as f64)
+}
+
+/// What an SDK did, in each round.
+#[derive(Clone, Default)]
+struct SdkRounds {
+    events: Vec<f64>,
+    asks: Vec<f64>,
+}
+
+async fn python(folder: &Path, rounds: usize) -> Result<SdkRounds> {
+    let home = folder.join("python");
+    run(Command::new("python3").arg("-m").arg("venv").arg(&home)).await?;
+    run(Command::new(home.join("bin/pip")).args(["install", "--quiet", "claude-agent-sdk"])).await?;
+    let script = home.join("agent_sdk.py");
+    std::fs::write(&script, PYTHON)?;
+    play(&home.join("bin/python"), &script, &home, rounds).await
+}
+
+async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
+    let home = folder.join("typescript");
+    std::fs::create_dir(&home)?;
+    let install = ["install", "--no-audit", "--no-fund", "--silent", "@anthropic-ai/claude-agent-sdk"];
+    run(Command::new("npm").args(install).current_dir(&home)).await?;
+    let script = home.join("agent_sdk.mjs");
+    std::fs::write(&script, TYPESCRIPT)?;
+    play(Path::new("node"), &script, &home, rounds).await
+}
+
+/// Runs the script of an SDK once for each round.
+async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Result<SdkRounds> {
+    let mut all = SdkRounds::default();
+    for _ in 0..rounds {
+        let mut command = Command::new(program);
+        command.arg(script).arg(binary("plexus-sim", "PLEXUS_SIM_BIN")?).arg(home);
+        command.args([EVENTS, EVENT_BYTES, ASKS].map(|number| number.to_string()));
+        let printed = run(command.env("CLAUDE_CONFIG_DIR", home.join("claude"))).await?;
+        let result: Value =
+            serde_json::from_str(printed.trim()).with_context(|| format!("an odd answer: {printed}"))?;
+        all.events.push(result["events_per_s"].as_f64().context("no events_per_s")?);
+        all.asks.push(result["ask_ms"].as_f64().context("no ask_ms")?);
+    }
+    Ok(all)
+}
+
+/// Runs a program to its end and returns what it printed.
+async fn run(command: &mut Command) -> Result<String> {
+    let shown = format!("{:?}", command.as_std().get_program());
+    let ending = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    let output =
+        tokio::time::timeout(SDK_PATIENCE, ending).await.with_context(|| format!("{shown} took too long"))??;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{shown} ended with {}: {}", output.status, said.trim().lines().last().unwrap_or_default());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}

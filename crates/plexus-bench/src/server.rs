@@ -1,0 +1,162 @@
+//! A real `plexus serve` with simulated children, and the calls that measures make.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::server::{ServerOptions, TestServer};
+
+/// How long anything that a measure waits for may take.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Calls under way at the same time where there are many to make: enough to keep two cores busy.
+const ABREAST: usize = 8;
+
+/// The longest wait that one call may ask for.
+const WAIT_MS: u64 = 60_000;
+
+/// A server, its data and a directory that its children work in. Dropping it ends everything.
+pub struct Server {
+    inner: TestServer,
+    /// Kept apart from the data: a session may not work where the server keeps its own.
+    work: TempDir,
+}
+
+impl Server {
+    /// Starts a server with these keys of its configuration set.
+    pub async fn start(settings: &[(&str, String)]) -> Result<Self> {
+        let work = tempfile::Builder::new().prefix("plexus-bench-").tempdir().context("could not make a folder")?;
+        let mut arguments = vec!["--log".into(), "warn".into()];
+        for (key, value) in settings {
+            arguments.extend(["--set".into(), format!("{key}={value}").into()]);
+        }
+        // The simulator keeps its conversations there.
+        let env = vec![("CLAUDE_CONFIG_DIR".to_owned(), work.path().join("claude").display().to_string())];
+        let inner = TestServer::with(ServerOptions { arguments, env, ..ServerOptions::default() }).await?;
+        Ok(Self { inner, work })
+    }
+
+    /// Returns where it listens, as `host:port`.
+    pub fn address(&self) -> Result<String> {
+        Ok(self.inner.url()?.trim_start_matches("http://").trim_end_matches('/').to_owned())
+    }
+
+    /// Returns the operator's token.
+    pub fn token(&self) -> Result<&str> {
+        self.inner.token()
+    }
+
+    /// Returns its data directory.
+    #[must_use]
+    pub fn data_dir(&self) -> PathBuf {
+        self.inner.data_dir()
+    }
+
+    /// Returns its resident memory in bytes.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        testkit::process::resident_bytes(self.inner.pid()?)
+    }
+
+    /// Kills it with `SIGKILL`; children and data stay.
+    pub fn kill_9(&mut self) -> Result<()> {
+        self.inner.kill_9()
+    }
+
+    /// Asks it to leave and waits until it has; children and data stay.
+    pub async fn stop(&mut self) -> Result<()> {
+        let code = self.inner.stop().await?;
+        ensure!(code == Some(0), "the server ended with {code:?}:\n{}", self.inner.log());
+        Ok(())
+    }
+
+    /// Starts it again on the same data.
+    pub async fn start_again(&mut self) -> Result<()> {
+        self.inner.start_again().await
+    }
+
+    /// Calls a method as the operator.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value> {
+        self.inner.call(method, params).await.with_context(|| format!("could not call {method}"))
+    }
+
+    /// Creates a session and returns its id. Its permission requests wait for ever.
+    pub async fn create(&self, name: &str) -> Result<String> {
+        let params = json!({"name": name, "working_dir": self.work.path(), "loopback_timeout_secs": 0});
+        text(&self.call("claudecode.create", params).await?, "id")
+    }
+
+    /// Creates `count` sessions and returns their ids.
+    pub async fn create_many(&self, prefix: &str, count: usize) -> Result<Vec<String>> {
+        let names: Vec<String> = (0..count).map(|index| format!("{prefix}-{index}")).collect();
+        stream::iter(&names).map(|name| self.create(name)).buffered(ABREAST).try_collect().await
+    }
+
+    /// Starts a chat and returns its number at once.
+    pub async fn start_chat(&self, session: &str, prompt: &str) -> Result<u64> {
+        let started = self.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await?;
+        started["chat"].as_u64().context("a started chat has no number")
+    }
+
+    /// Plays a prompt until the chat ends or asks for permission, and returns what `poll` returns.
+    pub async fn chat(&self, session: &str, prompt: &str) -> Result<Value> {
+        self.call("claudecode.chat", json!({"session_id": session, "prompt": prompt, "wait_ms": WAIT_MS})).await
+    }
+
+    /// Plays a prompt in every session, some at a time, until each chat is in `status`.
+    pub async fn chat_many(&self, sessions: &[String], prompt: &str, status: &str) -> Result<Vec<Value>> {
+        stream::iter(sessions)
+            .map(async |session| {
+                let page = self.chat(session, prompt).await?;
+                let said = page["events"].as_array().and_then(|events| Some(&events.last()?["event"]));
+                ensure!(page["status"] == status, "a chat should be {status} and is {}: {said:?}", page["status"]);
+                Ok(page)
+            })
+            .buffered(ABREAST)
+            .try_collect()
+            .await
+    }
+
+    /// Waits for the permission request of a session and returns its id.
+    pub async fn wait_for_approval(&self, session: &str) -> Result<String> {
+        let found = self.call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": WAIT_MS})).await?;
+        text(&found["approvals"][0], "id").with_context(|| format!("no permission request came: {found}"))
+    }
+
+    /// Allows a permission request.
+    pub async fn allow(&self, approval: &str) -> Result<()> {
+        self.call("loopback.respond", json!({"approval_id": approval, "approve": true})).await.map(drop)
+    }
+
+    /// Waits until no chat runs or waits for permission.
+    pub async fn wait_until_quiet(&self) -> Result<()> {
+        self.wait_for("the end of every chat", async || {
+            let state = self.call("health.state", json!({})).await?;
+            Ok(state["counts"]["chats_running"].as_u64().context("no count of running chats")? == 0)
+        })
+        .await
+    }
+
+    /// Looks every few milliseconds until something is true.
+    pub async fn wait_for<F>(&self, what: &str, mut look: impl FnMut() -> F) -> Result<()>
+    where
+        F: Future<Output = Result<bool>>,
+    {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while !look().await? {
+            if tokio::time::Instant::now() > deadline {
+                bail!("this did not come within {PATIENCE:?}: {what}");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a text field of an answer.
+pub fn text(answer: &Value, field: &str) -> Result<String> {
+    Ok(answer[field].as_str().with_context(|| format!("no {field} in {answer}"))?.to_owned())
+}

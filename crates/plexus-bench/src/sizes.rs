@@ -1,0 +1,121 @@
+//! How much each mode does. Every number that decides how long a run takes is here.
+
+use std::time::Duration;
+
+/// How much a run does.
+#[derive(Clone, Debug)]
+pub struct Sizes {
+    /// The mode, as it is printed.
+    pub mode: &'static str,
+    /// How often each figure is taken; the median counts, the smallest and the largest are its spread.
+    pub rounds: usize,
+    /// Permission requests that are answered one after the other, in each round.
+    pub answers: usize,
+    /// Sessions whose decisions a poll loop waits for, in each round.
+    pub loop_sessions: usize,
+    /// The pauses of the poll loops; the first one is what the aim speaks of.
+    pub loop_pauses: [Duration; 2],
+    /// Lines that a child writes while a poll waits, in each round.
+    pub lines: usize,
+    /// Children that write at the same time.
+    pub children: usize,
+    /// Events that each of them writes, in each round.
+    pub burst: usize,
+    /// How long the text of such an event is.
+    pub burst_bytes: usize,
+    /// Commits of one event each, for the rival of the group commit.
+    pub single_commits: usize,
+    /// How many events the chats have that `poll` reads from; the largest is also the tree that paths are read in.
+    pub chat_sizes: [u32; 3],
+    /// Polls and paths in each round.
+    pub reads: usize,
+    /// The size of the log that is parsed.
+    pub log_bytes: usize,
+    /// Sessions with a blocked permit each, on the control channel; they are also those to reattach.
+    pub permits: usize,
+    /// The same over MCP.
+    pub permits_mcp: usize,
+    /// Sessions that a starting server finds.
+    pub sessions: usize,
+    /// Readers of one chat.
+    pub readers: usize,
+    /// Events that each of them gets, in each round.
+    pub reader_events: usize,
+    /// Whether the SDKs of other languages are installed and measured.
+    pub with_sdks: bool,
+}
+
+impl Sizes {
+    /// Everything the design names, at its size.
+    #[must_use]
+    pub fn full() -> Self {
+        Self {
+            mode: "full",
+            rounds: 5,
+            answers: 400,
+            loop_sessions: 60,
+            loop_pauses: [Duration::from_millis(500), Duration::from_secs(1)],
+            lines: 400,
+            children: 64,
+            burst: 1_000,
+            burst_bytes: 200,
+            single_commits: 1_000,
+            chat_sizes: [1_000, 100_000, 1_000_000],
+            reads: 400,
+            log_bytes: 60_000_000,
+            permits: 1_000,
+            permits_mcp: 1_000,
+            sessions: 10_000,
+            readers: 1_000,
+            reader_events: 400,
+            with_sdks: true,
+        }
+    }
+
+    /// The same in under two minutes.
+    #[must_use]
+    pub fn quick() -> Self {
+        Self {
+            mode: "quick",
+            rounds: 3,
+            answers: 150,
+            loop_sessions: 30,
+            lines: 150,
+            burst: 300,
+            single_commits: 300,
+            reads: 150,
+            log_bytes: 15_000_000,
+            permits: 200,
+            permits_mcp: 100,
+            reader_events: 100,
+            with_sdks: false,
+            ..Self::full()
+        }
+    }
+
+    /// Just enough that every line of every measure runs.
+    #[must_use]
+    pub fn tiny() -> Self {
+        Self {
+            mode: "tiny",
+            rounds: 1,
+            answers: 3,
+            loop_sessions: 2,
+            loop_pauses: [Duration::from_millis(50), Duration::from_millis(100)],
+            lines: 5,
+            children: 2,
+            burst: 20,
+            burst_bytes: 50,
+            single_commits: 5,
+            chat_sizes: [200, 400, 2_000],
+            reads: 5,
+            log_bytes: 100_000,
+            permits: 3,
+            permits_mcp: 2,
+            sessions: 50,
+            readers: 4,
+            reader_events: 10,
+            with_sdks: false,
+        }
+    }
+}
