@@ -4,7 +4,8 @@
 //! not do; hand a child more than it has; learn what strangers do. Against it stand three questions, and every method asks one of them:
 //! - [`Authority::reach`]: may this caller touch this session at all? The operator everything, a session its strict descendants, a child nothing.
 //!   What is out of reach is answered as if it did not exist.
-//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its creator listed (`may_decide`, `allowed_tools`).
+//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its creator listed (`may_decide`, `allowed_tools`), and
+//!   its creator's creator, up to the operator.
 //! - [`narrowed`]: is what a session hands to its child no more than it has itself?
 
 use std::path::Path;
@@ -14,8 +15,8 @@ use plexus_core::{CallError, Caller, SessionId};
 use plexus_store::{Owner, Session, Store, StoreError};
 use serde_json::Value;
 
-use crate::claudecode::config::{ProjectSettings, SessionConfig, Supervise};
-use crate::rules::{self, Decision, Pattern, RealPaths, Rule};
+use crate::claudecode::config::{Budget, ProjectSettings, SessionConfig, Supervise};
+use crate::rules::{self, Decision, Pattern, Placed, RealPaths, Rule};
 
 /// A pattern that stands for every tool, in `may_decide` alone.
 pub(crate) const EVERYTHING: &str = "*";
@@ -24,6 +25,15 @@ pub(crate) const EVERYTHING: &str = "*";
 #[derive(Clone)]
 pub(crate) struct Authority {
     store: Arc<dyn Store>,
+}
+
+/// A tool call of a session, as a grant sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Deed<'a> {
+    pub(crate) asker: SessionId,
+    pub(crate) asker_config: &'a SessionConfig,
+    pub(crate) tool_name: &'a str,
+    pub(crate) input: &'a Value,
 }
 
 impl Authority {
@@ -37,17 +47,15 @@ impl Authority {
             CallError::not_found(format_args!("find the session {id}"))
                 .with_hint("claudecode.list shows the sessions you may use")
         };
+        let found = |result: Result<Session, StoreError>| match result {
+            Ok(session) => Ok(session),
+            Err(StoreError::NotFound { .. }) => Err(hidden()),
+            Err(error) => Err(error.into()),
+        };
         match caller {
-            Caller::Operator => self.store.session(id).await.map_err(|error| match error {
-                StoreError::NotFound { .. } => hidden(),
-                other => other.into(),
-            }),
+            Caller::Operator => found(self.store.session(id).await),
             Caller::Session(own) => {
-                let session = match self.store.session(id).await {
-                    Ok(session) => session,
-                    Err(StoreError::NotFound { .. }) => return Err(hidden()),
-                    Err(error) => return Err(error.into()),
-                };
+                let session = found(self.store.session(id).await)?;
                 let ancestors = self.store.ancestors(id).await?;
                 if ancestors.contains(own) { Ok(session) } else { Err(hidden()) }
             }
@@ -55,71 +63,107 @@ impl Authority {
         }
     }
 
-    /// Returns who is asked first about `call`, a tool call of `session`: the nearest ancestor whose allow would count, else the operator.
-    pub(crate) async fn owner_of(
-        &self,
-        session: &Session,
-        config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
-    ) -> Result<Owner, StoreError> {
-        for ancestor in self.store.ancestors(session.id).await? {
-            if self.may_allow(ancestor, session.id, config, tool_name, input).await? {
-                return Ok(Owner::Session(ancestor));
-            }
-        }
-        Ok(Owner::Operator)
+    /// Returns who is asked first about a tool call: the nearest ancestor whose allow would count, else the operator.
+    pub(crate) async fn owner_of(&self, deed: &Deed<'_>) -> Result<Owner, StoreError> {
+        let line = self.line(deed.asker).await?;
+        Ok(nearest_decider(&line, deed).map_or(Owner::Operator, Owner::Session))
     }
 
-    /// Says whether an allow of session `decider` counts for a tool call of `asker`, below it.
+    /// Returns who is asked when `owner` did not answer: the next one above whose allow would count, at the end the operator.
+    pub(crate) async fn above(&self, owner: SessionId, deed: &Deed<'_>) -> Result<Owner, StoreError> {
+        let line = self.line(deed.asker).await?;
+        let above = line.iter().position(|(id, _)| *id == owner).and_then(|at| line.get(at + 1..)).unwrap_or_default();
+        Ok(nearest_decider(above, deed).map_or(Owner::Operator, Owner::Session))
+    }
+
+    /// Says whether an allow of session `decider` counts for a tool call of a session below it.
     ///
     /// `decider` must be a strict ancestor. It may allow what its creator listed in `may_decide`, and what it may do unasked itself
-    /// (`allowed_tools`). Everything else is its own parent's to decide. The same must hold for nobody else: a grandparent that was
-    /// given less is asked in its own right, and the operator last.
-    pub(crate) async fn may_allow(
-        &self,
-        decider: SessionId,
-        asker: SessionId,
-        asker_config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
-    ) -> Result<bool, StoreError> {
-        let ancestors = self.store.ancestors(asker).await?;
-        if !ancestors.contains(&decider) {
-            return Ok(false);
+    /// (`allowed_tools`). Everything else is its own parent's to decide.
+    pub(crate) async fn may_allow(&self, decider: SessionId, deed: &Deed<'_>) -> Result<bool, StoreError> {
+        let line = self.line(deed.asker).await?;
+        let from = line.iter().position(|(id, _)| *id == decider).and_then(|at| line.get(at..));
+        Ok(from.is_some_and(|line| all_list(line, deed)))
+    }
+
+    /// The strict ancestors of a session with their grants, its parent first.
+    async fn line(&self, asker: SessionId) -> Result<Vec<(SessionId, SessionConfig)>, StoreError> {
+        let mut line = Vec::new();
+        for id in self.store.ancestors(asker).await? {
+            line.push((id, SessionConfig::of(&self.store.session(id).await?)?));
         }
-        let config = SessionConfig::of(&self.store.session(decider).await?)?;
-        Ok(listed(&config, asker, asker_config, tool_name, input))
+        Ok(line)
     }
 }
 
+fn nearest_decider(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> Option<SessionId> {
+    let at = (0..line.len()).find(|at| line.get(*at..).is_some_and(|line| all_list(line, deed)))?;
+    line.get(at).map(|(id, _)| *id)
+}
+
+/// Whether the first of a line, and everybody above it, has been given this call to decide.
+///
+/// What a session hands on was compared with what it has when the child was created. That compares patterns as they are written; where a path
+/// really leads can change afterwards (a directory becomes a link). So the whole line must agree on the call itself, and a grant is never
+/// worth more than the one it came from.
+fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
+    line.iter().all(|(_, grants)| listed(grants, deed))
+}
+
 /// Says whether `grants` lists this call.
-fn listed(
-    grants: &SessionConfig,
-    asker: SessionId,
-    asker_config: &SessionConfig,
-    tool_name: &str,
-    input: &Value,
-) -> bool {
+fn listed(grants: &SessionConfig, deed: &Deed<'_>) -> bool {
     let home = std::env::home_dir();
     let call = rules::Call {
-        tool_name,
-        input,
-        // Relative patterns of a grant mean the granter's directory; a call is judged by where it happens.
-        working_dir: &asker_config.working_dir,
+        tool_name: deed.tool_name,
+        input: deed.input,
+        working_dir: &deed.asker_config.working_dir,
         home: home.as_deref(),
-        session: asker,
+        session: deed.asker,
         ancestors: &[],
         now: 0,
         paths: &RealPaths,
     };
-    grants.may_decide.iter().any(|text| text == EVERYTHING || covers(text, &call))
-        || grants.allowed_tools.iter().any(|text| covers(text, &call))
+    grants.may_decide.iter().any(|text| text == EVERYTHING || covers(text, grants, &call))
+        || grants.allowed_tools.iter().any(|text| covers(text, grants, &call))
 }
 
-/// A pattern that cannot be read grants nothing.
-fn covers(pattern: &str, call: &rules::Call<'_>) -> bool {
-    pattern.parse::<Pattern>().is_ok_and(|pattern| rules::covers(&Rule::new(Decision::Allow, pattern), call))
+/// Relative paths of a grant start in the granter's directory, those of a call where it happens: a relative grant is therefore only taken for a
+/// call from that very directory. A pattern that cannot be read grants nothing.
+fn covers(pattern: &str, grants: &SessionConfig, call: &rules::Call<'_>) -> bool {
+    pattern.parse::<Pattern>().is_ok_and(|pattern| {
+        (!pattern.is_relative() || grants.working_dir == call.working_dir)
+            && rules::covers(&Rule::new(Decision::Allow, pattern), call)
+    })
+}
+
+/// Says whether `grants` lets its session decide every call of `pattern`, in whatever directory below its own.
+pub(crate) fn may_decide_all_of(grants: &SessionConfig, pattern: &Pattern) -> bool {
+    grants.may_decide.iter().any(|text| text == EVERYTHING) || {
+        let inner = Placed { pattern, dir: None };
+        lists(&grants.may_decide, grants, inner) || lists(&grants.allowed_tools, grants, inner)
+    }
+}
+
+/// Says whether one pattern of a list takes in `inner`.
+fn lists(list: &[String], holder: &SessionConfig, inner: Placed<'_>) -> bool {
+    list.iter().any(|text| {
+        text.parse::<Pattern>().is_ok_and(|outer| {
+            rules::includes(Placed { pattern: &outer, dir: Some(&holder.working_dir) }, inner, &RealPaths)
+        })
+    })
+}
+
+/// Says whether one pattern of `list`, held by `holder`, takes in `text`, held by `inner_holder`. The same words in the same directory always do,
+/// also when we cannot read them: the CLI knows notations that we do not.
+fn lists_text(list: &[String], holder: &SessionConfig, text: &str, inner_holder: &SessionConfig) -> bool {
+    let same_words = list.iter().any(|outer| outer == text);
+    match text.parse::<Pattern>() {
+        Ok(pattern) => {
+            (same_words && (!pattern.is_relative() || holder.working_dir == inner_holder.working_dir))
+                || lists(list, holder, Placed { pattern: &pattern, dir: Some(&inner_holder.working_dir) })
+        }
+        Err(_) => same_words && holder.working_dir == inner_holder.working_dir,
+    }
 }
 
 /// Checks that `child` has no more than its creator `parent`.
@@ -127,39 +171,94 @@ fn covers(pattern: &str, call: &rules::Call<'_>) -> bool {
 /// # Errors
 /// `forbidden`, naming the first thing that is too much.
 pub(crate) fn narrowed(parent: &SessionConfig, child: &SessionConfig) -> Result<(), CallError> {
-    let too_much = |what: String| {
-        Err(CallError::forbidden(format_args!("give a child {what}: you do not have it yourself"))
-            .with_hint("authority only narrows; ask your own parent"))
+    match excess(parent, child) {
+        None => Ok(()),
+        Some(what) => Err(CallError::forbidden(format_args!("give a child {what}: you do not have it yourself"))
+            .with_hint("authority only narrows; ask your own parent")),
+    }
+}
+
+/// Names the first thing that `child` has and `parent` has not. Every field of the configuration has its line, so that a new one is not forgotten.
+fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
+    let SessionConfig {
+        working_dir,
+        // What it is and what it is told is the creator's to choose.
+        model: _,
+        system_prompt: _,
+        channel: _,
+        // Passing a question on sooner or later takes it from nobody: those above may answer at any time.
+        escalate_after_secs: _,
+        loopback_enabled,
+        loopback_timeout_secs,
+        supervise,
+        can_spawn,
+        may_decide,
+        project_settings,
+        allowed_tools,
+        disallowed_tools,
+        add_dirs,
+        env,
+        budget,
+    } = child;
+    if let Some(dir) = std::iter::once(working_dir).chain(add_dirs).find(|dir| !inside(dir, parent)) {
+        return Some(format!("the directory {}", dir.display()));
+    }
+    if let Some(tool) = allowed_tools.iter().find(|tool| !lists_text(&parent.allowed_tools, parent, tool, child)) {
+        return Some(format!("the tool {tool} unasked"));
+    }
+    if let Some(tool) = parent.disallowed_tools.iter().find(|tool| !disallowed_tools.contains(tool)) {
+        return Some(format!("the tool {tool}"));
+    }
+    if let Some((name, _)) = env.iter().find(|(name, value)| parent.env.get(*name) != Some(*value)) {
+        return Some(format!("the variable {name}"));
+    }
+    if *supervise == Supervise::Default && parent.supervise == Supervise::All {
+        return Some("looser supervision".into());
+    }
+    if *project_settings == ProjectSettings::Trust {
+        return Some("trusted project settings".into());
+    }
+    // Without a channel the CLI denies what it would ask about: less, not more. But nobody would be asked about the rest either.
+    if !loopback_enabled && parent.supervise == Supervise::All {
+        return Some("a run that nobody is asked about".into());
+    }
+    if *loopback_timeout_secs == 0 && parent.loopback_timeout_secs > 0 {
+        return Some("questions without a deadline".into());
+    }
+    if *can_spawn && !parent.can_spawn {
+        return Some("the right to create sessions".into());
+    }
+    let everything = |list: &[String]| list.iter().any(|text| text == EVERYTHING);
+    let decides = |text: &String| {
+        everything(&parent.may_decide)
+            || (text != EVERYTHING
+                && (lists_text(&parent.may_decide, parent, text, child)
+                    || lists_text(&parent.allowed_tools, parent, text, child)))
     };
-    if !inside(&child.working_dir, parent) {
-        return too_much(format!("the directory {}", child.working_dir.display()));
+    if let Some(pattern) = may_decide.iter().find(|text| !decides(text)) {
+        return Some(format!("the right to decide {pattern}"));
     }
-    if let Some(dir) = child.add_dirs.iter().find(|dir| !inside(dir, parent)) {
-        return too_much(format!("the directory {}", dir.display()));
-    }
-    if let Some(tool) = child.allowed_tools.iter().find(|tool| !parent.allowed_tools.contains(tool)) {
-        return too_much(format!("the tool {tool} unasked"));
-    }
-    if let Some(tool) = parent.disallowed_tools.iter().find(|tool| !child.disallowed_tools.contains(tool)) {
-        return too_much(format!("the tool {tool}"));
-    }
-    if let Some((name, _)) = child.env.iter().find(|(name, value)| parent.env.get(*name) != Some(*value)) {
-        return too_much(format!("the variable {name}"));
-    }
-    if parent.supervise == Supervise::All && child.supervise == Supervise::Default {
-        return too_much("looser supervision".into());
-    }
-    if child.project_settings == ProjectSettings::Trust {
-        return too_much("trusted project settings".into());
-    }
-    if !child.loopback_enabled && parent.loopback_enabled {
-        return too_much("a run that nobody is asked about".into());
-    }
-    let decides = |pattern: &String| parent.may_decide.iter().any(|text| text == EVERYTHING || text == pattern);
-    if let Some(pattern) = child.may_decide.iter().find(|pattern| !decides(pattern)) {
-        return too_much(format!("the right to decide {pattern}"));
-    }
-    Ok(())
+    budget.as_ref().and_then(|budget| larger_budget(parent.budget.as_ref(), budget))
+}
+
+/// Names the first limit of `child` that is above the parent's. What it does not limit is limited by the parent's own all the same.
+fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
+    let parent = parent?;
+    let above = |most: Option<u64>, wanted: Option<u64>| most.is_some_and(|most| wanted.is_some_and(|it| it > most));
+    let cost = parent.cost_usd.is_some_and(|most| child.cost_usd.is_some_and(|it| it > most));
+    // A child of one that may have N below it is one of them, and one generation nearer to the end.
+    let less_one = |most: Option<u64>| most.map(|most| most.saturating_sub(1));
+    [
+        cost.then_some("cost"),
+        above(parent.turns, child.turns).then_some("turns"),
+        above(parent.wall_secs, child.wall_secs).then_some("wall time"),
+        above(less_one(parent.children), child.children).then_some("children"),
+        above(less_one(parent.depth), child.depth).then_some("depth"),
+    ]
+    .into_iter()
+    .flatten()
+    .next()
+    .map(|what| format!("a larger budget for {what}"))
 }
 
 /// Both sides are canonical paths: they were resolved when the session was created.

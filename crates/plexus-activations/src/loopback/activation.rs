@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable,
-    Resolution, Resume, WireForm,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle, HubContext,
+    MethodDescriptor, MethodTable, Resolution, Resume, WireForm,
 };
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis, UpdateSession, limits,
@@ -13,13 +13,15 @@ use plexus_store::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::decided_by;
-use super::approvals::{Answer, Approvals, as_pending};
+use super::approvals::{Answer, Approvals};
+use super::audit::Refusals;
 use super::params::{
     ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
     RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RuleRemoveParams, RuleTested,
     WaitForApprovalParams,
 };
+use super::rules::Remembered;
+use super::shown::{as_decision, as_pending};
 use crate::claudecode::Core;
 use crate::claudecode::activation::{checked_wait, page};
 use crate::claudecode::config::{SessionState, TimedMode};
@@ -28,15 +30,20 @@ use crate::claudecode::params::Done;
 /// The longest a mode may hold, in seconds: a day.
 const MAX_MODE_SECS: u64 = 24 * 3_600;
 
+/// How often a mode is set again when the session changed meanwhile.
+const MODE_TRIES: usize = 8;
+
 /// Permission requests and what decides them.
 pub struct Loopback {
     pub(super) core: Arc<Core>,
     pub(super) approvals: Arc<Approvals>,
+    pub(super) refusals: Arc<Refusals>,
 }
 
 impl Loopback {
     pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
-        Arc::new(Self { approvals: Arc::clone(&core.approvals), core })
+        let refusals = Refusals::new(Arc::clone(&core.store));
+        Arc::new(Self { approvals: Arc::clone(&core.approvals), refusals, core })
     }
 
     async fn respond(&self, call: Call, params: RespondParams) -> Result<Responded, CallError> {
@@ -48,20 +55,15 @@ impl Loopback {
         };
         // A rule that cannot be made is said before anything is decided.
         let remembered = match &params.remember {
-            Some(remember) => {
-                Some(self.prepare_rule(&call.caller, params.approval_id, params.approve, remember).await?)
-            }
-            None => None,
+            Some(remember) => self.prepare_rule(&call.caller, params.approval_id, params.approve, remember).await?,
+            None => Remembered::default(),
         };
-        let (record, _) = self.approvals.respond(&call.caller, params.approval_id, answer).await?;
-        let (rule_id, released) = match remembered {
-            Some(rule) => {
-                let id = rule.id;
-                (Some(id), self.add_and_release(&call.caller, rule).await?)
-            }
-            None => (None, Vec::new()),
+        let (record, _) = self.approvals.respond(&call.caller, params.approval_id, answer, remembered.new).await?;
+        let released = match remembered.id {
+            Some(_) => self.release(&call.caller).await?,
+            None => Vec::new(),
         };
-        Ok(Responded { approval_id: record.id, rule_id, released })
+        Ok(Responded { approval_id: record.id, rule_id: remembered.id, released })
     }
 
     async fn respond_many(&self, call: Call, params: RespondManyParams) -> Result<Outcomes, CallError> {
@@ -77,7 +79,7 @@ impl Loopback {
                 updated_input: None,
                 input_digest: None,
             };
-            let error = self.approvals.respond(&call.caller, approval_id, answer).await.err();
+            let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
             outcomes.push(Outcome { approval_id, ok: error.is_none(), error });
         }
         Ok(Outcomes { outcomes })
@@ -149,21 +151,31 @@ impl Loopback {
     }
 
     async fn mode_set(&self, call: Call, params: ModeSetParams) -> Result<Done, CallError> {
-        let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
         if params.expires_in_secs == 0 || params.expires_in_secs > MAX_MODE_SECS {
             return Err(CallError::invalid(format_args!("set a mode for {} s", params.expires_in_secs))
                 .with_hint(format_args!("a mode holds 1 to {MAX_MODE_SECS} s")));
         }
-        let mut state = SessionState::of(&session)?;
-        let until =
-            UnixMillis::now().as_secs().saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
-        state.mode = Some(TimedMode { mode: params.mode, until });
-        let update = UpdateSession {
-            state: Some(state.to_json()?),
-            expects_revision: Some(session.revision),
-            ..UpdateSession::of(session.id)
-        };
-        self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
+            let mut state = SessionState::of(&session)?;
+            let until =
+                UnixMillis::now().as_secs().saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
+            state.mode = Some(TimedMode { mode: params.mode, until });
+            let update = UpdateSession {
+                state: Some(state.to_json()?),
+                expects_revision: Some(session.revision),
+                ..UpdateSession::of(session.id)
+            };
+            match self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
+                Ok(_) => break,
+                // The session's own run changed something else of it.
+                Err(StoreError::Conflict { .. }) if tries < MODE_TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.release(&call.caller).await?;
         Ok(Done {})
     }
 
@@ -190,37 +202,6 @@ impl Loopback {
             .into(),
         })
     }
-}
-
-/// A decided approval as `history` shows it.
-fn as_decision(record: &ApprovalRecord) -> Value {
-    let mut shown = json!({
-        "approval_id": record.id,
-        "session_id": record.session,
-        "tool_name": record.tool_name,
-        "tool_use_id": record.tool_use_id,
-        "input_digest": record.input_digest,
-        "input": record.input.to_value(),
-        "status": record.status,
-        "created_at": record.created_at.as_secs(),
-    });
-    if let Some(decision) = &record.decision {
-        shown["decided_by"] = decided_by(&decision.by);
-        shown["decided_at"] = json!(decision.at.as_secs());
-        if let Some(message) = &decision.message {
-            shown["message"] = json!(message);
-        }
-        if let Some(input) = &decision.updated_input {
-            shown["updated_input"] = input.to_value();
-        }
-    }
-    if let Some(at) = record.delivered_at {
-        shown["delivered_at"] = json!(at.as_secs());
-    }
-    if let Some(breach) = &record.breach {
-        shown["breach"] = json!(breach);
-    }
-    shown
 }
 
 #[async_trait]
@@ -250,10 +231,15 @@ impl Activation for Loopback {
             d.wire = WireForm::ExactText;
             d.hints.waits = true;
             d.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_rejoin" });
+            d.on_cancel = Some("permit_cancel");
         };
         let rejoins: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
+            d.door = Door::Internal;
+        };
+        let withdraws: fn(&mut MethodDescriptor) = |d| {
+            d.audience = Audience::Child;
             d.door = Door::Internal;
         };
         let waits: fn(&mut MethodDescriptor) = |d| {
@@ -263,6 +249,7 @@ impl Activation for Loopback {
         MethodTable::new("loopback")
             .streaming::<PermitRequest, PermissionJson, _, _>("permit", "Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
             .streaming::<RejoinParams, PermissionJson, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
+            .unary::<RejoinParams, Done, _, _>("permit_cancel", "Takes back a permission request whose client no longer wants an answer.", withdraws, with!(permit_cancel))
             .unary::<_, Responded, _, _>("respond", "Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
             .unary::<_, Outcomes, _, _>("respond_many", "Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
             .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", reads, with!(pending))
@@ -274,6 +261,13 @@ impl Activation for Loopback {
             .unary::<RuleRemoveParams, Done, _, _>("rule_remove", "Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
             .unary::<_, RuleTested, _, _>("rule_test", "Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
             .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", |_| {}, with!(configure))
+    }
+
+    fn attach(&self, hub: HubContext) {
+        let refusals: Arc<dyn FailureWatcher> = Arc::clone(&self.refusals) as Arc<dyn FailureWatcher>;
+        if !hub.watch_failures(Arc::downgrade(&refusals)) {
+            tracing::warn!("somebody else keeps the record of refused calls of this hub");
+        }
     }
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {

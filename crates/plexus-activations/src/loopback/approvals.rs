@@ -7,22 +7,28 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plexus_core::digest::input_digest;
-use plexus_core::{ApprovalId, CallError, Caller};
+use plexus_core::{ApprovalId, CallError, Caller, SessionId};
 use plexus_store::{
-    ApprovalRecord, Change, DecideApproval, DecidedBy, Fresh, JsonText, OpenApproval, Owner, Priority, Session, Store,
-    StoreError, UnixMillis, UseRule, Verdict,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Fresh, JsonText, NewRule,
+    OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule, Verdict, limits,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::answer::decided_by;
+use super::judge::Judgement;
 use super::rulebook::Rulebook;
-use crate::authority::Authority;
-use crate::claudecode::config::{Mode, SessionConfig, SessionState};
+use super::shown::as_decision;
+pub(crate) use super::shown::as_pending;
+use crate::authority::{Authority, Deed};
+use crate::claudecode::config::SessionConfig;
 use crate::claudecode::event::ChatEvent;
 use crate::rules::Decision;
 
 /// When a session that asked for no deadline is reminded of, and how often.
 pub(crate) const REMIND_EVERY: Duration = Duration::from_secs(300);
+
+/// How often a change list is planned again when what it was planned on has changed meanwhile.
+const REPLANS: usize = 8;
 
 /// A permission request, from whichever channel.
 pub(crate) struct Question<'a> {
@@ -73,14 +79,37 @@ impl Approvals {
     }
 
     /// Builds the changes that open an approval and, when a rule or a mode answers at once, decide it too.
+    ///
+    /// A request that stands already is only joined: it is decided, or was judged when it came.
     pub(crate) async fn plan(&self, question: &Question<'_>) -> Result<Vec<Change>, StoreError> {
         let config = SessionConfig::of(question.session)?;
         let input: Value = question.input.read()?;
+        // Taken before the rules are looked at: a rule that is added later than this may have been missed, and then the request is judged again.
         let now = UnixMillis::now();
+        let standing = self.store.approval_by_request(question.session.id, question.run, question.request_id).await?;
+        let open = self.opening(question, &config, &input, now).await?;
+        let id = open.id;
+        let mut changes = vec![Change::OpenApproval(open)];
+        if standing.is_none() {
+            let judgement = self.judge(question.session, &config, question.tool_name, &input).await?;
+            if let Some((verdict, by)) = judgement.at_once() {
+                changes.extend(self.uses(&judgement, now));
+                changes.push(self.decision(id, question.chat, None, verdict, by, Some(judgement.why))?);
+            }
+        }
+        Ok(changes)
+    }
+
+    async fn opening(
+        &self,
+        question: &Question<'_>,
+        config: &SessionConfig,
+        input: &Value,
+        now: UnixMillis,
+    ) -> Result<OpenApproval, StoreError> {
         let id = ApprovalId::generate();
         let timeout = config.approval_timeout();
-        let owner = self.authority.owner_of(question.session, &config, question.tool_name, &input).await?;
-        let suggestions = self.rulebook.suggestions(question.session, &config, question.tool_name, &input);
+        let deed = Deed { asker: question.session.id, asker_config: config, tool_name: question.tool_name, input };
         let event = ChatEvent::AwaitingApproval {
             approval_id: id,
             tool_name: question.tool_name.to_owned(),
@@ -95,7 +124,7 @@ impl Approvals {
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone(),
         };
-        let mut changes = vec![Change::OpenApproval(OpenApproval {
+        Ok(OpenApproval {
             id,
             session: question.session.id,
             chat: question.chat,
@@ -105,55 +134,29 @@ impl Approvals {
             tool_name: question.tool_name.to_owned(),
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone(),
-            input_digest: input_digest(&input),
+            input_digest: input_digest(input),
             description: question.description.clone(),
-            suggestions,
-            owner,
+            suggestions: self.rulebook.suggestions(question.session, config, question.tool_name, input),
+            owner: self.authority.owner_of(&deed).await?,
             at: now,
             deadline: timeout.map(|timeout| now.plus(timeout)),
-            escalate_at: Some(now.plus(escalate_after(&config, timeout))),
+            escalate_at: Some(now.plus(escalate_after(config, timeout))),
             event: question.chat.is_some().then(|| event.to_new_event()).transpose()?,
             parent_event: question.session.parent.is_some().then(|| parent_event.to_new_event()).transpose()?,
-        })];
-        if let Some((verdict, by, message, used)) = self.answer_at_once(question, &config, &input).await? {
-            changes.extend(used.into_iter().map(|id| Change::UseRule(UseRule { id, now })));
-            changes.push(self.decision(id, question.chat, None, verdict, by, Some(message))?);
-        }
-        Ok(changes)
+        })
     }
 
-    /// What a rule, or a mode that the operator set for a while, says before anybody is asked. A rule that denies or asks beats a mode.
-    async fn answer_at_once(
-        &self,
-        question: &Question<'_>,
-        config: &SessionConfig,
-        input: &Value,
-    ) -> Result<Option<(Verdict, DecidedBy, String, Vec<plexus_core::RuleId>)>, StoreError> {
-        let ruling = self.rulebook.decide(question.session, config, question.tool_name, input).await?;
-        match (ruling.decision, ruling.rule) {
-            (Decision::Allow, Some(rule)) => {
-                return Ok(Some((
-                    Verdict::Allow { updated_input: None },
-                    DecidedBy::Rule(rule),
-                    ruling.why,
-                    ruling.used,
-                )));
+    /// The changes that count a judgement's rules as used. Those of a file have no row, and are counted here and now.
+    fn uses(&self, judgement: &Judgement, now: UnixMillis) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for id in judgement.used.iter().copied() {
+            if self.rulebook.is_from_file(id) {
+                self.rulebook.use_file_rule(id);
+            } else {
+                changes.push(Change::UseRule(UseRule { id, now }));
             }
-            (Decision::Deny, Some(rule)) => {
-                return Ok(Some((Verdict::Deny, DecidedBy::Rule(rule), ruling.why, ruling.used)));
-            }
-            (Decision::Ask, Some(_)) => return Ok(None),
-            (Decision::Allow | Decision::Deny | Decision::Ask, None) => {}
         }
-        let mode = SessionState::of(question.session)?.mode.filter(|mode| mode.until > UnixMillis::now().as_secs());
-        let Some(mode) = mode else { return Ok(None) };
-        let covered = match mode.mode {
-            Mode::Ask => false,
-            Mode::AllowAll => true,
-            Mode::AcceptEdits => self.rulebook.is_edit_inside(question.session, config, question.tool_name, input),
-        };
-        let message = format!("the operator's mode allows this until {}", mode.until);
-        Ok(covered.then(|| (Verdict::Allow { updated_input: None }, DecidedBy::Operator, message, Vec::new())))
+        changes
     }
 
     /// Builds the change that decides an approval, with its event.
@@ -188,10 +191,11 @@ impl Approvals {
 
     /// Opens an approval that no journal line stands for (the MCP channel). Asked again, it joins what stands.
     ///
-    /// The rule that answered may be used up between the look and the commit; then the question is planned again.
+    /// The same request may come twice at once, and the rule that answered may be gone between the look and the commit; then it is planned again.
     pub(crate) async fn open(&self, question: &Question<'_>) -> Result<ApprovalRecord, StoreError> {
-        const TRIES: usize = 3;
-        for attempt in 1..=TRIES {
+        let mut tries = 0;
+        loop {
+            tries += 1;
             let changes = self.plan(question).await?;
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
@@ -200,27 +204,31 @@ impl Approvals {
                         record.ok_or_else(|| StoreError::invalid("open an approval: the store did not say which"))?;
                     return self.store.approval(id).await;
                 }
-                Err(StoreError::Conflict { .. }) if attempt < TRIES => {
-                    // Perhaps the question stands already, decided: then that decision is the answer.
+                Err(error @ (StoreError::Conflict { .. } | StoreError::NotFound { .. })) => {
                     let standing =
                         self.store.approval_by_request(question.session.id, question.run, question.request_id).await?;
                     let digest = input_digest(&question.input.read()?);
-                    if let Some(record) = standing.filter(|record| record.input_digest == digest) {
-                        return Ok(record);
+                    match standing {
+                        Some(record) if record.input_digest == digest => return Ok(record),
+                        Some(_) => return Err(error),
+                        None if tries >= REPLANS => return Err(error),
+                        None => {}
                     }
                 }
                 Err(error) => return Err(error),
             }
         }
-        Err(StoreError::invalid("open an approval: what stands keeps changing"))
     }
 
     /// Decides an approval for `caller`, then sends the answer. The same answer again is fine; another one names what stands.
+    ///
+    /// A rule that the decision is remembered as is part of the same transaction.
     pub(crate) async fn respond(
         &self,
         caller: &Caller,
         id: ApprovalId,
         answer: Answer,
+        remembered: Option<NewRule>,
     ) -> Result<(ApprovalRecord, Fresh), CallError> {
         let record = self.reach(caller, id).await?;
         let by = match caller {
@@ -229,8 +237,18 @@ impl Approvals {
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
         let verdict = self.verdict(caller, &record, &answer).await?;
-        let change = self.decision(id, record.chat, answer.input_digest, verdict, by, answer.message)?;
-        let committed = self.store.commit(vec![change], Priority::Urgent).await?;
+        let mut changes = vec![self.decision(id, record.chat, answer.input_digest, verdict, by, answer.message)?];
+        changes.extend(remembered.map(Change::AddRule));
+        let committed = match self.store.commit(changes, Priority::Urgent).await {
+            Ok(committed) => committed,
+            Err(StoreError::Conflict { message, .. }) => {
+                let standing = as_decision(&self.store.approval(id).await?);
+                return Err(CallError::conflict(message)
+                    .with_standing(standing)
+                    .with_hint("standing says what was decided, or asked; loopback.history has it too"));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let (record, fresh) =
             committed.approval().ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
         let record = record.clone();
@@ -246,22 +264,18 @@ impl Approvals {
             }
             return Ok(Verdict::Deny);
         }
-        let updated = match &answer.updated_input {
-            Some(input) if !input.is_object() => {
-                return Err(CallError::invalid("allow with this updated_input: it is not an object"));
-            }
-            // The same input said again is no edit.
-            Some(input) if input_digest(input) == record.input_digest => None,
-            other => other.as_ref(),
-        };
+        // The same input said again is no edit.
+        let updated = answer.updated_input.as_ref().filter(|input| input_digest(input) != record.input_digest);
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
         let effective = match updated {
             Some(input) => input.clone(),
             None => record.input.read()?,
         };
+        let deed =
+            Deed { asker: record.session, asker_config: &config, tool_name: &record.tool_name, input: &effective };
         if let Caller::Session(decider) = caller
-            && !self.authority.may_allow(*decider, record.session, &config, &record.tool_name, &effective).await?
+            && !self.authority.may_allow(*decider, &deed).await?
         {
             return Err(CallError::forbidden(format_args!(
                 "allow {}: your creator did not list it for you",
@@ -271,9 +285,9 @@ impl Approvals {
         }
         if updated.is_some() {
             // What was edited is another call: a rule that forbids it forbids it here too.
-            let ruling = self.rulebook.decide(&session, &config, &record.tool_name, &effective).await?;
-            if ruling.decision == Decision::Deny {
-                return Err(CallError::forbidden(format_args!("allow the edited input: {}", ruling.why)));
+            let judgement = self.judge(&session, &config, &record.tool_name, &effective).await?;
+            if judgement.decision == Decision::Deny {
+                return Err(CallError::forbidden(format_args!("allow the edited input: {}", judgement.why)));
             }
         }
         Ok(Verdict::Allow { updated_input: updated.map(|input| JsonText::from(input.clone())) })
@@ -297,7 +311,7 @@ impl Approvals {
         }
     }
 
-    /// Decides by deadline, because the agent ended, or by a rule that was just added. Somebody else being first is fine.
+    /// Decides by deadline, or because the question went away. Somebody else being first is fine.
     pub(crate) async fn settle_by_itself(
         &self,
         record: &ApprovalRecord,
@@ -313,32 +327,67 @@ impl Approvals {
                 }
                 Ok(())
             }
-            Err(StoreError::Conflict { .. }) => Ok(()),
+            // Decided by somebody else in this moment, or gone with its session.
+            Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Decides a pending request by a rule that was just added, counting the rule's use. Says whether this was what decided it.
-    pub(crate) async fn decide_by_rule(
+    /// Answers every pending request, below `under` if that is set, that rules or modes decide by now; each on its own record. Returns which.
+    pub(crate) async fn release(
         &self,
-        record: &ApprovalRecord,
-        verdict: Verdict,
-        by: DecidedBy,
-        ruling: &crate::rules::Verdict,
-    ) -> Result<bool, StoreError> {
-        let now = UnixMillis::now();
-        let mut changes: Vec<Change> = ruling.used.iter().map(|id| Change::UseRule(UseRule { id: *id, now })).collect();
-        changes.push(self.decision(record.id, record.chat, None, verdict, by, Some(ruling.why.clone()))?);
-        match self.store.commit(changes, Priority::Urgent).await {
-            Ok(committed) => {
-                let Some((record, fresh)) = committed.approval() else { return Ok(false) };
-                self.deliver(record);
-                Ok(fresh == Fresh::Made)
+        under: Option<SessionId>,
+        mut wanted: impl FnMut(&ApprovalRecord) -> bool + Send,
+    ) -> Result<Vec<ApprovalId>, StoreError> {
+        let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
+        let mut released = Vec::new();
+        let mut next = PageRequest::first(limits::MAX_PAGE_ITEMS);
+        loop {
+            let found = self.store.approvals(filter, next).await?;
+            for record in &found.items {
+                if wanted(record) && self.release_one(record).await? {
+                    released.push(record.id);
+                }
             }
-            // Somebody else was first, or the rule is used up.
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
+            match found.next {
+                Some(after) => next = PageRequest { after: Some(after), limit: limits::MAX_PAGE_ITEMS },
+                None => return Ok(released),
+            }
         }
+    }
+
+    /// Decides one pending request by what stands now. Says whether this was what decided it.
+    async fn release_one(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
+        for _ in 0..REPLANS {
+            let session = match self.store.session(record.session).await {
+                Ok(session) => session,
+                Err(StoreError::NotFound { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let config = SessionConfig::of(&session)?;
+            let input: Value = record.input.read()?;
+            let judgement = self.judge(&session, &config, &record.tool_name, &input).await?;
+            let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
+            let mut changes = self.uses(&judgement, UnixMillis::now());
+            changes.push(self.decision(record.id, record.chat, None, verdict, by, Some(judgement.why))?);
+            match self.store.commit(changes, Priority::Urgent).await {
+                Ok(committed) => {
+                    let Some((record, fresh)) = committed.approval() else { return Ok(false) };
+                    self.deliver(record);
+                    return Ok(fresh == Fresh::Made);
+                }
+                // Somebody else was first; or the rule is gone, and what is left of them is asked again.
+                Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {
+                    match self.store.approval(record.id).await {
+                        Ok(record) if record.status == ApprovalStatus::Pending => {}
+                        Ok(_) | Err(StoreError::NotFound { .. }) => return Ok(false),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// Hands a decided approval to whoever carries answers.
@@ -349,37 +398,13 @@ impl Approvals {
     }
 }
 
-/// When a question is passed on: as the session asked, else at half of its time, else after [`REMIND_EVERY`].
+/// When a question is passed on: as the session asked, else at half of its time, else after [`REMIND_EVERY`]. Always before it expires.
 fn escalate_after(config: &SessionConfig, timeout: Option<Duration>) -> Duration {
     let asked = config.escalate_after_secs.map(Duration::from_secs);
-    asked.unwrap_or_else(|| timeout.map_or(REMIND_EVERY, |timeout| timeout / 2))
-}
-
-/// An approval as `pending` and `poll` show it. Times of approvals are in seconds.
-pub(crate) fn as_pending(record: &ApprovalRecord, session_name: &str) -> Value {
-    let mut shown = json!({
-        "id": record.id,
-        "session_id": record.session,
-        "session_name": session_name,
-        "tool_name": record.tool_name,
-        "tool_use_id": record.tool_use_id,
-        "input": record.input.to_value(),
-        "input_digest": record.input_digest,
-        "suggested_rules": record.suggestions.to_value(),
-        "status": record.status,
-        "created_at": record.created_at.as_secs(),
-    });
-    if let Some(description) = &record.description {
-        shown["description"] = json!(description);
+    match (asked, timeout) {
+        (Some(asked), Some(timeout)) if asked < timeout => asked,
+        (_, Some(timeout)) => timeout / 2,
+        (Some(asked), None) => asked,
+        (None, None) => REMIND_EVERY,
     }
-    if let Some(deadline) = record.deadline {
-        shown["expires_at"] = json!(deadline.as_secs());
-    }
-    if record.escalations > 0 {
-        shown["escalated_to"] = match record.owner {
-            Owner::Operator => json!("operator"),
-            Owner::Session(id) => json!({ "session": id }),
-        };
-    }
-    shown
 }

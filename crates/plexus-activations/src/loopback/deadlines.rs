@@ -1,14 +1,19 @@
-//! Expiry, reminders and escalation. Times are stored, so they keep counting while no server runs, and are enforced as soon as one does.
+//! Expiry, reminders, escalation, and requests that a new rule covers. Times are stored, so they keep counting while no server runs, and are
+//! enforced as soon as one does.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plexus_core::ApprovalId;
 use plexus_store::{
-    ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store, StoreError, Topic, UnixMillis, Verdict,
+    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store, StoreError, Topic,
+    UnixMillis, Verdict,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{Approvals, REMIND_EVERY};
+use crate::authority::Deed;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::event::ChatEvent;
 
@@ -18,12 +23,19 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// How long to wait before the store is asked again when it cannot be read.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
+/// The shortest time between two reminders that a deadline is near.
+const MIN_REMINDER: Duration = Duration::from_secs(15);
+
+/// How long after a rule was added a request may still come that was judged without it: far longer than a commit takes.
+const LATECOMERS: Duration = Duration::from_secs(60);
+
 /// Enforces deadlines until the server stops.
 pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationToken) {
     let mut wake = approvals.store.watch(Topic::Pending);
+    let mut latecomers = Latecomers::default();
     loop {
         wake.seen();
-        let sleep = match look(&approvals).await {
+        let sleep = match look(&approvals, &mut latecomers).await {
             Ok(next) => {
                 next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()).clamp(Duration::from_millis(1), MAX_SLEEP))
             }
@@ -40,38 +52,81 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
     }
 }
 
-/// Does everything that is due, and says when something will be again.
-async fn look(approvals: &Approvals) -> Result<Option<UnixMillis>, StoreError> {
+/// Does everything that is due, and says when something will be again. What fails for one request is no reason to forget the others.
+async fn look(approvals: &Approvals, latecomers: &mut Latecomers) -> Result<Option<UnixMillis>, StoreError> {
+    latecomers.release(approvals).await?;
     let due = approvals.store.due(UnixMillis::now()).await?;
+    let mut failed = false;
     for record in &due.expired {
         let secs = record.deadline.map_or(0, |deadline| deadline.as_secs() - record.created_at.as_secs());
         let message = format!("denied: nobody answered within {secs} s");
-        approvals.settle_by_itself(record, Verdict::Expire, DecidedBy::Deadline, &message).await?;
+        let settled = approvals.settle_by_itself(record, Verdict::Expire, DecidedBy::Deadline, &message).await;
+        failed |= noted(record, settled);
     }
     for record in &due.to_escalate {
-        escalate(approvals, record).await?;
+        let escalated = escalate(approvals, record).await;
+        failed |= noted(record, escalated);
     }
-    Ok(if due.expired.is_empty() && due.to_escalate.is_empty() { due.next } else { Some(UnixMillis::now()) })
+    Ok(match (due.expired.is_empty() && due.to_escalate.is_empty(), failed) {
+        (true, _) => due.next,
+        (false, false) => Some(UnixMillis::now()),
+        (false, true) => Some(UnixMillis::now().plus(STORE_RETRY)),
+    })
 }
 
-/// Passes a request on to the parent of whoever did not answer; at the top it becomes a reminder. The first answer wins, whoever gives it.
+/// Logs a failure, and says whether it was one.
+fn noted(record: &ApprovalRecord, result: Result<(), StoreError>) -> bool {
+    if let Err(error) = &result {
+        tracing::warn!(approval = %record.id, %error, "what was due could not be done; trying again");
+    }
+    result.is_err()
+}
+
+/// Requests that were judged by older rules and stored after a new one had released what it covers. They are judged again, so that
+/// nobody is asked what a rule has answered.
+#[derive(Default)]
+struct Latecomers {
+    /// The change of the rules that `judged` is about.
+    since: Option<UnixMillis>,
+    judged: HashSet<ApprovalId>,
+}
+
+impl Latecomers {
+    async fn release(&mut self, approvals: &Approvals) -> Result<(), StoreError> {
+        let Some(widened) = approvals.rulebook.widened_at() else { return Ok(()) };
+        if widened.plus(LATECOMERS) < UnixMillis::now() {
+            self.judged = HashSet::new();
+            return Ok(());
+        }
+        if self.since != Some(widened) {
+            (self.since, self.judged) = (Some(widened), HashSet::new());
+        }
+        // A request looks at the clock before it looks at the rules: one that is younger than the change has seen it.
+        let wanted = |record: &ApprovalRecord| record.created_at <= widened && self.judged.insert(record.id);
+        approvals.release(None, wanted).await.map(drop)
+    }
+}
+
+/// Passes a request on to whoever stands above the one who did not answer; at the top it becomes a reminder. The first answer wins, whoever gives it.
 async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), StoreError> {
     let store: &dyn Store = &*approvals.store;
+    let session = match store.session(record.session).await {
+        Ok(session) => session,
+        // Deleted in this moment, and its requests with it.
+        Err(StoreError::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let config = SessionConfig::of(&session)?;
     let to = match record.owner {
         Owner::Operator => Owner::Operator,
-        Owner::Session(id) => store.session(id).await?.parent.map_or(Owner::Operator, Owner::Session),
+        Owner::Session(id) => {
+            let input = record.input.read()?;
+            let deed = Deed { asker: session.id, asker_config: &config, tool_name: &record.tool_name, input: &input };
+            approvals.authority.above(id, &deed).await?
+        }
     };
-    let session = store.session(record.session).await?;
-    let config = SessionConfig::of(&session)?;
-    let every = config.escalate_after_secs.map_or(REMIND_EVERY, Duration::from_secs).max(Duration::from_secs(1));
     let now = UnixMillis::now();
     let left = record.deadline.map(|deadline| deadline.after(now));
-    // A last reminder shortly before the end; behind the deadline there is nothing to remind of.
-    let next = match left {
-        Some(left) if left > every => Some(now.plus(every)),
-        Some(_) => None,
-        None => Some(now.plus(every)),
-    };
     let whom = match to {
         Owner::Operator => "the operator".to_owned(),
         Owner::Session(id) => format!("session {id}"),
@@ -82,16 +137,59 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     } else {
         format!("nobody answered about {}; passed on to {whom}{expiry}", record.tool_name)
     };
-    let event = record.chat.is_some().then(|| ChatEvent::notice(words).to_new_event()).transpose()?;
     let change = Change::EscalateApproval(EscalateApproval {
         id: record.id,
         expects_owner: record.owner,
         to,
-        escalate_at: next,
-        event,
+        escalate_at: next_step(&config, to, left).map(|step| now.plus(step)),
+        event: record.chat.is_some().then(|| ChatEvent::notice(words).to_new_event()).transpose()?,
     });
-    match store.commit(vec![change], Priority::Urgent).await {
-        Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+    let mut changes = vec![change.clone()];
+    changes.extend(told_to(store, to, record, &session.name).await?);
+    match store.commit(changes, Priority::Urgent).await {
+        Ok(_) => Ok(()),
+        // Decided in this moment; or the chat of the new owner has just ended, and then its next one need not hear of it.
+        Err(StoreError::Conflict { .. }) => match store.commit(vec![change], Priority::Urgent).await {
+            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     }
+}
+
+/// When the next step is due: as the session asked, or at half of what is left, so that everybody above hears of it before it expires.
+fn next_step(config: &SessionConfig, to: Owner, left: Option<Duration>) -> Option<Duration> {
+    let asked = config.escalate_after_secs.map(|secs| Duration::from_secs(secs.max(1)));
+    match (asked, left) {
+        (asked, None) => Some(asked.unwrap_or(REMIND_EVERY)),
+        (Some(asked), Some(left)) if asked < left => Some(asked),
+        (_, Some(left)) => match to {
+            Owner::Session(_) => Some(left / 2),
+            // A last reminder shortly before the end; behind the deadline there is nothing to remind of.
+            Owner::Operator => Some(left / 2).filter(|step| *step >= MIN_REMINDER),
+        },
+    }
+}
+
+/// The `tool_request` event in the open chat of the session that is asked from now on.
+async fn told_to(
+    store: &dyn Store,
+    to: Owner,
+    record: &ApprovalRecord,
+    asker: &str,
+) -> Result<Option<Change>, StoreError> {
+    let Owner::Session(id) = to else { return Ok(None) };
+    if to == record.owner {
+        return Ok(None);
+    }
+    let Some(chat) = store.session(id).await?.open_chat() else { return Ok(None) };
+    let event = ChatEvent::ToolRequest {
+        approval_id: record.id,
+        session_id: record.session,
+        session_name: asker.to_owned(),
+        tool_name: record.tool_name.clone(),
+        tool_use_id: record.tool_use_id.clone(),
+        input: record.input.clone(),
+    };
+    Ok(Some(Change::AppendEvents(AppendEvents { session: id, chat, events: vec![event.to_new_event()?] })))
 }

@@ -3,17 +3,22 @@
 //! In reading order:
 //! - [`answer`]: the exact words that a child is told.
 //! - [`approvals`]: from the question to the answer; both channels open approvals here.
-//! - [`rulebook`]: the standing rules in force.
+//! - [`shown`]: approvals as the wire shows them.
+//! - [`rulebook`], [`judge`]: the standing rules in force, and what they and modes say of a call.
 //! - [`deadlines`]: expiry, reminders and escalation, by stored times.
+//! - [`audit`]: the record of refused attempts.
 //! - [`params`], [`activation`], [`permit`], [`rules`]: the methods.
 
 pub(crate) mod activation;
 pub mod answer;
 pub(crate) mod approvals;
+pub(crate) mod audit;
 pub(crate) mod deadlines;
+mod judge;
 pub mod params;
 mod permit;
 pub(crate) mod rulebook;
 mod rules;
+mod shown;
 
 pub use activation::Loopback;

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use plexus_core::{Call, CallError, Caller, Reply};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Change, Fate, JsonText, Priority, Session, SettleApproval, StoreError, Topic,
-    UnixMillis,
+    ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText, Priority, Session, SettleApproval, StoreError,
+    Topic, UnixMillis, Verdict,
 };
+use serde_json::json;
 
 use super::activation::Loopback;
 use super::answer::PermitResponse;
 use super::approvals::Question;
 use super::params::{PermitRequest, RejoinParams};
 use crate::claudecode::launch::Channel;
+use crate::claudecode::params::Done;
 
 /// How long to wait before the store is tried again. While it cannot be written, requests wait.
 const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
@@ -33,6 +35,15 @@ impl Loopback {
             Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
         };
         Ok(Reply::Value(response.to_json()))
+    }
+
+    /// The client no longer wants an answer, which is not the same as a lost connection: nobody needs to give one.
+    pub(super) async fn permit_cancel(self: Arc<Self>, call: Call, params: RejoinParams) -> Result<Done, CallError> {
+        if let Some(record) = self.open_request(&call, &params.tool_use_id).await? {
+            let why = "the agent withdrew its question";
+            self.approvals.settle_by_itself(&record, Verdict::Cancel, DecidedBy::AgentEnded, why).await?;
+        }
+        Ok(Done {})
     }
 
     /// Opens the approval, or joins the one that stands. Identity comes from the token alone.
@@ -60,7 +71,14 @@ impl Loopback {
                     call.progress.report("waiting for the store");
                     tokio::time::sleep(STORE_RETRY).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    if let StoreError::Conflict { message, .. } = &error {
+                        let body = json!({"caller": call.caller, "method": "loopback.permit", "kind": "conflict",
+                            "message": message, "tool_name": request.tool_name, "tool_use_id": request.tool_use_id});
+                        self.refusals.note(Some(session.id), body).await;
+                    }
+                    return Err(error.into());
+                }
             }
         }
     }

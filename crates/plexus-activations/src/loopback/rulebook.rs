@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use plexus_core::RuleId;
 use plexus_store::{
     JsonText, Owner, PageRequest, RuleDecision, RuleScope, Session, Store, StoreError, StoredRule, UnixMillis,
 };
@@ -21,6 +22,8 @@ pub(crate) struct Rulebook {
     compiled: RwLock<Compiled>,
     /// Rules of `loopback.toml`, which live in the file and not in the store.
     from_file: RwLock<Vec<Rule>>,
+    /// When a rule or a mode last came that may answer what waits.
+    widened_at: RwLock<Option<UnixMillis>>,
 }
 
 /// What was compiled, and how often the rules have changed: a reading that began before a change is not kept.
@@ -32,7 +35,7 @@ struct Compiled {
 
 impl Rulebook {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, compiled: RwLock::default(), from_file: RwLock::default() }
+        Self { store, compiled: RwLock::default(), from_file: RwLock::default(), widened_at: RwLock::default() }
     }
 
     /// Says what the rules say of a call. `rule_test` and the live path are this one function.
@@ -105,10 +108,36 @@ impl Rulebook {
         compiled.changes += 1;
     }
 
+    /// A rule or a mode came that may answer what waits. It is in the store by now, so whoever judges from here on sees it.
+    pub(crate) fn widened(&self) {
+        self.changed();
+        *self.widened_at.write().unwrap_or_else(PoisonError::into_inner) = Some(UnixMillis::now());
+    }
+
+    /// When a rule or a mode last came.
+    pub(crate) fn widened_at(&self) -> Option<UnixMillis> {
+        *self.widened_at.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Replaces the rules of the file.
     pub(crate) fn set_file_rules(&self, rules: Vec<Rule>) {
         *self.from_file.write().unwrap_or_else(PoisonError::into_inner) = rules;
-        self.changed();
+        self.widened();
+    }
+
+    /// Says whether a rule lives in the file.
+    pub(crate) fn is_from_file(&self, id: RuleId) -> bool {
+        self.from_file.read().unwrap_or_else(PoisonError::into_inner).iter().any(|rule| rule.id == id)
+    }
+
+    /// Counts a decision of a rule of the file. Such counts start again when the file is read again.
+    pub(crate) fn use_file_rule(&self, id: RuleId) {
+        let mut rules = self.from_file.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = rules.iter_mut().find(|rule| rule.id == id).and_then(|rule| rule.uses_left.as_mut()) {
+            *left = left.saturating_sub(1);
+            drop(rules);
+            self.changed();
+        }
     }
 
     /// Returns the rules of the file.

@@ -2,27 +2,45 @@
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_store::{
-    ApprovalFilter, Change, DecidedBy, NewRule, Owner, PageRequest, Priority, RemoveRules, RuleDecision, RuleScope,
-    Session, Stage, UnixMillis, Verdict, limits,
+    Change, NewRule, Owner, PageRequest, Priority, RemoveRules, RuleDecision, RuleScope, Session, StoreError,
+    UnixMillis,
 };
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::activation::Loopback;
 use super::params::{
     Remember, RuleAddParams, RuleAdded, RuleList, RuleRemoveParams, RuleTestParams, RuleTested, RulesParams,
 };
 use super::rulebook::{call as rule_call, decision};
-use crate::authority::EVERYTHING;
+use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::params::Done;
 use crate::rules::{self, Decision, ExampleContext, Pattern, RealPaths, Rule, Scope};
 
+/// The namespace of the ids of remembered rules: the same answer given twice is one rule.
+const REMEMBERED: Uuid = Uuid::from_u128(0x8c52_3f1d_6a0b_5e47_9d10_4b7f_c3a2_61e5);
+
+/// The rule that a decision is remembered as; nothing when it is not.
+#[derive(Default)]
+pub(super) struct Remembered {
+    pub(super) id: Option<RuleId>,
+    /// The rule, unless it is there already.
+    pub(super) new: Option<NewRule>,
+}
+
+fn remembered_id(approval: ApprovalId, params: &RuleAddParams) -> RuleId {
+    let name = format!("{approval} {:?} {:?} {}", params.decision, params.scope, params.pattern);
+    RuleId::from_uuid(Uuid::new_v5(&REMEMBERED, name.as_bytes()))
+}
+
 impl Loopback {
     pub(super) async fn rule_add(&self, call: Call, params: RuleAddParams) -> Result<RuleAdded, CallError> {
         let rule = self.new_rule(&call.caller, params).await?;
         let id = rule.id;
-        self.add_and_release(&call.caller, rule).await?;
+        self.core.store.commit(vec![Change::AddRule(rule)], Priority::Urgent).await?;
+        self.release(&call.caller).await?;
         Ok(RuleAdded { rule_id: id })
     }
 
@@ -108,13 +126,12 @@ impl Loopback {
         };
         if says == Decision::Allow {
             let config = SessionConfig::of(&self.core.store.session(own).await?)?;
-            let granted = config.may_decide.iter().any(|text| text == EVERYTHING || text == pattern.as_str());
-            if !granted {
+            if !may_decide_all_of(&config, pattern) {
                 return Err(CallError::forbidden(format_args!(
                     "allow {} by a rule: your creator did not list it for you",
                     pattern.as_str()
                 ))
-                .with_hint("a pattern of your may_decide, word for word, can become a rule"));
+                .with_hint("a rule may be as wide as a pattern of your may_decide, and its paths absolute"));
             }
         }
         Ok(scope)
@@ -135,7 +152,7 @@ impl Loopback {
         approval: ApprovalId,
         approve: bool,
         remember: &Remember,
-    ) -> Result<NewRule, CallError> {
+    ) -> Result<Remembered, CallError> {
         let record = self.approvals.reach(caller, approval).await?;
         let session = self.core.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
@@ -156,12 +173,13 @@ impl Loopback {
             pattern.parse().map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
         let home = std::env::home_dir();
         let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
-        if approve && !rules::covers(&Rule::new(Decision::Allow, parsed), &call) {
+        let says = if approve { Decision::Allow } else { Decision::Deny };
+        if !rules::covers(&Rule::new(says, parsed), &call) {
             return Err(CallError::invalid(format_args!("remember {pattern:?}: it does not cover this call"))
                 .with_hint("suggested_rules lists patterns that do"));
         }
         let params = RuleAddParams {
-            decision: if approve { Decision::Allow } else { Decision::Deny },
+            decision: says,
             pattern,
             scope: Some(remember.scope),
             expires_in_secs: remember.expires_in_secs,
@@ -170,50 +188,25 @@ impl Loopback {
             matches: None,
             does_not_match: None,
         };
-        self.new_rule(caller, params).await
+        let id = remembered_id(approval, &params);
+        match self.core.store.rule(id).await {
+            // The same answer again: the rule is there.
+            Ok(_) => Ok(Remembered { id: Some(id), new: None }),
+            Err(StoreError::NotFound { .. }) => {
+                let rule = NewRule { id, ..self.new_rule(caller, params).await? };
+                Ok(Remembered { id: Some(id), new: Some(rule) })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
-    /// Adds a rule, then answers every pending request that the rules now decide and that its author may decide, each on its own record.
+    /// A rule or a mode has come: answers every pending request below the caller that is decided by now, each on its own record.
     ///
-    /// Requests that come meanwhile see the rule: it is committed, and what was compiled before it forgotten, before the first is looked at.
-    pub(super) async fn add_and_release(&self, caller: &Caller, rule: NewRule) -> Result<Vec<ApprovalId>, CallError> {
-        self.core.store.commit(vec![Change::AddRule(rule)], Priority::Urgent).await?;
-        self.approvals.rulebook.changed();
-        let filter = ApprovalFilter { stage: Stage::Pending, under: caller.session(), ..ApprovalFilter::default() };
-        let mut released = Vec::new();
-        let mut next = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
-            let found = self.core.store.approvals(filter, next).await?;
-            for record in &found.items {
-                let session = self.core.store.session(record.session).await?;
-                let config = SessionConfig::of(&session)?;
-                let input: Value = record.input.read()?;
-                let ruling = self.approvals.rulebook.decide(&session, &config, &record.tool_name, &input).await?;
-                let verdict = match ruling.decision {
-                    Decision::Allow => Verdict::Allow { updated_input: None },
-                    Decision::Deny => Verdict::Deny,
-                    Decision::Ask => continue,
-                };
-                let Some(rule) = ruling.rule else { continue };
-                if let Caller::Session(decider) = caller
-                    && ruling.decision == Decision::Allow
-                    && !self
-                        .approvals
-                        .authority
-                        .may_allow(*decider, record.session, &config, &record.tool_name, &input)
-                        .await?
-                {
-                    continue;
-                }
-                if self.approvals.decide_by_rule(record, verdict, DecidedBy::Rule(rule), &ruling).await? {
-                    released.push(record.id);
-                }
-            }
-            match found.next {
-                Some(after) => next = PageRequest { after: Some(after), limit: limits::MAX_PAGE_ITEMS },
-                None => return Ok(released),
-            }
-        }
+    /// Requests that come meanwhile see it: it is committed, and what was compiled before it forgotten, before the first is looked at. One that
+    /// was judged before and is stored after is judged again ([`deadlines`](super::deadlines)).
+    pub(super) async fn release(&self, caller: &Caller) -> Result<Vec<ApprovalId>, CallError> {
+        self.approvals.rulebook.widened();
+        Ok(self.approvals.release(caller.session(), |_| true).await?)
     }
 
     pub(super) async fn rules(&self, call: Call, params: RulesParams) -> Result<RuleList, CallError> {
@@ -274,8 +267,8 @@ impl Loopback {
             None => self.any_session(&call.caller).await?,
         };
         let config = SessionConfig::of(&session)?;
-        let ruling =
-            self.approvals.rulebook.decide(&session, &config, &params.tool_name, &Value::Object(params.input)).await?;
+        let input = Value::Object(params.input);
+        let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
         Ok(RuleTested { decision: ruling.decision, rule_id: ruling.rule, why: ruling.why })
     }
 

@@ -182,6 +182,11 @@ impl PathPattern {
         }
     }
 
+    /// Says whether it starts in the session's working directory.
+    pub(super) fn is_relative(&self) -> bool {
+        self.anchor == Anchor::WorkingDir
+    }
+
     /// Where the pattern's wildcards start: below the home directory, or below the root.
     fn base(&self, dir: Option<&Path>) -> Option<(Anchor, String)> {
         let below = |dir: &str| {

@@ -100,6 +100,14 @@ impl Pattern {
         &self.text
     }
 
+    /// Says whether it means other files in another directory.
+    pub(crate) fn is_relative(&self) -> bool {
+        match &self.kind {
+            Kind::Path(_, path) => path.is_relative(),
+            Kind::Tools(_) | Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Domain { .. } => false,
+        }
+    }
+
     pub(crate) fn kind(&self) -> &Kind {
         &self.kind
     }

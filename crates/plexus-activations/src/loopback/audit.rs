@@ -1,0 +1,76 @@
+//! The record of refused attempts: who tried what, and what they were told. A child that tries every door leaves a trail.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use plexus_core::{CallError, Caller, ErrorKind, FailureWatcher, SessionId};
+use plexus_store::{AuditLine, Change, JsonText, Priority, Store, UnixMillis};
+use serde_json::{Value, json};
+
+/// What kind of line this is.
+pub(crate) const REFUSED: &str = "refused";
+
+/// How many lines one [`WINDOW`] takes. A caller that tries faster than a person could read is counted, not written down: the disk is not its to fill.
+const LINES_PER_WINDOW: u32 = 600;
+
+/// The time over which lines are counted.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Writes refused attempts into the audit.
+pub(crate) struct Refusals {
+    store: Arc<dyn Store>,
+    window: Mutex<Window>,
+}
+
+struct Window {
+    since: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+impl Refusals {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, window: Mutex::new(Window { since: Instant::now(), lines: 0, left_out: 0 }) })
+    }
+
+    /// Notes that an attempt was refused. The attempt stays refused when the note cannot be written.
+    pub(crate) async fn note(&self, session: Option<SessionId>, mut body: Value) {
+        let Some(left_out) = self.room() else { return };
+        if left_out > 0 {
+            body["left_out_before"] = json!(left_out);
+        }
+        let line = AuditLine { at: UnixMillis::now(), kind: REFUSED.to_owned(), session, body: JsonText::from(body) };
+        if let Err(error) = self.store.commit(vec![Change::AppendAudit(line)], Priority::Normal).await {
+            tracing::error!(%error, "a refused attempt could not be noted");
+        }
+    }
+
+    /// Takes a line of the window, and says how many were left out before it; `None` when there is no room.
+    fn room(&self) -> Option<u64> {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.since.elapsed() >= WINDOW {
+            (window.since, window.lines) = (Instant::now(), 0);
+        }
+        if window.lines >= LINES_PER_WINDOW {
+            window.left_out += 1;
+            return None;
+        }
+        window.lines += 1;
+        Some(std::mem::take(&mut window.left_out))
+    }
+}
+
+#[async_trait]
+impl FailureWatcher for Refusals {
+    /// What an agent may not do, and what it may not know of, is an attempt; a wrong parameter is not. The operator only mistypes.
+    async fn failed(&self, caller: &Caller, method: &str, error: &CallError) {
+        let attempt = matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound);
+        if *caller == Caller::Operator || !attempt {
+            return;
+        }
+        tracing::warn!(?caller, method, error = %error.message, "refused");
+        let body = json!({"caller": caller, "method": method, "kind": error.kind, "message": error.message});
+        self.note(caller.session(), body).await;
+    }
+}

@@ -1,0 +1,150 @@
+//! `pending`, `wait_for_approval` and `history`: every field, and who sees what.
+
+use std::sync::Arc;
+
+use plexus_core::digest::input_digest;
+use plexus_core::{Caller, ErrorKind};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, answer, bash, within};
+
+fn keys(value: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[tokio::test]
+async fn what_waits_has_every_field_of_the_table() {
+    let desk = Arc::new(Desk::new().await);
+    assert_eq!(desk.ok("loopback.pending", json!({})).await, json!({"type": "ok", "approvals": []}));
+    let session = desk.create("asker", json!({"loopback_timeout_secs": 100})).await;
+    let (task, asked) = desk.ask(session, "toolu_1", "Bash", bash("git status")).await;
+    let expected = [
+        "created_at",
+        "expires_at",
+        "id",
+        "input",
+        "input_digest",
+        "session_id",
+        "session_name",
+        "status",
+        "suggested_rules",
+        "tool_name",
+        "tool_use_id",
+    ];
+    assert_eq!(keys(&asked), expected);
+    assert_eq!(asked["session_id"], json!(session));
+    assert_eq!(asked["session_name"], "asker");
+    assert_eq!(asked["tool_name"], "Bash");
+    assert_eq!(asked["tool_use_id"], "toolu_1");
+    assert_eq!(asked["input"], bash("git status"));
+    assert_eq!(asked["input_digest"], input_digest(&bash("git status")));
+    assert_eq!(asked["status"], "pending");
+    assert_eq!(asked["expires_at"].as_i64().unwrap() - asked["created_at"].as_i64().unwrap(), 100);
+    let patterns: Vec<&str> =
+        asked["suggested_rules"].as_array().unwrap().iter().map(|it| it["pattern"].as_str().unwrap()).collect();
+    assert_eq!(patterns, ["Bash(git status)", "Bash(git status:*)", "Bash"]);
+
+    let polled = desk.ok("loopback.wait_for_approval", json!({"wait_ms": 0})).await;
+    assert_eq!(polled["approvals"][0], asked);
+    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    answer(task).await;
+    let decided = desk.last_decision(session).await;
+    let expected = [
+        "approval_id",
+        "created_at",
+        "decided_at",
+        "decided_by",
+        "delivered_at",
+        "input",
+        "input_digest",
+        "session_id",
+        "status",
+        "tool_name",
+        "tool_use_id",
+    ];
+    assert_eq!(keys(&decided), expected);
+    assert_eq!((&decided["status"], &decided["decided_by"]), (&json!("allowed"), &json!("operator")));
+    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+}
+
+#[tokio::test]
+async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    assert_eq!(desk.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await, json!({"type": "timeout"}));
+    for params in [json!({"wait_ms": 60_000}), json!({"wait_ms": 60_000, "session_id": session})] {
+        let waiting = {
+            let (desk, params) = (Arc::clone(&desk), params.clone());
+            tokio::spawn(async move { desk.ok("loopback.wait_for_approval", params).await })
+        };
+        let (task, asked) = desk.ask(session, &format!("t{params}"), "Bash", bash("ls")).await;
+        assert_eq!(within("the waiter", waiting).await.unwrap()["approvals"][0]["id"], asked["id"]);
+        desk.respond(Caller::Operator, &asked, true).await.unwrap();
+        answer(task).await;
+    }
+    let too_long = desk.call("loopback.wait_for_approval", json!({"wait_ms": 60_001})).await.unwrap_err();
+    assert_eq!(too_long.kind, ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn pages_of_what_waits_and_of_what_was_decided_are_complete() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let mut tasks = Vec::new();
+    for n in 0..7 {
+        tasks.push(desk.ask(session, &format!("t{n}"), "Bash", bash("ls")).await);
+    }
+    let read = async |method: &str, list: &str, id: &str| {
+        let (mut all, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let params = if cursor.is_null() { json!({"limit": 3}) } else { json!({"limit": 3, "cursor": cursor}) };
+            let page = desk.ok(method, params).await;
+            all.extend(page[list].as_array().unwrap().iter().map(|it| it[id].clone()));
+            match page.get("cursor") {
+                Some(next) => cursor = next.clone(),
+                None => return all,
+            }
+        }
+    };
+    let mut asked: Vec<Value> = tasks.iter().map(|(_, asked)| asked["id"].clone()).collect();
+    assert_eq!(read("loopback.pending", "approvals", "id").await, asked);
+    let many = json!({"approval_ids": asked, "approve": true});
+    desk.ok("loopback.respond_many", many).await;
+    for (task, _) in tasks {
+        answer(task).await;
+    }
+    asked.reverse();
+    assert_eq!(read("loopback.history", "decisions", "approval_id").await, asked);
+}
+
+#[tokio::test]
+async fn a_session_sees_what_waits_below_it_and_nothing_else() {
+    let desk = Arc::new(Desk::new().await);
+    let grant = json!({"can_spawn": true, "may_decide": ["*"]});
+    let (a, b) = (desk.create("a", grant.clone()).await, desk.create("b", grant).await);
+    let below_a = desk.create_as(Caller::Session(a), "x", json!({})).await.unwrap();
+    let below_b = desk.create_as(Caller::Session(b), "x", json!({})).await.unwrap();
+    let (one, first) = desk.ask(below_a, "t", "Bash", bash("ls")).await;
+    let (two, _) = desk.ask(below_b, "t", "Bash", bash("ls")).await;
+    let (own, _) = desk.ask(a, "t", "Bash", bash("ls")).await;
+    for method in ["loopback.pending", "loopback.wait_for_approval"] {
+        let seen = desk.call_as(Caller::Session(a), method, json!({})).await.unwrap();
+        let ids: Vec<&Value> = seen["approvals"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+        assert_eq!(ids, [&first["id"]], "{method}");
+        for hidden in [b, below_b, a] {
+            let refused = desk.call_as(Caller::Session(a), method, json!({"session_id": hidden})).await.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::NotFound, "{method} of a stranger, or of itself");
+        }
+    }
+    let all: Vec<Value> = desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().clone();
+    let ids: Vec<&Value> = all.iter().map(|it| &it["id"]).collect();
+    desk.ok("loopback.respond_many", json!({"approval_ids": ids, "approve": true})).await;
+    for task in [one, two, own] {
+        answer(task).await;
+    }
+    let seen = desk.call_as(Caller::Session(a), "loopback.history", json!({})).await.unwrap();
+    let decided: Vec<&Value> = seen["decisions"].as_array().unwrap().iter().map(|it| &it["approval_id"]).collect();
+    assert_eq!(decided, [&first["id"]]);
+}
