@@ -16,7 +16,7 @@ use plexus_core::{
 use serde::Deserialize;
 
 use crate::doors::Doors;
-use crate::identity::refuse;
+use crate::identity::{Presented, refuse};
 use crate::limits::HEARTBEAT;
 
 /// How long a client should wait before it comes back.
@@ -33,10 +33,11 @@ pub(crate) struct EventsQuery {
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
+    Extension(presented): Extension<Presented>,
     headers: HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Response {
-    match open(&doors, caller, &headers, query).await {
+    match open(&doors, caller, presented, &headers, query).await {
         Ok(body) => {
             let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
             (headers, body).into_response()
@@ -48,6 +49,7 @@ pub(crate) async fn handle(
 async fn open(
     doors: &Doors,
     caller: Caller,
+    presented: Presented,
     headers: &HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Body, CallError> {
@@ -63,7 +65,7 @@ async fn open(
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     match doors.call(call, &method.full_name(), Some(params)).await? {
         Reply::Stream(stream) => {
-            Ok(Body::from_stream(frames(stream, places).take_until(doors.closing.clone().cancelled_owned())))
+            Ok(Body::from_stream(frames(stream, places).take_until(Box::pin(presented.over(doors.clone())))))
         }
         Reply::Value(_) => Err(CallError::internal("read events: they did not come as a stream")),
     }

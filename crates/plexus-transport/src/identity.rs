@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use plexus_core::{CallError, ErrorKind, SecretToken};
+use plexus_core::{CallError, Caller, ErrorKind, SecretToken};
 
 use crate::doors::Doors;
 use crate::envelope;
@@ -69,7 +69,7 @@ fn check_host(hosts: &AllowedHosts, headers: &HeaderMap, authority: Option<&str>
     }
 }
 
-/// Turns the bearer token into a [`Caller`](plexus_core::Caller), which handlers take as an extension.
+/// Turns the bearer token into a [`Caller`], which handlers take as an extension.
 pub(crate) async fn require_token(State(doors): State<Doors>, mut request: Request, next: Next) -> Response {
     let Some(token) = bearer(request.headers()) else {
         let error = CallError::unauthorized("find a token in the Authorization header")
@@ -79,10 +79,48 @@ pub(crate) async fn require_token(State(doors): State<Doors>, mut request: Reque
     match doors.auth.authenticate(&token).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(Presented { token, caller });
             next.run(request).await
         }
         Err(error) if error.kind == ErrorKind::Unauthorized => refuse(StatusCode::UNAUTHORIZED, &error),
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+    }
+}
+
+/// A token and the caller that it stood for when its request came, for doors that stay open longer than one request.
+#[derive(Clone)]
+pub(crate) struct Presented {
+    token: SecretToken,
+    caller: Caller,
+}
+
+impl Presented {
+    /// Looks at the token again.
+    ///
+    /// # Errors
+    /// `unauthorized` when it no longer stands for its caller; the store's error when nobody can tell.
+    pub(crate) async fn check(&self, doors: &Doors) -> Result<(), CallError> {
+        match doors.auth.authenticate(&self.token).await? {
+            caller if caller == self.caller => Ok(()),
+            _ => Err(CallError::unauthorized("use this token: it stands for somebody else now")),
+        }
+    }
+
+    /// Resolves when the token was revoked, or the server stops: whatever goes on for long ends then.
+    pub(crate) async fn over(self, doors: Doors) {
+        let revoked = async {
+            loop {
+                tokio::time::sleep(doors.limits.token_check).await;
+                // A store that cannot be asked right now revokes nothing.
+                if self.check(&doors).await.is_err_and(|error| error.kind == ErrorKind::Unauthorized) {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = revoked => tracing::debug!("a stream ends with its token"),
+            () = doors.closing.cancelled() => {}
+        }
     }
 }
 

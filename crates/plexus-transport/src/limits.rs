@@ -17,6 +17,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
+    /// How often the token behind an open stream or socket is looked at again: one that was revoked ends it.
+    pub token_check: Duration,
     /// MCP sessions kept, at about 50 KiB each. Clients rarely end theirs, so one more pushes out the one that was idle for longest: its
     /// client is answered 404 and begins a new one.
     pub mcp_sessions: usize,
@@ -33,6 +35,7 @@ impl Default for Limits {
             calls_per_caller: 2_048,
             header_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(60),
+            token_check: Duration::from_secs(15),
             mcp_sessions: 4_096,
             mcp_idle: Duration::from_secs(60 * 60),
         }

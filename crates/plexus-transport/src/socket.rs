@@ -18,18 +18,23 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
+use crate::identity::Presented;
 use crate::limits::{MAX_BATCH, MAX_CALLS_PER_SOCKET, RETRY_AFTER_MS, SOCKET_QUEUE};
 
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
+    Extension(presented): Extension<Presented>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let limit = doors.limits.body_bytes;
-    upgrade.max_message_size(limit).max_frame_size(limit).on_upgrade(move |socket| run(doors, caller, socket))
+    upgrade
+        .max_message_size(limit)
+        .max_frame_size(limit)
+        .on_upgrade(move |socket| run(doors, caller, presented, socket))
 }
 
-async fn run(doors: Doors, caller: Caller, socket: WebSocket) {
+async fn run(doors: Doors, caller: Caller, presented: Presented, socket: WebSocket) {
     let (mut sink, mut source) = socket.split();
     let (out, mut queue) = mpsc::channel::<Message>(SOCKET_QUEUE);
     let writer = tokio::spawn(async move {
@@ -39,13 +44,13 @@ async fn run(doors: Doors, caller: Caller, socket: WebSocket) {
             }
         }
     });
-    let closing = doors.closing.clone();
-    let mut calls = Calls { doors, caller, out: out.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
+    let mut over = std::pin::pin!(presented.clone().over(doors.clone()));
+    let mut calls = Calls { doors, caller, presented, out: out.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
     loop {
         let message = tokio::select! {
             message = source.next() => message,
             Some(_) = calls.tasks.join_next() => continue,
-            () = closing.cancelled() => break,
+            () = &mut over => break,
         };
         match message {
             Some(Ok(Message::Text(text))) => calls.take(text.as_bytes()).await,
@@ -63,6 +68,7 @@ async fn run(doors: Doors, caller: Caller, socket: WebSocket) {
 struct Calls {
     doors: Doors,
     caller: Caller,
+    presented: Presented,
     out: mpsc::Sender<Message>,
     tasks: JoinSet<()>,
     by_id: HashMap<String, AbortHandle>,
@@ -94,6 +100,10 @@ impl Calls {
         };
         if request.method == "rpc.cancel" {
             return self.cancel(request).await;
+        }
+        // A socket outlives many calls; each is made with a token that is good now.
+        if let Err(error) = self.presented.check(&self.doors).await {
+            return self.send(envelope::failure(request.id.as_deref(), &error)).await;
         }
         let place = if self.tasks.len() >= MAX_CALLS_PER_SOCKET {
             Err(CallError::busy("start another call on this socket: too many are under way", RETRY_AFTER_MS))

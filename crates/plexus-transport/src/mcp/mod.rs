@@ -41,7 +41,7 @@ pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
 use crate::doors::Doors;
-use crate::identity::refuse;
+use crate::identity::{Presented, refuse};
 use crate::limits::Limits;
 use crate::{body, envelope};
 
@@ -69,21 +69,22 @@ impl McpState {
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
+    Extension(presented): Extension<Presented>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => match body::read(&doors.limits, body).await {
-            Ok(body) => post(&doors, caller, parts, body).await,
+            Ok(body) => post(&doors, caller, presented, parts, body).await,
             Err(refusal) => refusal,
         },
-        Method::GET => get(&doors, caller, parts).await,
+        Method::GET => get(&doors, caller, presented, parts).await,
         Method::DELETE => delete(&doors, caller, &parts.headers).await,
         _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, POST, DELETE")]).into_response(),
     }
 }
 
-async fn post(doors: &Doors, caller: Caller, parts: Parts, body: Bytes) -> Response {
+async fn post(doors: &Doors, caller: Caller, presented: Presented, parts: Parts, body: Bytes) -> Response {
     let message = match Message::read(&body) {
         Ok(message) => message,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
@@ -112,7 +113,7 @@ async fn post(doors: &Doors, caller: Caller, parts: Parts, body: Bytes) -> Respo
         && method.resume.is_some()
     {
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
-        return holding(response, in_use);
+        return holding(until_over(response, presented, doors), in_use);
     }
     if !message.begins_session() || in_use.is_some() {
         return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, in_use);
@@ -131,7 +132,7 @@ async fn post(doors: &Doors, caller: Caller, parts: Parts, body: Bytes) -> Respo
     }
 }
 
-async fn get(doors: &Doors, caller: Caller, parts: Parts) -> Response {
+async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) -> Response {
     let session = session_of(&parts.headers);
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     if let Some(text) = last_event.filter(|text| EventId::is_ours(text)) {
@@ -139,7 +140,7 @@ async fn get(doors: &Doors, caller: Caller, parts: Parts) -> Response {
         if session.is_some_and(|id| doors.mcp.sessions.belongs_to_another(id, caller)) {
             return no_such_session();
         }
-        return resumable::rejoin(doors, caller, session, text);
+        return until_over(resumable::rejoin(doors, caller, session, text), presented, doors);
     }
     let Some(in_use) = session.and_then(|id| doors.mcp.sessions.enter(id, caller)) else {
         // Without a session there is nothing to listen to; with an unknown one the client begins again.
@@ -148,8 +149,7 @@ async fn get(doors: &Doors, caller: Caller, parts: Parts) -> Response {
     match doors.admit_stream() {
         Ok(place) => {
             let response = ask_rmcp(doors, caller, parts, Body::empty()).await;
-            let closing = doors.closing.clone().cancelled_owned();
-            let response = response.map(|body| Body::from_stream(body.into_data_stream().take_until(closing)));
+            let response = until_over(response, presented, doors);
             holding(response, (in_use, place))
         }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
@@ -190,6 +190,12 @@ fn session_of(headers: &HeaderMap) -> Option<&str> {
 fn no_such_session() -> Response {
     let error = CallError::not_found("find the MCP session").with_hint("begin a new one with initialize");
     refuse(StatusCode::NOT_FOUND, &error)
+}
+
+/// Ends a stream when its token is revoked or the server stops.
+fn until_over(response: Response, presented: Presented, doors: &Doors) -> Response {
+    let over = Box::pin(presented.over(doors.clone()));
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(over)))
 }
 
 /// Keeps `held` for as long as the response's body is being sent.

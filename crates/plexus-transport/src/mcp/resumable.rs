@@ -10,7 +10,6 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::StreamExt;
 use futures::future::BoxFuture;
 use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reply, Resume};
 use rmcp::model::CallToolResult;
@@ -127,7 +126,6 @@ fn open(
         let frame = waiting.next_frame().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), waiting))
     });
-    let frames = frames.take_until(doors.closing.clone().cancelled_owned());
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store"), (X_ACCEL_BUFFERING, "no")];
     (headers, Body::from_stream(frames)).into_response()

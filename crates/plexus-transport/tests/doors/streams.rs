@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::mcp_client::Events;
-use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
+use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
 
 type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
 
@@ -179,4 +179,37 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
     assert!(desk.knows("k"), "what was asked stays asked");
     until("the end of the work", || desk.working() == 0).await;
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_what_it_opened() {
+    let desk = Arc::<Desk>::default();
+    let limits = plexus_transport::Limits { token_check: std::time::Duration::from_millis(100), ..Default::default() };
+    let server = Server::with(&desk, limits).await;
+    let mut events = Events::of(server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap());
+    let (client, _) = crate::mcp_client::McpClient::begin(&server, CHILD).await;
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
+    let mut blocked = Events::of(client.post(&ask).await);
+    blocked.next().await.unwrap();
+    let mut socket = socket(&server, PARENT).await;
+    send(&mut socket, 1, "test.sleep", json!({"ms": 600_000})).await;
+    until("all the work", || desk.working() == 3).await;
+    desk.revoked.lock().unwrap().extend([PARENT.to_owned(), CHILD.to_owned()]);
+    while events.next().await.is_some() {}
+    while blocked.next().await.is_some() {}
+    while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
+    until("the end of the work", || desk.working() == 0).await;
+    assert_eq!(server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"], "a");
+}
+
+#[tokio::test]
+async fn an_open_socket_makes_no_call_with_a_revoked_token() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut socket = socket(&server, PARENT).await;
+    send(&mut socket, 1, "test.echo", json!({"text": "a"})).await;
+    assert_eq!(receive(&mut socket).await["result"]["text"], "a");
+    desk.revoked.lock().unwrap().push(PARENT.to_owned());
+    send(&mut socket, 2, "test.echo", json!({"text": "b"})).await;
+    assert_eq!(receive(&mut socket).await["error"]["data"]["kind"], "unauthorized");
 }

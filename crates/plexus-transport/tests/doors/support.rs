@@ -34,6 +34,8 @@ pub(crate) struct Desk {
     questions: Mutex<HashMap<String, Option<Value>>>,
     /// The inputs of permission requests, by the id of their tool use.
     pub(crate) permits: Mutex<HashMap<String, Map<String, Value>>>,
+    /// Tokens that are no longer good.
+    pub(crate) revoked: Mutex<Vec<String>>,
     changed: Notify,
     /// Counts answers, for those who listen.
     version: tokio::sync::watch::Sender<u64>,
@@ -386,12 +388,17 @@ impl Activation for TestActivation {
     }
 }
 
-struct Tokens(HashMap<&'static str, Caller>);
+struct Tokens {
+    callers: HashMap<&'static str, Caller>,
+    desk: Arc<Desk>,
+}
 
 #[async_trait]
 impl Authenticator for Tokens {
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError> {
-        self.0.get(token.expose()).copied().ok_or_else(|| CallError::unauthorized("know this token"))
+        let revoked = self.desk.revoked.lock().unwrap().iter().any(|revoked| revoked == token.expose());
+        let caller = self.callers.get(token.expose()).copied().filter(|_| !revoked);
+        caller.ok_or_else(|| CallError::unauthorized("know this token"))
     }
 }
 
@@ -420,12 +427,13 @@ impl Server {
         let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (0, 1, 0), description: "a test hub" });
         hub.register(Arc::new(TestActivation(Arc::clone(desk)))).unwrap();
         let session = |n| uuid::Uuid::from_u128(n).to_string().parse::<SessionId>().unwrap();
-        let tokens = Tokens(HashMap::from([
+        let callers = HashMap::from([
             (OPERATOR, Caller::Operator),
             (PARENT, Caller::Session(session(1))),
             (CHILD, Caller::Child(session(2))),
             (OTHER_CHILD, Caller::Child(session(3))),
-        ]));
+        ]);
+        let tokens = Tokens { callers, desk: Arc::clone(desk) };
         let listener = runtime
             .spawn(async move {
                 // The port of a server that was just killed may take a moment to be free.
