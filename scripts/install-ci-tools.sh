@@ -10,6 +10,9 @@ need ip iproute2
 need npm npm
 need git git
 need chromium chromium
+need python3 python3
+need curl curl
+need jq jq
 if [ ${#missing[@]} -gt 0 ]; then
   echo "installing: ${missing[*]}"
   as_root=""
