@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The dashboard: types, the committed build against a fresh one, and the browser tests, against the stand-in server and against the real one.
+set -euo pipefail
+cd "$(dirname "$0")/../web"
+npm ci --no-audit --no-fund --loglevel=error
+npm run --silent check
+npm run --silent check-dist
+npm test --silent
+plexus=../target/debug/plexus
+if [ -x "$plexus" ]; then
+  PLEXUS_BIN=$(realpath "$plexus") npm test --silent
+else
+  echo "the browser tests against the real server need target/debug/plexus: cargo build -p plexus" >&2
+  exit 1
+fi
