@@ -28,6 +28,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use plexus_activations::settings::{ProgramLine, Settings};
 use plexus_activations::{Activations, Identity};
@@ -220,6 +221,9 @@ impl PlexusBuilder {
 const HUB: ActivationInfo =
     ActivationInfo { namespace: "plexus", version: (1, 0, 0), description: "Supervises Claude Code sessions: routes to everything below." };
 
+/// How long the tasks of a server may take to notice that it stops. Nothing is lost with them: children write journals, not to us.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
 /// A hub with its store and activations.
 pub struct Plexus {
     dir: DataDir,
@@ -320,7 +324,9 @@ impl Plexus {
         }
         self.dir.withdraw_announcement()?;
         let children = self.activations.children();
-        self.activations.stop().await;
+        if tokio::time::timeout(STOP_DEADLINE, self.activations.stop()).await.is_err() {
+            tracing::warn!("some tasks did not stop in time; what they had not stored is read again from the journals");
+        }
         if let Err(error) = self.store.close().await {
             tracing::error!(%error, "the store did not close cleanly");
         }

@@ -43,8 +43,60 @@ impl Global {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Run an agent here and answer what it asks.
+    ///
+    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work, 2 wrong usage, 3 the chat failed, 4 the chat was
+    /// cancelled by somebody else, 130 you pressed Ctrl-C.
+    Run(Run),
+    /// Watch a session and answer what it asks.
+    Attach(Attach),
     /// Run the server in the foreground.
     Serve(Serve),
+}
+
+/// `plexus run`.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// What to tell the agent; `-` reads it from stdin.
+    #[arg(required = true)]
+    pub prompt: Vec<String>,
+    /// Go on with this session instead of creating one.
+    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["name", "model", "supervise_all"])]
+    pub session: Option<String>,
+    /// The new session's name [default: made from the directory].
+    #[arg(long, short)]
+    pub name: Option<String>,
+    /// The model, as the CLI names it.
+    #[arg(long, short)]
+    pub model: Option<String>,
+    /// Ask also about what the agent would do unasked, such as reading files.
+    #[arg(long)]
+    pub supervise_all: bool,
+    /// The agent for a server that has to be started: a path, or `sim`.
+    #[arg(long, value_name = "PATH")]
+    pub claude_bin: Option<String>,
+    /// Print events as JSON, one a line. Nothing is asked.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Run {
+    /// Returns what a server that has to be started is told.
+    #[must_use]
+    pub fn serve_arguments(&self) -> Vec<String> {
+        self.claude_bin.iter().flat_map(|path| ["--claude-bin".to_owned(), path.clone()]).collect()
+    }
+}
+
+/// `plexus attach`.
+#[derive(Args, Debug)]
+pub struct Attach {
+    /// The session.
+    #[arg(value_name = "NAME|ID")]
+    pub session: String,
+    /// Print events as JSON, one a line. Nothing is asked.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `plexus serve`.
@@ -68,6 +120,9 @@ pub struct Serve {
     /// Read this file instead of plexus.toml in the data directory or ~/.config/plexus.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Leave the terminal of whoever started it.
+    #[arg(long, hide = true)]
+    new_session: bool,
     /// Set any key of plexus.toml, such as limits.running_children=8.
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
@@ -78,7 +133,7 @@ impl Serve {
     ///
     /// # Errors
     /// When there is no data directory.
-    pub fn options(self, global: Global) -> anyhow::Result<ServeOptions> {
+    pub fn options(self, global: &Global) -> anyhow::Result<ServeOptions> {
         let data_dir = global.data_dir()?;
         let files = match self.config {
             Some(file) => {
@@ -93,7 +148,7 @@ impl Serve {
         if self.allow_non_loopback {
             set.push(("allow_non_loopback".into(), "true".into()));
         }
-        Ok(ServeOptions { data_dir, sources: Sources { files, env: std::env::vars_os().collect(), set } })
+        Ok(ServeOptions { data_dir, own_session: self.new_session, sources: Sources { files, env: std::env::vars_os().collect(), set } })
     }
 }
 

@@ -3,7 +3,11 @@
 //! In reading order: [`args`] is the command line as clap reads it; [`sanitize`] makes an agent's text safe to show.
 
 pub mod args;
+mod render;
+mod run;
 pub mod sanitize;
+mod screen;
+mod server;
 
 use std::process::ExitCode;
 
@@ -19,6 +23,10 @@ pub mod exit {
     pub const FAILED: u8 = 1;
     /// The command line was not understood.
     pub const USAGE: u8 = 2;
+    /// The chat failed.
+    pub const CHAT_FAILED: u8 = 3;
+    /// The chat was cancelled, and not by the person at this terminal.
+    pub const CANCELLED: u8 = 4;
     /// The person stopped it.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -42,6 +50,8 @@ pub fn main() -> ExitCode {
         .and_then(|runtime| runtime.block_on(run(arguments)));
     match outcome {
         Ok(code) => ExitCode::from(code),
+        // Whoever reads the output has seen enough: `plexus logs | head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(exit::OK),
         Err(error) => {
             complain(&format!("plexus: {error:#}"));
             ExitCode::from(exit::FAILED)
@@ -50,9 +60,16 @@ pub fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> anyhow::Result<u8> {
+    let global = &arguments.global;
     match arguments.command {
-        Command::Serve(serve) => crate::serve::serve(serve.options(arguments.global)?).await.map(|()| exit::OK),
+        Command::Run(run) => run::run(global, run).await,
+        Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
+        Command::Serve(serve) => crate::serve::serve(serve.options(global)?).await.map(|()| exit::OK),
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Turns an error whose message is a fragment into a sentence, with every cause that it does not mention itself.
@@ -72,5 +89,5 @@ pub(crate) fn could_not(error: impl std::error::Error) -> anyhow::Error {
 
 #[expect(clippy::print_stderr, reason = "this is where a command says what went wrong")]
 pub(crate) fn complain(line: &str) {
-    eprintln!("{line}");
+    eprintln!("{}", sanitize::text(line));
 }

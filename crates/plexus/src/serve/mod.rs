@@ -37,6 +37,8 @@ pub struct ServeOptions {
     pub data_dir: PathBuf,
     /// Where configuration comes from.
     pub sources: Sources,
+    /// Whether it becomes a session of its own, so that closing the terminal of whoever started it does not reach it.
+    pub own_session: bool,
 }
 
 /// Serves until it is told to stop. Says on stdout where it listens, and at the end how many children go on.
@@ -44,6 +46,9 @@ pub struct ServeOptions {
 /// # Errors
 /// Whatever keeps it from starting, with what to do about it.
 pub async fn serve(options: ServeOptions) -> Result<()> {
+    if options.own_session {
+        rustix::process::setsid().context("could not leave the terminal")?;
+    }
     let config = config::load(&options.sources).map_err(could_not)?;
     let log_level = logging::start(&config)?;
     let own = std::env::current_exe().context("could not find this program itself")?;

@@ -1,0 +1,179 @@
+//! The connection, and the call that reaches every method there is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::{CallError, SecretToken, SessionId};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::{Address, Endpoint};
+use crate::error::ClientError;
+use crate::follow::{Follow, FollowOptions};
+
+/// The longest a call may take: the longest wait of a method is a minute.
+const CALL_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long it may take to reach a server.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A client of one server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Client {
+    endpoint: Arc<Endpoint>,
+    http: reqwest::Client,
+}
+
+impl Client {
+    /// A client of the server at `url`, such as `http://127.0.0.1:4445`, who signs in with `token`.
+    pub fn connect(url: impl AsRef<str>, token: SecretToken) -> Self {
+        Self::new(Endpoint::Fixed(Address::new(url.as_ref(), token)))
+    }
+
+    /// A client of whichever server has its data in `dir`, as its operator. A server that comes back at another address is found again.
+    pub fn from_data_dir(dir: impl Into<PathBuf>) -> Self {
+        Self::new(Endpoint::DataDir(dir.into()))
+    }
+
+    fn new(endpoint: Endpoint) -> Self {
+        let builder = reqwest::Client::builder().timeout(CALL_TIMEOUT).connect_timeout(CONNECT_TIMEOUT);
+        // The server is on this machine or was named outright; a proxy of the environment is not on the way.
+        let http = builder.no_proxy().build().unwrap_or_else(|error| {
+            tracing::warn!(%error, "a plain HTTP client takes the place of ours");
+            reqwest::Client::new()
+        });
+        Self { endpoint: Arc::new(endpoint), http }
+    }
+
+    /// Returns where the server is now.
+    ///
+    /// # Errors
+    /// When the data directory names none.
+    pub fn url(&self) -> Result<String, ClientError> {
+        self.endpoint.address().map(|address| address.url)
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Calls any method.
+    ///
+    /// # Errors
+    /// [`ClientError::Call`] when the server said no; the others when there was no answer.
+    pub async fn call<T: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<T, ClientError> {
+        #[derive(Serialize)]
+        struct Request<'a, P> {
+            jsonrpc: &'static str,
+            id: u32,
+            method: &'a str,
+            params: P,
+        }
+        let body = serde_json::to_vec(&Request { jsonrpc: "2.0", id: 1, method, params })
+            .map_err(|error| CallError::invalid(format_args!("write the parameters of {method}: {error}")))?;
+        let address = self.endpoint.address()?;
+        let request = self
+            .http
+            .post(format!("{}/rpc", address.url))
+            .bearer_auth(address.token.expose())
+            .header("content-type", "application/json")
+            .body(body);
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable { url: address.url.clone(), problem: innermost(&error) };
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(unreachable)?;
+        read_answer(method, &body).map_err(|problem| match problem {
+            ClientError::BadAnswer { method, problem } if !status.is_success() => {
+                ClientError::BadAnswer { method, problem: format!("HTTP {status}; {problem}") }
+            }
+            other => other,
+        })
+    }
+
+    /// Follows the events of a session, or of all sessions from now on, behind `cursor` if there is one.
+    #[must_use]
+    pub fn follow(&self, session: Option<SessionId>, cursor: Option<String>) -> Follow {
+        self.follow_with(FollowOptions { session, cursor, deltas: false })
+    }
+
+    /// Follows events, with a choice.
+    #[must_use]
+    pub fn follow_with(&self, options: FollowOptions) -> Follow {
+        Follow::start(self.clone(), options)
+    }
+}
+
+/// The innermost cause is the one that a person can act on ("connection refused").
+fn innermost(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => innermost(cause),
+        None => error.to_string(),
+    }
+}
+
+/// A JSON-RPC error object of ours.
+#[derive(Deserialize)]
+pub(crate) struct ErrorObject {
+    message: String,
+    data: Option<CallError>,
+}
+
+impl ErrorObject {
+    pub(crate) fn into_call_error(self) -> CallError {
+        self.data.unwrap_or_else(|| CallError::internal(self.message))
+    }
+}
+
+fn read_answer<T: DeserializeOwned>(method: &str, body: &[u8]) -> Result<T, ClientError> {
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        result: Option<&'a serde_json::value::RawValue>,
+        error: Option<ErrorObject>,
+    }
+    let bad = |problem: String| ClientError::BadAnswer { method: method.to_owned(), problem };
+    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    match (answer.result, answer.error) {
+        (_, Some(error)) => Err(error.into_call_error().into()),
+        (Some(result), None) => serde_json::from_str(result.get()).map_err(|error| bad(error.to_string())),
+        (None, None) => Err(bad("it has neither a result nor an error".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_core::ErrorKind;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn answers_become_results_and_errors() {
+        let ok: Value = read_answer("m", br#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#).unwrap();
+        assert_eq!(ok["a"], 1);
+        let no = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"m","data":{"kind":"conflict","message":"x","hint":"h","standing":{"b":2}}}}"#;
+        let error = read_answer::<Value>("m", no).unwrap_err();
+        assert_eq!((error.kind(), error.hint()), (ErrorKind::Conflict, "h"));
+        for odd in [&b"<html>"[..], b"{}", b"[]", b"{\"result\":"] {
+            assert!(matches!(read_answer::<Value>("m", odd), Err(ClientError::BadAnswer { .. })));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_data_directory_without_a_server_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Client::from_data_dir(folder.path()).call::<Value>("plexus.version", ()).await.unwrap_err();
+        assert!(matches!(error, ClientError::NoServer(_)) && error.is_absence());
+    }
+
+    #[tokio::test]
+    async fn a_port_that_nobody_listens_on_is_unreachable() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let client = Client::connect(url, SecretToken::new("t"));
+        let error = client.call::<Value>("plexus.version", ()).await.unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    }
+}

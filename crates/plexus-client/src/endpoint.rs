@@ -1,0 +1,59 @@
+//! Where the server is: an address with its token, or a data directory that says both.
+
+use std::path::{Path, PathBuf};
+
+use plexus_core::SecretToken;
+use serde::Deserialize;
+
+use crate::error::ClientError;
+
+/// What a running server writes into `server.json`.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct Announcement {
+    /// Where it listens.
+    pub url: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+}
+
+/// Reads what the server of a data directory has announced; `None` when none has.
+#[must_use]
+pub fn read_announcement(data_dir: &Path) -> Option<Announcement> {
+    serde_json::from_slice(&std::fs::read(data_dir.join("server.json")).ok()?).ok()
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Endpoint {
+    Fixed(Address),
+    /// Looked up anew for every connection: a server that was restarted may listen elsewhere.
+    DataDir(PathBuf),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    /// Without a slash at its end.
+    pub(crate) url: String,
+    pub(crate) token: SecretToken,
+}
+
+impl Endpoint {
+    pub(crate) fn address(&self) -> Result<Address, ClientError> {
+        match self {
+            Self::Fixed(address) => Ok(address.clone()),
+            Self::DataDir(dir) => {
+                let announced = read_announcement(dir).ok_or_else(|| ClientError::NoServer(dir.clone()))?;
+                let path = dir.join("operator.token");
+                let token = std::fs::read_to_string(&path).map_err(|source| ClientError::Token { path, source })?;
+                Ok(Address::new(&announced.url, SecretToken::new(token.trim())))
+            }
+        }
+    }
+}
+
+impl Address {
+    pub(crate) fn new(url: &str, token: SecretToken) -> Self {
+        Self { url: url.trim_end_matches('/').to_owned(), token }
+    }
+}

@@ -1,0 +1,149 @@
+//! One WebSocket to `/rpc` that carries one stream.
+
+use std::time::Duration;
+
+use futures::{SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error as WsError, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+
+use crate::client::ErrorObject;
+use crate::endpoint::Address;
+use crate::error::ClientError;
+use crate::event::SessionEvent;
+use crate::follow::FollowOptions;
+
+/// How long it may take to open a socket.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the other side is asked whether it lives.
+const PING_EVERY: Duration = Duration::from_secs(15);
+
+/// How long it may stay silent; two pings go unanswered then.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// The largest message: an event of 17 MiB and what is around it.
+const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// What came over the socket.
+pub(crate) enum Heard {
+    /// Something that only says that the server is there.
+    Alive,
+    Event(Box<SessionEvent>),
+    Delta {
+        text: String,
+    },
+}
+
+pub(crate) struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    url: String,
+    ping: tokio::time::Interval,
+}
+
+impl Socket {
+    pub(crate) async fn open(address: &Address) -> Result<Self, ClientError> {
+        let unreachable = |problem: String| ClientError::Unreachable { url: address.url.clone(), problem };
+        let target = format!("{}/rpc", address.url.replacen("http", "ws", 1));
+        let mut request = target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
+        let token = HeaderValue::from_str(&format!("Bearer {}", address.token.expose()));
+        let mut token = token.map_err(|_| plexus_core::CallError::unauthorized("send the token: it holds what no header can"))?;
+        token.set_sensitive(true);
+        request.headers_mut().insert("authorization", token);
+        let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES));
+        let opening = tokio_tungstenite::connect_async_with_config(request, Some(config), true);
+        let (stream, _) = match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
+            Err(_) => return Err(unreachable(format!("no answer within {} s", OPEN_TIMEOUT.as_secs()))),
+            Ok(Err(WsError::Http(response))) => return Err(refused(response.status(), response.body().as_deref(), &address.url)),
+            Ok(Err(error)) => return Err(unreachable(error.to_string())),
+            Ok(Ok(opened)) => opened,
+        };
+        let mut ping = tokio::time::interval(PING_EVERY);
+        ping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        Ok(Self { stream, url: address.url.clone(), ping })
+    }
+
+    /// Starts the stream.
+    pub(crate) async fn follow(&mut self, options: &FollowOptions) -> Result<(), ClientError> {
+        let mut params = serde_json::Map::new();
+        params.extend(options.session.map(|id| ("session_id".to_owned(), json!(id))));
+        params.extend(options.cursor.as_ref().map(|cursor| ("cursor".to_owned(), json!(cursor))));
+        if options.deltas {
+            params.insert("deltas".to_owned(), json!(true));
+        }
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.follow", "params": params});
+        self.send(Message::text(call.to_string())).await
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), ClientError> {
+        self.stream.send(message).await.map_err(|error| self.lost(&error.to_string()))
+    }
+
+    /// Returns what comes next; an error when the connection or the stream has ended.
+    pub(crate) async fn next(&mut self) -> Result<Heard, ClientError> {
+        let deadline = tokio::time::Instant::now() + SILENCE;
+        loop {
+            let message = tokio::select! {
+                message = self.stream.next() => message,
+                _ = self.ping.tick() => {
+                    self.send(Message::Ping(Default::default())).await?;
+                    continue;
+                }
+                () = tokio::time::sleep_until(deadline) => return Err(self.lost("the server has fallen silent")),
+            };
+            return match message {
+                Some(Ok(Message::Text(text))) => self.read(&text),
+                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Heard::Alive),
+                Some(Ok(Message::Close(_))) | None => Err(self.lost("the server has closed the connection")),
+                Some(Err(error)) => Err(self.lost(&error.to_string())),
+            };
+        }
+    }
+
+    fn read(&self, text: &str) -> Result<Heard, ClientError> {
+        #[derive(Deserialize)]
+        struct Frame {
+            params: Option<Item>,
+            error: Option<ErrorObject>,
+        }
+        #[derive(Deserialize)]
+        struct Item {
+            event: Value,
+            cursor: Option<String>,
+        }
+        let bad = |error: serde_json::Error| ClientError::BadAnswer { method: "claudecode.follow".into(), problem: error.to_string() };
+        let frame: Frame = serde_json::from_str(text).map_err(bad)?;
+        match (frame.params, frame.error) {
+            (_, Some(error)) => Err(error.into_call_error().into()),
+            (None, None) => Err(self.lost("the server has ended the stream")),
+            (Some(Item { event, cursor }), None) => {
+                let delta = &event["event"];
+                if delta["type"] == "delta" {
+                    return Ok(Heard::Delta { text: delta["text"].as_str().unwrap_or_default().to_owned() });
+                }
+                SessionEvent::read(event, cursor).map(|event| Heard::Event(Box::new(event))).map_err(bad)
+            }
+        }
+    }
+
+    fn lost(&self, problem: &str) -> ClientError {
+        ClientError::Unreachable { url: self.url.clone(), problem: problem.to_owned() }
+    }
+}
+
+/// Reads the answer to a socket that was refused.
+fn refused(status: StatusCode, body: Option<&[u8]>, url: &str) -> ClientError {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: ErrorObject,
+    }
+    match body.and_then(|body| serde_json::from_slice::<Refusal>(body).ok()) {
+        Some(refusal) => refusal.error.into_call_error().into(),
+        None => ClientError::Unreachable { url: url.to_owned(), problem: format!("HTTP {status}") },
+    }
+}

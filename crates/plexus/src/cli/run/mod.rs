@@ -1,0 +1,162 @@
+//! `plexus run "PROMPT"`: the main job for a person. Finds or starts a server, creates a session in the current directory, shows what happens, asks
+//! about each tool call, and ends with the outcome, the cost and how to go on.
+//!
+//! In reading order: this file starts the chat; [`supervise`] is the loop that shows and asks; [`view`] prints events, [`live`] keeps live pieces of text apart from what comes whole; [`question`] is the dialogue
+//! about one call; [`keyboard`] reads lines and can stop reading; [`editor`] opens `$EDITOR`.
+
+mod editor;
+mod keyboard;
+mod live;
+mod question;
+pub(super) mod supervise;
+mod view;
+
+use std::io::{IsTerminal, Read};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::{Client, ClientError, CreateSession, Session};
+use plexus_core::{ErrorKind, SessionId};
+
+use super::args::{Global, Run};
+use super::exit;
+use super::sanitize;
+use super::screen::{self, Screen, Tone};
+use super::server::{self, Found, failed};
+use supervise::{Supervision, Watched};
+pub(super) use view::Form;
+
+/// How often a name that is taken is drawn again.
+const NAME_TRIES: usize = 5;
+
+/// Runs the command.
+pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let prompt = prompt_of(&arguments)?;
+    let here = std::env::current_dir().context("could not find the current directory")?;
+    if arguments.session.is_none() {
+        refuse_our_own_data(&here, &data_dir)?;
+    }
+    let screen = Screen::stdout();
+    let form = if arguments.json { Form::Json } else { Form::Text };
+    let (client, found) = server::find_or_start(&data_dir, &arguments.serve_arguments()).await?;
+    if let (Found::Started { log }, Form::Text) = (&found, form) {
+        let words = format!("started a server; it goes on running (log: {}; `plexus stop` ends it)", log.display());
+        screen::line(&screen.paint(Tone::Faint, &words))?;
+    }
+    let session = match &arguments.session {
+        Some(name) => find_session(&client, name).await.map_err(failed)?,
+        None => create(&client, &arguments, &here).await?,
+    };
+    let before = position_behind(&client, &session).await.map_err(failed)?;
+    let chat = client.chat_async(session.id, &prompt).await.map_err(failed)?;
+    if form == Form::Text {
+        let name = sanitize::one_line(&session.name).into_owned();
+        let folder = session.working_dir.display().to_string();
+        screen::line(&format!("{} {}", screen.paint(Tone::Strong, &name), screen.paint(Tone::Faint, &sanitize::one_line(&folder))))?;
+    }
+    Supervision::new(client, Watched { session, chat, cursor: before }, screen, form).run().await
+}
+
+fn prompt_of(arguments: &Run) -> Result<String> {
+    let prompt = arguments.prompt.join(" ");
+    if prompt != "-" {
+        return Ok(prompt);
+    }
+    if std::io::stdin().is_terminal() {
+        bail!("could not read the prompt: `-` reads it from stdin, and stdin is a terminal");
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("could not read the prompt from stdin")?;
+    Ok(text)
+}
+
+/// An agent reads everything below its directory unasked: that must not be the tokens of this server.
+fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
+    let data = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
+    if data.starts_with(&here) {
+        bail!(
+            "could not run in {}: Plexus keeps its own data below it, in {}, and an agent reads everything below its directory unasked\n  \
+             go to the directory of your project first, or keep the data elsewhere: plexus --data-dir DIR run …",
+            here.display(),
+            data.display()
+        );
+    }
+    if here.starts_with(&data) {
+        bail!("could not run in {}: that is where Plexus keeps its own data\n  go to the directory of your project first", here.display());
+    }
+    Ok(())
+}
+
+/// Finds a session by its name or its id.
+pub(super) async fn find_session(client: &Client, which: &str) -> Result<Session, ClientError> {
+    match which.parse::<SessionId>() {
+        Ok(id) => client.session(id).await,
+        Err(_) => client.session_named(which).await,
+    }
+}
+
+async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session> {
+    for attempt in 1..=NAME_TRIES {
+        let name = match &arguments.name {
+            Some(name) => name.clone(),
+            None => drawn_name(here),
+        };
+        let mut session = CreateSession { model: arguments.model.clone(), ..CreateSession::new(name, here) };
+        if arguments.supervise_all {
+            session = session.with("supervise", "all");
+        }
+        match client.create(&session).await {
+            Ok(id) => return client.session(id).await.map_err(failed),
+            Err(error) if error.kind() == ErrorKind::Conflict && arguments.name.is_none() && attempt < NAME_TRIES => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    bail!("could not find a free name for the session")
+}
+
+/// A name that tells where it works, and four characters that make it unique.
+fn drawn_name(here: &Path) -> String {
+    let folder = here.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
+    let safe: String = folder.chars().filter(|c| !c.is_control()).take(40).collect();
+    let id = SessionId::generate().to_string();
+    format!("{safe}-{}", &id[id.len() - 4..])
+}
+
+/// Returns the position behind everything a session has so far.
+async fn position_behind(client: &Client, session: &Session) -> Result<Option<String>, ClientError> {
+    if session.chat.is_none() {
+        return Ok(None);
+    }
+    let total = client.poll_from(session.id, session.chat, 0).await?.total_events;
+    Ok(client.poll_from(session.id, session.chat, total.saturating_sub(1)).await?.cursor)
+}
+
+/// Shows a session that may run already, and answers for it.
+pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    let Some(chat) = session.chat else {
+        bail!("could not attach to {}: it has no chat yet; start one with plexus run --session {} \"PROMPT\"", session.name, session.name);
+    };
+    let before = match chat.checked_sub(1) {
+        Some(earlier) => position_behind(&client, &Session { chat: Some(earlier), ..session.clone() }).await.map_err(failed)?,
+        None => None,
+    };
+    let form = if json { Form::Json } else { Form::Text };
+    Supervision::new(client, Watched { session, chat, cursor: before }, Screen::stdout(), form).run().await
+}
+
+/// Says how a chat that ended this way is told to the shell.
+fn code_of(status: plexus_client::Status) -> u8 {
+    match status {
+        plexus_client::Status::Complete => exit::OK,
+        plexus_client::Status::Cancelled => exit::CANCELLED,
+        plexus_client::Status::Failed
+        | plexus_client::Status::Idle
+        | plexus_client::Status::Running
+        | plexus_client::Status::AwaitingPermission
+        | plexus_client::Status::Unknown => exit::CHAT_FAILED,
+    }
+}

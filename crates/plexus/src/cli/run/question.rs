@@ -1,0 +1,300 @@
+//! The dialogue about one call: what is asked, and what an answer means. Pure, so that a table can test it.
+
+use plexus_client::{Approval, Remember, Respond, RuleScope};
+use serde_json::Value;
+
+use crate::cli::render;
+use crate::cli::sanitize;
+use crate::cli::screen::{Screen, Tone};
+
+/// A question that is open.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) approval: Approval,
+    step: Step,
+}
+
+/// Where the dialogue stands.
+#[derive(Debug, PartialEq)]
+enum Step {
+    Choose,
+    Reason,
+    Remember,
+    Confirm { updated: Value },
+}
+
+/// What follows from an answer.
+#[derive(Debug, PartialEq)]
+pub(super) enum Move {
+    /// Show this and ask on.
+    Ask(Vec<String>),
+    /// Decide.
+    Decide(Box<Respond>),
+    /// Open the editor on this.
+    Edit(Editing),
+}
+
+/// What the editor is opened on.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Editing {
+    pub(super) text: String,
+    /// The ending of the file.
+    pub(super) ending: &'static str,
+    /// The field that the text stands for; without it the whole input as JSON.
+    field: Option<&'static str>,
+}
+
+impl Question {
+    pub(super) fn new(approval: Approval) -> Self {
+        Self { approval, step: Step::Choose }
+    }
+
+    /// Shows the call.
+    pub(super) fn shown(&self, screen: Screen) -> Vec<String> {
+        let Approval { tool_name, input, session_name, description, .. } = &self.approval;
+        let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
+        let mut lines = vec![format!("{} {} wants {tool}", screen.paint(Tone::Warn, "?"), sanitize::one_line(session_name))];
+        if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
+            lines.push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
+        }
+        lines.extend(render::call(tool_name, input, screen).into_iter().map(|line| format!("  {line}")));
+        lines
+    }
+
+    /// The words before the cursor.
+    pub(super) fn prompt(&self, screen: Screen) -> String {
+        let wide = screen.width() >= 60;
+        match &self.step {
+            Step::Choose if wide => "  allow? [y]es once  [n]o  [e]dit  [a]lways  [?] > ".into(),
+            Step::Choose => "  y/n/e/a/? > ".into(),
+            Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
+            Step::Reason => "  why not? > ".into(),
+            Step::Remember if wide => "  number or pattern, `all` behind it for every session; empty goes back > ".into(),
+            Step::Remember => "  which? > ".into(),
+            Step::Confirm { .. } if wide => "  run it like this? [y]es  [n]o, back  [e]dit again > ".into(),
+            Step::Confirm { .. } => "  run? y/n/e > ".into(),
+        }
+    }
+
+    /// Takes a line that was typed.
+    pub(super) fn take(&mut self, line: &str, screen: Screen) -> Move {
+        match &self.step {
+            Step::Choose => self.choose(line, screen),
+            Step::Reason => {
+                let reason = if line.is_empty() { "the user said no" } else { line };
+                let mut answer = Respond::deny(self.approval.id, reason);
+                answer.input_digest = Some(self.approval.input_digest.clone());
+                Move::Decide(Box::new(answer))
+            }
+            Step::Remember => self.remember(line),
+            Step::Confirm { updated } => match line {
+                "y" | "yes" => {
+                    let answer = Respond { updated_input: Some(updated.clone()), ..Respond::allow(&self.approval) };
+                    Move::Decide(Box::new(answer))
+                }
+                "e" | "edit" => Move::Edit(self.editing(EditWhat::MainField)),
+                "n" | "no" => {
+                    self.step = Step::Choose;
+                    Move::Ask(vec!["  nothing is changed".into()])
+                }
+                _ => Move::Ask(vec!["  y, n or e".into()]),
+            },
+        }
+    }
+
+    fn choose(&mut self, line: &str, screen: Screen) -> Move {
+        match line {
+            "y" | "yes" => Move::Decide(Box::new(Respond::allow(&self.approval))),
+            "n" | "no" => {
+                self.step = Step::Reason;
+                Move::Ask(Vec::new())
+            }
+            "e" | "edit" => Move::Edit(self.editing(EditWhat::MainField)),
+            "E" => Move::Edit(self.editing(EditWhat::Everything)),
+            "a" | "always" => {
+                self.step = Step::Remember;
+                let mut lines = vec!["  what may it do in this session from now on?".to_owned()];
+                for (index, rule) in self.approval.suggested_rules.iter().enumerate() {
+                    let pattern = screen.paint(Tone::Faint, &sanitize::one_line(&rule.pattern));
+                    lines.push(format!("  {}  {}  {pattern}", index + 1, sanitize::one_line(&rule.label)));
+                }
+                Move::Ask(lines)
+            }
+            "?" | "h" | "help" => Move::Ask(help()),
+            "s" | "show" => Move::Ask(self.shown(screen)),
+            _ => Move::Ask(vec!["  y, n, e, a or ?".into()]),
+        }
+    }
+
+    fn remember(&mut self, line: &str) -> Move {
+        if line.is_empty() {
+            self.step = Step::Choose;
+            return Move::Ask(Vec::new());
+        }
+        let (pattern, scope) = match line.strip_suffix(" all") {
+            Some(pattern) => (pattern.trim(), RuleScope::All),
+            None => (line, RuleScope::Session(self.approval.session_id)),
+        };
+        let pattern = match pattern.parse::<usize>() {
+            Ok(number) => match number.checked_sub(1).and_then(|index| self.approval.suggested_rules.get(index)) {
+                Some(rule) => rule.pattern.clone(),
+                None => return Move::Ask(vec![format!("  there is no number {number}")]),
+            },
+            Err(_) => pattern.to_owned(),
+        };
+        let answer = Respond { remember: Some(Remember { pattern: Some(pattern), scope }), ..Respond::allow(&self.approval) };
+        Move::Decide(Box::new(answer))
+    }
+
+    /// Puts the question again from the start, after an answer that was not taken.
+    pub(super) fn start_over(&mut self) {
+        self.step = Step::Choose;
+    }
+
+    fn editing(&self, what: EditWhat) -> Editing {
+        let input = match &self.step {
+            Step::Confirm { updated } => updated,
+            Step::Choose | Step::Reason | Step::Remember => &self.approval.input,
+        };
+        let main = render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
+        match main.and_then(|(field, ending)| Some((field, ending, input[field].as_str()?))) {
+            Some((field, ending, text)) => Editing { text: text.to_owned(), ending, field: Some(field) },
+            None => Editing { text: format!("{input:#}\n"), ending: "json", field: None },
+        }
+    }
+
+    /// Takes what came out of the editor: shows the difference and asks whether to run it.
+    pub(super) fn edited(&mut self, editing: &Editing, text: &str, screen: Screen) -> Move {
+        let updated = match editing.field {
+            Some(field) => {
+                // Editors end a file with a newline that was not meant.
+                let text = if editing.text.ends_with('\n') { text } else { text.strip_suffix('\n').unwrap_or(text) };
+                let mut input = self.approval.input.clone();
+                input[field] = Value::String(text.to_owned());
+                input
+            }
+            None => match serde_json::from_str::<Value>(text) {
+                Ok(input) if input.is_object() => input,
+                Ok(_) => return Move::Ask(vec!["  that is not a JSON object; nothing is changed".into()]),
+                Err(error) => return Move::Ask(vec![format!("  that is not JSON ({error}); nothing is changed")]),
+            },
+        };
+        if updated == self.approval.input {
+            self.step = Step::Choose;
+            return Move::Ask(vec!["  nothing is changed".into()]);
+        }
+        let old = editing.field.map_or_else(|| format!("{:#}\n", self.approval.input), |field| self.field_text(field));
+        let new = editing.field.map_or_else(|| format!("{updated:#}\n"), |field| updated[field].as_str().unwrap_or_default().to_owned());
+        let lines = render::diff(&with_newline(&old), &with_newline(&new), screen);
+        self.step = Step::Confirm { updated };
+        Move::Ask(lines.into_iter().map(|line| format!("  {line}")).collect())
+    }
+
+    fn field_text(&self, field: &str) -> String {
+        self.approval.input[field].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EditWhat {
+    MainField,
+    Everything,
+}
+
+fn with_newline(text: &str) -> String {
+    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+fn help() -> Vec<String> {
+    [
+        "  y  allow this call once",
+        "  n  deny it, with a reason that the agent reads",
+        "  e  edit what would run in $EDITOR, see the difference, then allow it",
+        "  E  the same with the whole input, as JSON",
+        "  a  allow it and remember a rule for calls like it",
+        "  s  show the call again",
+        "  Ctrl-C asks the agent to stop; Ctrl-D leaves it waiting for another answer",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_client::SuggestedRule;
+    use plexus_core::{ApprovalId, SessionId};
+    use serde_json::json;
+
+    use super::*;
+
+    const SCREEN: fn() -> Screen = || Screen::plain(80);
+
+    fn question() -> Question {
+        Question::new(Approval {
+            id: ApprovalId::generate(),
+            session_id: SessionId::generate(),
+            session_name: "s".into(),
+            tool_name: "Bash".into(),
+            tool_use_id: "t".into(),
+            input: json!({"command": "ls", "timeout": 1}),
+            input_digest: "d".into(),
+            description: None,
+            suggested_rules: vec![SuggestedRule { label: "l".into(), pattern: "Bash(ls:*)".into() }],
+            created_at: 0,
+            expires_at: None,
+        })
+    }
+
+    /// Plays the lines; the last must decide.
+    fn decided(question: &mut Question, lines: &[&str]) -> Respond {
+        let (last, first) = lines.split_last().unwrap();
+        for line in first {
+            let moved = question.take(line, SCREEN());
+            assert!(matches!(moved, Move::Ask(_)), "{line}: {moved:?}");
+        }
+        match question.take(last, SCREEN()) {
+            Move::Decide(answer) => *answer,
+            other => panic!("{lines:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_way_through_the_dialogue_ends_in_its_answer() {
+        let yes = decided(&mut question(), &["?", "nonsense", "", "y"]);
+        assert!(yes.approve && yes.input_digest.as_deref() == Some("d") && yes.remember.is_none());
+
+        let no = decided(&mut question(), &["n", "use git"]);
+        assert_eq!((no.approve, no.message.as_deref()), (false, Some("use git")));
+
+        let mut asked = question();
+        let session = asked.approval.session_id;
+        let always = decided(&mut asked, &["a", "7", "1"]);
+        assert_eq!(always.remember, Some(Remember { pattern: Some("Bash(ls:*)".into()), scope: RuleScope::Session(session) }));
+
+        let everywhere = decided(&mut question(), &["a", "", "a", "Bash(git diff:*) all"]);
+        assert_eq!(everywhere.remember, Some(Remember { pattern: Some("Bash(git diff:*)".into()), scope: RuleScope::All }));
+    }
+
+    #[test]
+    fn an_edit_is_shown_as_a_difference_and_then_confirmed() {
+        let mut asked = question();
+        let Move::Edit(editing) = asked.take("e", SCREEN()) else { panic!("no editor") };
+        assert_eq!((editing.text.as_str(), editing.ending), ("ls", "sh"));
+        assert_eq!(asked.edited(&editing, "ls -l\n", SCREEN()), Move::Ask(vec!["  - ls".into(), "  + ls -l".into()]));
+        let answer = decided(&mut asked, &["what", "y"]);
+        assert_eq!(answer.updated_input, Some(json!({"command": "ls -l", "timeout": 1})));
+        assert_eq!(answer.input_digest.as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn an_edit_that_is_no_input_changes_nothing() {
+        let mut asked = question();
+        let Move::Edit(editing) = asked.take("E", SCREEN()) else { panic!("no editor") };
+        assert_eq!(editing.ending, "json");
+        for text in ["", "[1]", "{", editing.text.as_str()] {
+            let moved = asked.edited(&editing, text, SCREEN());
+            assert!(matches!(&moved, Move::Ask(lines) if lines[0].contains("nothing is changed")), "{text}: {moved:?}");
+        }
+        assert!(decided(&mut asked, &["y"]).updated_input.is_none());
+    }
+}

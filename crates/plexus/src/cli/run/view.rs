@@ -1,0 +1,173 @@
+//! Prints what happens in a chat, for people or for programs.
+
+use plexus_client::{Event, SessionEvent, Status};
+use serde_json::Value;
+
+use super::live::{Live, Whole};
+use crate::cli::screen::{self, Screen, Tone, dollars, duration};
+use crate::cli::{render, sanitize};
+
+/// For whom events are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) enum Form {
+    /// For people.
+    Text,
+    /// For programs: one JSON object a line, as the server sent it.
+    Json,
+}
+
+/// Prints events.
+#[derive(Debug)]
+pub(in crate::cli) struct View {
+    screen: Screen,
+    form: Form,
+    live: Live,
+    /// Whether the cursor is at the start of a line.
+    at_start: bool,
+}
+
+impl View {
+    pub(in crate::cli) fn new(screen: Screen, form: Form) -> Self {
+        Self { screen, form, live: Live::default(), at_start: true }
+    }
+
+    /// Prints a live piece of text.
+    pub(in crate::cli) fn delta(&mut self, text: &str) -> std::io::Result<()> {
+        if self.form == Form::Json {
+            return Ok(());
+        }
+        match self.live.piece(text) {
+            Some(new) => self.put(&sanitize::text(&new)),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints an event.
+    pub(in crate::cli) fn event(&mut self, event: &SessionEvent) -> std::io::Result<()> {
+        match self.form {
+            Form::Json => screen::line(&event.raw.to_string()),
+            Form::Text => self.show(&event.event),
+        }
+    }
+
+    fn show(&mut self, event: &Event) -> std::io::Result<()> {
+        match event {
+            Event::Content { text } => self.content(text),
+            Event::Thinking { thinking } => {
+                let first = thinking.trim().lines().next().unwrap_or_default();
+                let words = screen::cut(&sanitize::one_line(first), self.screen.width().saturating_sub(4));
+                self.line(&self.screen.paint(Tone::Faint, &format!("  ({words})")))
+            }
+            Event::ToolUse { tool_name, input, tool_use_id } => {
+                self.live.tool_started(tool_use_id);
+                self.line(&format!("• {}", render::summary(tool_name, input, self.screen)))
+            }
+            Event::ToolResult { output, is_error, tool_use_id } => {
+                let tone = if *is_error { Tone::Bad } else { Tone::Faint };
+                for line in render::result(output, self.screen) {
+                    self.line(&self.screen.paint(tone, &format!("  │ {line}")))?;
+                }
+                match self.live.tool_ended(tool_use_id) {
+                    Some(held) => self.put(&sanitize::text(&held)),
+                    None => Ok(()),
+                }
+            }
+            Event::ApprovalResolved { approved, message, updated_input, decided_by, .. } => {
+                self.resolved(*approved, message.as_deref(), updated_input.is_some(), decided_by)
+            }
+            Event::Notice { message } => self.line(&self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message)))),
+            Event::Error { message } => self.line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
+            Event::Start | Event::AwaitingApproval { .. } | Event::ToolRequest { .. } | Event::Complete { .. } | Event::Other(_) => Ok(()),
+        }
+    }
+
+    fn content(&mut self, text: &str) -> std::io::Result<()> {
+        match self.live.whole(text) {
+            Whole::Rest(rest) => self.put(&sanitize::text(&rest))?,
+            Whole::Anew(text) => {
+                self.fresh_line()?;
+                self.put(&sanitize::text(&text))?;
+            }
+        }
+        self.fresh_line()
+    }
+
+    fn resolved(&mut self, approved: bool, message: Option<&str>, edited: bool, by: &Value) -> std::io::Result<()> {
+        let who = match by {
+            Value::String(who) => who.replace('_', " "),
+            Value::Object(who) => who.keys().next().cloned().unwrap_or_default(),
+            _ => String::new(),
+        };
+        let (sign, word, tone) = match (approved, edited) {
+            (true, false) => ("✓", "allowed", Tone::Good),
+            (true, true) => ("✓", "allowed as edited", Tone::Good),
+            (false, _) => ("✗", "denied", Tone::Bad),
+        };
+        let mut words = format!("  {sign} {word}");
+        if who != "operator" && !who.is_empty() {
+            words.push_str(&format!(" by {}", sanitize::one_line(&who)));
+        }
+        if let Some(message) = message.filter(|message| !message.is_empty()) {
+            words.push_str(&format!(": {}", sanitize::one_line(message)));
+        }
+        self.line(&self.screen.paint(tone, &words))
+    }
+
+    /// Says how it ended.
+    pub(in crate::cli) fn ended(&mut self, status: Status, ms: i64, usage: Option<&plexus_client::Usage>, next: &[String]) -> std::io::Result<()> {
+        if self.form == Form::Json {
+            return Ok(());
+        }
+        let (sign, tone) = match status {
+            Status::Complete => ("✓", Tone::Good),
+            Status::Cancelled => ("■", Tone::Warn),
+            Status::Failed | Status::Idle | Status::Running | Status::AwaitingPermission | Status::Unknown => ("✗", Tone::Bad),
+        };
+        let mut words = format!("{sign} {} in {}", status.as_str(), duration(ms));
+        if let Some(usage) = usage {
+            words.push_str(&format!(" · {} turns · {}", usage.num_turns, dollars(usage.cost_usd)));
+        }
+        self.line(&self.screen.paint(tone, &words))?;
+        for line in next {
+            self.line(&self.screen.paint(Tone::Faint, line))?;
+        }
+        Ok(())
+    }
+
+    /// Says something of our own.
+    pub(in crate::cli) fn remark(&mut self, words: &str) -> std::io::Result<()> {
+        match self.form {
+            Form::Json => Ok(()),
+            Form::Text => self.line(&self.screen.paint(Tone::Faint, words)),
+        }
+    }
+
+    /// Prints a line of its own.
+    pub(in crate::cli) fn line(&mut self, text: &str) -> std::io::Result<()> {
+        self.fresh_line()?;
+        screen::line(text)
+    }
+
+    /// Prints the words of a question; the cursor stays behind them.
+    pub(in crate::cli) fn prompt(&mut self, text: &str) -> std::io::Result<()> {
+        self.fresh_line()?;
+        self.put(text)
+    }
+
+    /// Notes that the person has ended the line by pressing enter.
+    pub(in crate::cli) fn entered(&mut self) {
+        self.at_start = true;
+    }
+
+    fn fresh_line(&mut self) -> std::io::Result<()> {
+        if self.at_start { Ok(()) } else { self.put("\n") }
+    }
+
+    fn put(&mut self, text: &str) -> std::io::Result<()> {
+        if let Some(last) = text.chars().next_back() {
+            self.at_start = last == '\n';
+            screen::print(text)?;
+        }
+        Ok(())
+    }
+}

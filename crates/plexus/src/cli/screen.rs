@@ -1,0 +1,132 @@
+//! What a command writes to: how wide it is, whether it takes colours, whether a person sits there.
+
+use std::io::{IsTerminal, Write};
+
+/// The narrowest width that output is made for.
+const NARROWEST: usize = 20;
+
+/// The width when nobody says.
+const USUAL_WIDTH: usize = 80;
+
+/// Where a command writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    colours: bool,
+    width: usize,
+}
+
+/// How a piece of text is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tone {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Bad,
+    Warn,
+    Tool,
+}
+
+impl Screen {
+    /// The screen behind stdout.
+    pub(crate) fn stdout() -> Self {
+        let out = std::io::stdout();
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colours = out.is_terminal() && !is_set("NO_COLOR") && !dumb;
+        let columns = rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        let named = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let width = columns.or_else(named).unwrap_or(USUAL_WIDTH).max(NARROWEST);
+        Self { colours, width }
+    }
+
+    /// A screen without colours, for tests.
+    #[cfg(test)]
+    pub(crate) fn plain(width: usize) -> Self {
+        Self { colours: false, width }
+    }
+
+    /// How many columns there are.
+    pub(crate) fn width(self) -> usize {
+        self.width
+    }
+
+    /// Colours a text that is already safe to show.
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Plain => "",
+            Tone::Strong => "1",
+            Tone::Faint => "2",
+            Tone::Good => "32",
+            Tone::Bad => "31",
+            Tone::Warn => "33",
+            Tone::Tool => "36",
+        };
+        if !self.colours || code.is_empty() || text.is_empty() { text.to_owned() } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+    }
+}
+
+/// Writes to stdout and flushes, so that half a line is seen too.
+pub(crate) fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Writes a line to stdout.
+pub(crate) fn line(text: &str) -> std::io::Result<()> {
+    print(&format!("{text}\n"))
+}
+
+/// Cuts a text to `width` columns, counting characters, with a sign that something is missing.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// Writes a span of time as a person says it.
+pub(crate) fn duration(ms: i64) -> String {
+    let secs = ms.max(0) / 1_000;
+    match secs {
+        0 => format!("{} ms", ms.max(0)),
+        1..=59 => format!("{secs} s"),
+        60..=3_599 => format!("{} min {} s", secs / 60, secs % 60),
+        3_600..=86_399 => format!("{} h {} min", secs / 3_600, secs % 3_600 / 60),
+        _ => format!("{} d {} h", secs / 86_400, secs % 86_400 / 3_600),
+    }
+}
+
+/// Writes an amount of money.
+pub(crate) fn dollars(amount: f64) -> String {
+    if amount >= 0.1 || amount == 0.0 { format!("${amount:.2}") } else { format!("${amount:.4}") }
+}
+
+/// Returns the time, in Unix milliseconds.
+pub(crate) fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_without_colours_has_no_escapes() {
+        assert_eq!(Screen::plain(80).paint(Tone::Bad, "x"), "x");
+        let coloured = Screen { colours: true, width: 80 };
+        assert_eq!(coloured.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn spans_and_amounts_read_well() {
+        for (ms, text) in [(5, "5 ms"), (1_999, "1 s"), (61_000, "1 min 1 s"), (3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")] {
+            assert_eq!(duration(ms), text);
+        }
+        assert_eq!((dollars(0.0016), dollars(1.5), dollars(0.0)), ("$0.0016".into(), "$1.50".into(), "$0.00".into()));
+        assert_eq!(cut("abcdef", 4), "abc…");
+    }
+}

@@ -1,0 +1,114 @@
+//! Finds the server of a data directory, or starts one.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::{Client, ClientError, read_announcement};
+use serde_json::{Value, json};
+
+use super::could_not;
+
+/// The log of a server that a command started.
+pub(crate) const LOG_FILE: &str = "server.log";
+
+/// How long a server may take to start, on a loaded machine.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often to look whether it has.
+const LOOK_EVERY: Duration = Duration::from_millis(30);
+
+/// How it went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// A server was there.
+    Running,
+    /// One was started, with its log here.
+    Started { log: PathBuf },
+}
+
+/// Returns a client of the running server.
+///
+/// # Errors
+/// When none runs.
+pub(crate) async fn find(data_dir: &Path) -> Result<Client> {
+    let client = Client::from_data_dir(data_dir);
+    match client.call::<Value>("plexus.version", json!({})).await {
+        Ok(_) => Ok(client),
+        Err(error) if absent(&error) => {
+            bail!("could not find a server: none runs with its data in {}; start one with `plexus serve`", data_dir.display())
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Returns a client of the running server; starts one when there is none.
+///
+/// # Errors
+/// When it cannot be started; its own last words are in the message.
+pub(crate) async fn find_or_start(data_dir: &Path, arguments: &[String]) -> Result<(Client, Found)> {
+    let client = Client::from_data_dir(data_dir);
+    match client.call::<Value>("plexus.version", json!({})).await {
+        Ok(_) => return Ok((client, Found::Running)),
+        Err(error) if absent(&error) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(data_dir)
+        .with_context(|| format!("could not create {}", data_dir.display()))?;
+    let log = data_dir.join(LOG_FILE);
+    let mut child = spawn(data_dir, &log, arguments)?;
+    let deadline = Instant::now() + START_DEADLINE;
+    loop {
+        if read_announcement(data_dir).is_some() && client.call::<Value>("plexus.version", json!({})).await.is_ok() {
+            return Ok((client, Found::Started { log }));
+        }
+        if let Some(status) = child.try_wait().context("could not watch the server")? {
+            bail!("could not start a server ({status}):\n{}", last_lines(&log));
+        }
+        if Instant::now() > deadline {
+            bail!("could not start a server: it did not answer within {} s; its log is {}", START_DEADLINE.as_secs(), log.display());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn absent(error: &ClientError) -> bool {
+    matches!(error, ClientError::NoServer(_) | ClientError::Unreachable { .. })
+}
+
+/// Starts `plexus serve` as a process of its own: it outlives this command and its terminal.
+fn spawn(data_dir: &Path, log: &Path, arguments: &[String]) -> Result<Child> {
+    let own = std::env::current_exe().context("could not find this program itself")?;
+    let log_file = OpenOptions::new().create(true).append(true).mode(0o600).open(log);
+    let log_file = log_file.with_context(|| format!("could not open {}", log.display()))?;
+    let mut command = Command::new(own);
+    command
+        .args(["serve", "--new-session", "--data-dir"])
+        .arg(data_dir)
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log_file.try_clone().context("could not open the log twice")?)
+        .stderr(log_file);
+    command.spawn().context("could not start plexus serve")
+}
+
+fn last_lines(log: &Path) -> String {
+    const LINES: usize = 5;
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// Turns a client's error into a sentence with its hint.
+pub(crate) fn failed(error: ClientError) -> anyhow::Error {
+    let hint = error.hint().to_owned();
+    let told = could_not(error);
+    if hint.is_empty() { told } else { anyhow::anyhow!("{told}\n  {hint}") }
+}
