@@ -11,30 +11,40 @@ use super::{append, event, rival, session};
 const BODY: usize = 490;
 
 /// How long each figure is measured.
-const TIME: Duration = Duration::from_millis(1_500);
+const TIME: Duration = Duration::from_millis(700);
+
+/// Rounds of which the best counts: what else the machine does must not decide between rivals.
+const ROUNDS: usize = 3;
+
+/// How many producers, and how many events each of their lists has.
+const LOADS: [(usize, u64); 4] = [(1, 1), (8, 1), (64, 1), (64, 8)];
 
 pub(crate) async fn measure() -> anyhow::Result<()> {
-    let dir = tempfile::tempdir()?;
-    println!("durable events of {BODY} bytes, synchronous=FULL, events/s");
-    let flush = rival::fdatasync(dir.path(), BODY, TIME)?;
-    let single = rival::sqlite(dir.path(), 1, BODY, TIME)?;
-    let group = rival::sqlite(dir.path(), 64, BODY, TIME)?;
-    println!("  write + fdatasync, one record          {flush:>9.0}");
-    println!("  bare SQLite, one commit for each       {single:>9.0}");
-    println!("  bare SQLite, 64 rows a commit          {group:>9.0}");
-    let mut best = 0.0_f64;
-    for producers in [1, 8, 64] {
-        let ours = ours(producers).await?;
-        best = best.max(ours);
-        println!("  ours, {producers:>2} producers                    {ours:>9.0}");
+    println!("durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in turns");
+    let (mut flush, mut single, mut group, mut ours) = (0.0_f64, 0.0_f64, 0.0_f64, [0.0_f64; LOADS.len()]);
+    for _ in 0..ROUNDS {
+        let dir = tempfile::tempdir()?;
+        flush = flush.max(rival::fdatasync(dir.path(), BODY, TIME)?);
+        single = single.max(rival::sqlite(dir.path(), 1, BODY, TIME)?);
+        group = group.max(rival::sqlite(dir.path(), 64, BODY, TIME)?);
+        for (best, (producers, events)) in ours.iter_mut().zip(LOADS) {
+            *best = best.max(produce(producers, events).await?);
+        }
     }
-    println!("  ours / bare group commit               {:>9.2}", best / group);
+    println!("  write + fdatasync, one record          {flush:>9.0}");
+    println!("  the same rows, one commit for each     {single:>9.0}");
+    println!("  the same rows in SQLite, 64 a commit   {group:>9.0}");
+    for (rate, (producers, events)) in ours.iter().zip(LOADS) {
+        println!("  ours, {producers:>2} producers, {events} a list          {rate:>9.0}");
+    }
+    let best = ours.into_iter().fold(0.0, f64::max);
+    println!("  ours / the same rows, 64 a commit      {:>9.2}", best / group);
     println!("  ours / one commit for each             {:>9.2}", best / single);
     bytes().await
 }
 
-/// Each producer appends one event at a time to its own session and waits for it.
-async fn ours(producers: usize) -> anyhow::Result<f64> {
+/// Each producer appends some events at a time to its own session and waits for them.
+async fn produce(producers: usize, events: u64) -> anyhow::Result<f64> {
     let dir = tempfile::tempdir()?;
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&SqliteOptions::new(dir.path()))?);
     let mut sessions = Vec::new();
@@ -47,8 +57,8 @@ async fn ours(producers: usize) -> anyhow::Result<f64> {
         tokio::spawn(async move {
             let mut done = 0_u64;
             while start.elapsed() < TIME {
-                store.commit(vec![append(id, vec![event(BODY)])], Priority::Normal).await?;
-                done += 1;
+                store.commit(vec![append(id, (0..events).map(|_| event(BODY)).collect())], Priority::Normal).await?;
+                done += events;
             }
             Ok::<_, plexus_store::StoreError>(done)
         })

@@ -21,22 +21,41 @@ pub(crate) fn fdatasync(dir: &Path, bytes: usize, time: Duration) -> anyhow::Res
     })
 }
 
-/// Inserts bare event rows, `group` in each transaction.
+/// How many chats the bare rows belong to, in turns, as those of 64 children do.
+const CHATS: i64 = 64;
+
+/// Inserts the rows of one event each (the event, its batch, its session's change), `group` events in each transaction.
 pub(crate) fn sqlite(dir: &Path, group: u64, bytes: usize, time: Duration) -> anyhow::Result<f64> {
     let conn = Connection::open(dir.join(format!("bare-{group}.db")))?;
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
          CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at INTEGER NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-         CREATE UNIQUE INDEX chat_events_by_uuid ON chat_events (uuid);",
+         CREATE UNIQUE INDEX chat_events_by_uuid ON chat_events (uuid);
+         CREATE TABLE event_batches (commit_no INTEGER NOT NULL, chat INTEGER NOT NULL, first_seq INTEGER NOT NULL, count INTEGER NOT NULL,
+             PRIMARY KEY (commit_no, chat, first_seq)) STRICT, WITHOUT ROWID;
+         CREATE TABLE session_changes (session INTEGER PRIMARY KEY, changed INTEGER NOT NULL) STRICT;
+         CREATE INDEX session_changes_by_commit ON session_changes (changed);",
     )?;
     let mut insert = conn.prepare("INSERT INTO chat_events VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let mut id = 0_i64;
+    let mut batch = conn.prepare("INSERT INTO event_batches VALUES (?1, ?2, ?3, 1)")?;
+    let mut change =
+        conn.prepare("INSERT INTO session_changes VALUES (?1, ?2) ON CONFLICT (session) DO UPDATE SET changed = ?2")?;
+    let mut number = 0_i64;
     rate(time, || {
         conn.execute_batch("BEGIN IMMEDIATE")?;
         for _ in 0..group {
-            id += 1;
+            number += 1;
+            let (chat, seq) = (number % CHATS, number / CHATS);
             let NewEvent { id: uuid, event_type, body, timestamp } = event(bytes);
-            insert.execute(params![id, *uuid.as_uuid().as_bytes(), timestamp.0, event_type, body.as_str()])?;
+            insert.execute(params![
+                (chat << 32) + seq,
+                *uuid.as_uuid().as_bytes(),
+                timestamp.0,
+                event_type,
+                body.as_str()
+            ])?;
+            batch.execute([number, chat, seq])?;
+            change.execute([chat, number])?;
         }
         conn.execute_batch("COMMIT")?;
         Ok(group)

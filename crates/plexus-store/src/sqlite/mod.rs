@@ -46,7 +46,7 @@ use self::file::{Existing, io_error};
 use self::lock::Lock;
 use self::queue::Queue;
 use self::readers::Readers;
-use self::sql::store_error;
+use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
 use crate::contract::{StoreError, Wakes};
 
@@ -78,6 +78,9 @@ pub struct SqliteOptions {
     /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for as many as there is room.
     pub max_pages: Option<u32>,
 }
+
+/// How many statements the writer keeps prepared: all that it has.
+const WRITER_STATEMENTS: usize = 256;
 
 /// Reads that run at once when nobody says: enough that one slow reader holds nobody up.
 const DEFAULT_READERS: usize = 4;
@@ -190,7 +193,7 @@ fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Resu
         conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(store_error)?;
         file::check_version(migrate::version(&conn)?)?;
     }
-    conn.set_prepared_statement_cache_capacity(256);
+    keep_plans(&conn, WRITER_STATEMENTS)?;
     let sync = match options.sync {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",

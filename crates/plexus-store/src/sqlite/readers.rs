@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::sql::store_error;
+use super::sql::{keep_plans, store_error};
 use crate::contract::StoreError;
 
 /// How many statements a connection keeps prepared: all that this engine has.
@@ -16,7 +16,7 @@ const STATEMENTS: usize = 192;
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    keep_plans(&conn, STATEMENTS)?;
     // Opened for writing, since the shared memory of the log needs that, and then forbidden to.
     conn.execute_batch(
         "PRAGMA query_only = ON; PRAGMA cache_size = -8192; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY;",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_core::{EventId, NodeId, SessionId};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, ffi};
 use serde_json::Value;
 use uuid::Uuid;
@@ -59,6 +60,13 @@ impl Sql for Connection {
         let rows = statement.query_map(params, read).map_err(store_error)?;
         rows.collect::<rusqlite::Result<Vec<T>>>().map_err(store_error)
     }
+}
+
+/// Makes a connection keep its prepared statements. Without this SQLite looks at bound values while it plans, and so plans every statement anew
+/// whenever they change, which costs more than running it.
+pub(super) fn keep_plans(conn: &Connection, statements: usize) -> Result<(), StoreError> {
+    conn.set_prepared_statement_cache_capacity(statements);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop).map_err(store_error)
 }
 
 /// Says what a failure of SQLite means for the caller.
