@@ -4,17 +4,17 @@
 //! [`MethodDescriptor`](plexus_core::MethodDescriptor). In reading order:
 //! - [`limits`]: every bound of the doors, with its reason.
 //! - [`doors`]: what the doors are built from, and the router that holds them all.
-//! - [`identity`]: the token, `Host` and `Origin` of a request, and the caller that they make.
-//! - [`body`]: a request's body, bounded in bytes and in time.
-//! - [`stats`]: what the doors count, for the metrics.
-//! - [`envelope`]: JSON-RPC 2.0, read and written.
-//! - [`rpc`]: `POST /rpc`, one call or a batch.
-//! - [`socket`]: `/rpc` as a WebSocket, many calls and streams at once.
-//! - [`events`]: `/events`, the stream of events as SSE.
-//! - [`mcp`]: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
-//! - [`sign_in`]: the dashboard's one-time code becomes a token.
-//! - [`bridge`]: MCP over stdio, towards a running server; a restart of the server is invisible to the parent.
-//! - [`listen`]: the listener: connections bounded, slow clients timed out.
+//! - `identity`: the token, `Host` and `Origin` of a request, and the caller that they make.
+//! - `body`: a request's body, bounded in bytes and in time.
+//! - `stats`: what the doors count, for the metrics.
+//! - `envelope`: JSON-RPC 2.0, read and written.
+//! - `rpc`: `POST /rpc`, one call or a batch.
+//! - `socket`: `/rpc` as a WebSocket, many calls and streams at once.
+//! - `events`: `/events`, the stream of events as SSE.
+//! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
+//! - `sign_in`: the dashboard's one-time code becomes a token.
+//! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to the parent.
+//! - `listen`: the listener: connections bounded, slow clients timed out.
 
 mod body;
 mod bridge;

@@ -148,7 +148,7 @@ async fn idle_sessions_go_and_one_more_pushes_out_the_oldest_idle_one() {
     assert_eq!(server.doors.stats().mcp_sessions, 2);
     drop((stream, also));
 
-    let limits = Limits { mcp_idle: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { mcp_idle: Duration::from_secs(1), ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;
     let (idle, _) = McpClient::begin(&server, PARENT).await;
     until("the end of the idle session", || server.doors.stats().mcp_sessions == 0).await;

@@ -156,3 +156,29 @@ async fn a_cancelled_call_ends_the_work() {
     until("the end of the work", || desk.working() == 0).await;
     parent.leave().await;
 }
+
+#[tokio::test]
+async fn what_the_parent_listens_to_is_listened_to_after_a_restart() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent
+        .say(json!({"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "test://questions"}}))
+        .await;
+    assert_eq!(parent.hear_answer(json!(1)).await["result"], json!({}));
+    let address = server.kill();
+    until("the end of the old subscription", || desk.working() == 0).await;
+    let _server = Server::at(&desk, Limits::default(), address).await;
+    // A change while nobody listened may have been missed, so the parent is told to look.
+    let told = soon("word of the change", async {
+        loop {
+            let message = parent.hear().await;
+            if message["method"] == "notifications/resources/updated" {
+                break message;
+            }
+        }
+    });
+    assert_eq!(told.await["params"]["uri"], "test://questions");
+    until("the new subscription", || desk.working() == 1).await;
+}
