@@ -48,10 +48,9 @@ impl Measure for Line {
 }
 
 /// Has a child say `count` things with a pause before each, and returns how long each took to reach a waiting poll, in milliseconds.
-async fn lines(server: &Server, round: usize, count: usize) -> Result<Vec<f64>> {
+pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result<Vec<f64>> {
     let session = server.create(&format!("line-{round}")).await?;
-    let steps: String = (0..count).map(|number| format!("sleep 12\nsay mark-{number}\n")).collect();
-    server.start_chat(&session, &format!("sim:\nsleep 200\n{steps}")).await?;
+    server.start_chat(&session, &script(count)).await?;
     let mut seen = HashMap::new();
     let mut next = 0;
     loop {
@@ -70,14 +69,24 @@ async fn lines(server: &Server, round: usize, count: usize) -> Result<Vec<f64>> 
     }
     let journal =
         std::fs::read_to_string(first_segment(&server.data_dir(), &session, 0)).context("could not read a journal")?;
+    waits(&journal, &seen, count)
+}
+
+/// Says `count` things with a pause before each, as a script.
+pub(super) fn script(count: usize) -> String {
+    let steps: String = (0..count).map(|number| format!("sleep 12\nsay mark-{number}\n")).collect();
+    format!("sim:\nsleep 200\n{steps}")
+}
+
+/// Returns how long each of `count` texts of a child's output took from the stamp on its line until it was `seen`, in milliseconds.
+pub(super) fn waits(output: &str, seen: &HashMap<String, f64>, count: usize) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(count);
-    for line in journal.lines() {
+    for line in output.lines() {
         let line: Value = serde_json::from_str(line)?;
-        let Some(text) = line["message"]["content"][0]["text"].as_str().filter(|_| line["type"] == "assistant") else {
-            continue;
-        };
+        let said = line["message"]["content"][0]["text"].as_str();
+        let Some(text) = said.filter(|said| line["type"] == "assistant" && said.starts_with("mark-")) else { continue };
         let stamp: jiff::Timestamp = line["timestamp"].as_str().context("a line without a stamp")?.parse()?;
-        let seen = seen.get(text).with_context(|| format!("no poll ever had {text}"))?;
+        let seen = seen.get(text).with_context(|| format!("nobody ever had {text}"))?;
         samples.push(seen - unix_millis(stamp.into())?);
     }
     ensure!(samples.len() == count, "{} lines came of {count}", samples.len());

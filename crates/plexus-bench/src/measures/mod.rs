@@ -2,7 +2,7 @@
 //!
 //! - `answer`: from `respond` to the child, beside poll loops.
 //! - `line`: from a child's line to a waiting `poll`.
-//! - `throughput`: events of many children, beside bare SQLite.
+//! - `throughput`: events of many children, beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
@@ -10,6 +10,7 @@
 //! - `sdks`: the official SDKs with the same child.
 
 mod answer;
+mod bare;
 mod history;
 mod line;
 mod parse;

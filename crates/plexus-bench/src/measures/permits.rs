@@ -1,5 +1,8 @@
 //! Many sessions with a blocked permit each: what one weighs in the server, that all are answered, and how long the server takes to find them
 //! again after `kill -9`.
+//!
+//! What one weighs is what the second half of them adds to the resident memory. With the first half the allocator gets its arenas, whose
+//! huge pages of 2 MiB would otherwise be counted for each.
 
 use std::time::{Duration, Instant};
 
@@ -40,19 +43,21 @@ impl Measure for Permits {
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
-        let weighed = |key, channel, count, kib, limit| {
+        let weighed = |key, channel, count, blocked: &Blocked, limit| {
             let what = format!(
-                "resident memory of the server for each of {count} sessions with a blocked permit, {channel} channel; all were answered"
+                "resident memory that the server needs for one more blocked permit, by the second half of {count} sessions on the {channel} channel; all were answered"
             );
-            Figure::new(key, what, "KiB", vec![kib], Aim::AtMost(limit))
+            let figure = Figure::new(key, what, "KiB", vec![blocked.kib_of_one_more], Aim::AtMost(limit));
+            figure.beside("all that came with them, for each", &[blocked.kib_of_all], "KiB")
         };
-        let mut blocked = Blocked::start("control", sizes.permits, sizes.sessions).await?;
+        let mut blocked = Blocked::start("control", sizes.permits).await?;
+        add_idle_sessions(&mut blocked.server, sizes.sessions).await?;
         let mut starts = Vec::new();
         for _ in 0..sizes.rounds {
             starts.push(timed_start(&mut blocked.server).await?);
         }
         blocked.answer_all().await.context("could not answer all after the restarts")?;
-        figures.push(weighed("permit_kib", "control", sizes.permits, blocked.kib_each, 32.0));
+        figures.push(weighed("permit_kib", "control", sizes.permits, &blocked, 32.0));
         let what = format!(
             "from starting the killed server until it accepts calls, with {} sessions, {} of them with a living child to reattach",
             sizes.sessions + sizes.permits,
@@ -60,9 +65,9 @@ impl Measure for Permits {
         );
         figures.push(Figure::new("reattach_s", what, "s", starts, Aim::AtMost(2.0)));
         drop(blocked);
-        let blocked = Blocked::start("mcp", sizes.permits_mcp, 0).await?;
+        let blocked = Blocked::start("mcp", sizes.permits_mcp).await?;
         blocked.answer_all().await?;
-        figures.push(weighed("permit_mcp_kib", "MCP", sizes.permits_mcp, blocked.kib_each, 96.0));
+        figures.push(weighed("permit_mcp_kib", "MCP", sizes.permits_mcp, &blocked, 96.0));
         Ok(())
     }
 }
@@ -71,29 +76,35 @@ impl Measure for Permits {
 struct Blocked {
     server: Server,
     approvals: Vec<Value>,
-    kib_each: f64,
+    /// What each of the second half added.
+    kib_of_one_more: f64,
+    /// What all of them added, for each.
+    kib_of_all: f64,
 }
 
 impl Blocked {
-    /// Starts a server with `others` idle sessions, and `count` that ask over `channel`.
-    async fn start(channel: &str, count: usize, others: usize) -> Result<Self> {
+    /// Starts a server with `count` sessions that ask over `channel`.
+    async fn start(channel: &str, count: usize) -> Result<Self> {
         let settings = [("limits.running_children", (count + WARM_UP).to_string()), ("channel", channel.to_owned())];
-        let mut server = Server::start(&settings).await?;
-        if others > 0 {
-            fill(&mut server, others).await?;
-        }
+        let server = Server::start(&settings).await?;
         let warm_up = server.create_many("warm-up", WARM_UP).await?;
         let pages = server.chat_many(&warm_up, ASK, "awaiting_permission").await?;
         answer(&server, &pages.iter().map(approval_of).collect::<Vec<_>>()).await?;
         let sessions = server.create_many("permit", count).await?;
-        tokio::time::sleep(SETTLE).await;
-        let before = server.resident_bytes()?;
-        let pages = server.chat_many(&sessions, ASK, "awaiting_permission").await?;
-        tokio::time::sleep(SETTLE).await;
-        let after = server.resident_bytes()?;
-        #[expect(clippy::cast_precision_loss, reason = "a memory of less than 2^52 bytes")]
-        let kib_each = after.saturating_sub(before) as f64 / 1024.0 / count as f64;
-        Ok(Self { server, approvals: pages.iter().map(approval_of).collect(), kib_each })
+        let before = settled_kib(&server).await?;
+        let (first, second) = sessions.split_at(count / 2);
+        let mut pages = server.chat_many(first, ASK, "awaiting_permission").await?;
+        let half = settled_kib(&server).await?;
+        pages.extend(server.chat_many(second, ASK, "awaiting_permission").await?);
+        let after = settled_kib(&server).await?;
+        let each = |grown: f64, sessions: &[String]| grown.max(0.0) / sessions.len() as f64;
+        let approvals = pages.iter().map(approval_of).collect();
+        Ok(Self {
+            server,
+            approvals,
+            kib_of_one_more: each(after - half, second),
+            kib_of_all: each(after - before, &sessions),
+        })
     }
 
     async fn answer_all(&self) -> Result<()> {
@@ -101,8 +112,14 @@ impl Blocked {
     }
 }
 
-/// Adds idle sessions, configured as the server itself configures them.
-async fn fill(server: &mut Server, count: usize) -> Result<()> {
+/// Returns the server's resident memory in KiB once it has come to rest.
+async fn settled_kib(server: &Server) -> Result<f64> {
+    tokio::time::sleep(SETTLE).await;
+    Ok(server.resident_bytes()? as f64 / 1024.0)
+}
+
+/// Adds idle sessions, configured as the server itself configures them. Blocked children wait meanwhile.
+async fn add_idle_sessions(server: &mut Server, count: usize) -> Result<()> {
     let like: SessionId = server.create("like").await?.parse()?;
     server.stop().await?;
     let store = prepared::open(&server.data_dir())?;

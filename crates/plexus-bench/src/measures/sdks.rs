@@ -3,6 +3,7 @@
 //! They keep nothing and know one process; Plexus stores each event and decision before anybody hears of it. Each SDK is installed from its
 //! registry into a folder of its own, and one that cannot be had is told as missing.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,11 +14,12 @@ use serde_json::{Value, json};
 use testkit::server::binary;
 use tokio::process::Command;
 
+use super::line;
 use crate::figure::{Aim, Figure};
 use crate::measure::Measure;
 use crate::server::Server;
 use crate::sizes::Sizes;
-use crate::stats::{median, millis, rate};
+use crate::stats::{median, millis, percentile, rate};
 
 const PYTHON: &str = include_str!("../../rivals/agent_sdk.py");
 const TYPESCRIPT: &str = include_str!("../../rivals/agent_sdk.mjs");
@@ -29,6 +31,7 @@ const SDK_PATIENCE: Duration = Duration::from_secs(300);
 const EVENTS: usize = 2_000;
 const EVENT_BYTES: usize = 200;
 const ASKS: usize = 100;
+const LINES: usize = 200;
 
 pub(super) struct Sdks;
 
@@ -39,7 +42,7 @@ impl Measure for Sdks {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["one_child_events_per_s", "ask_round_trip_ms"]
+        &["one_child_events_per_s", "ask_round_trip_ms", "one_child_line_p99_ms"]
     }
 
     fn left_out(&self, sizes: &Sizes) -> Option<&'static str> {
@@ -48,13 +51,16 @@ impl Measure for Sdks {
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let folder = tempfile::Builder::new().prefix("plexus-bench-sdk-").tempdir()?;
-        let (mut events, mut asks) = (Vec::new(), Vec::new());
+        let (mut events, mut asks, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         let server = Server::start(&[("live_deltas", "false".to_owned())]).await?;
         let session = server.create("sdk").await?;
         server.chat(&session, "sim:\nsay ready").await?;
         for _ in 0..sizes.rounds {
             events.push(burst(&server, &session).await?);
             asks.push(ask(&server, &session).await?);
+        }
+        for round in 0..sizes.rounds {
+            lines.push(percentile(&line::lines(&server, round, LINES).await?, 99.0));
         }
         drop(server);
         let what = format!(
@@ -65,15 +71,24 @@ impl Measure for Sdks {
             "time for each of {ASKS} tool calls that ask, from one to the next, with `wait_for_approval` and `respond`; an SDK answers in its callback"
         );
         let mut of_asks = Figure::new("ask_round_trip_ms", what, "ms", asks, Aim::Beside);
-        for (name, result) in [
+        let what = format!(
+            "from the stamp a child puts on a line until a waiting `poll` has it, 99th percentile of {LINES} lines; an SDK hands it to its iterator"
+        );
+        let mut of_lines = Figure::new("one_child_line_p99_ms", what, "ms", lines, Aim::Beside);
+        let results = [
             ("Python SDK", python(folder.path(), sizes.rounds).await),
             ("TypeScript SDK", typescript(folder.path(), sizes.rounds).await),
-        ] {
+        ];
+        for (name, result) in results {
             let result = result.map_err(|error| format!("{error:#}"));
-            of_events = of_events.beside_or_missing(name, result.clone().map(|rounds| median(&rounds.events)), "/s");
-            of_asks = of_asks.beside_or_missing(name, result.map(|rounds| median(&rounds.asks)), "ms");
+            let of = |rounds: fn(&SdkRounds) -> &Vec<f64>| {
+                result.as_ref().map(|all| median(rounds(all))).map_err(Clone::clone)
+            };
+            of_events = of_events.beside_or_missing(name, of(|all| &all.events), "/s");
+            of_asks = of_asks.beside_or_missing(name, of(|all| &all.asks), "ms");
+            of_lines = of_lines.beside_or_missing(name, of(|all| &all.lines), "ms");
         }
-        figures.extend([of_events, of_asks]);
+        figures.extend([of_events, of_asks, of_lines]);
         Ok(())
     }
 }
@@ -110,6 +125,7 @@ async fn ask(server: &Server, session: &str) -> Result<f64> {
 struct SdkRounds {
     events: Vec<f64>,
     asks: Vec<f64>,
+    lines: Vec<f64>,
 }
 
 async fn python(folder: &Path, rounds: usize) -> Result<SdkRounds> {
@@ -134,15 +150,24 @@ async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
 /// Runs the script of an SDK once for each round.
 async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Result<SdkRounds> {
     let mut all = SdkRounds::default();
+    let (child, output) = (home.join("claude"), home.join("output.jsonl"));
+    // The SDKs keep nothing of what the child wrote, so its stamps are read from a copy.
+    let simulator = binary("plexus-sim", "PLEXUS_SIM_BIN")?;
+    let copying = format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
+    std::fs::write(&child, copying)?;
+    std::fs::set_permissions(&child, std::fs::Permissions::from_mode(0o700))?;
     for _ in 0..rounds {
         let mut command = Command::new(program);
-        command.arg(script).arg(binary("plexus-sim", "PLEXUS_SIM_BIN")?).arg(home);
-        command.args([EVENTS, EVENT_BYTES, ASKS].map(|number| number.to_string()));
-        let printed = run(command.env("CLAUDE_CONFIG_DIR", home.join("claude"))).await?;
+        command.arg(script).arg(&child).arg(home);
+        command.args([EVENTS, EVENT_BYTES, ASKS, LINES].map(|number| number.to_string()));
+        let printed = run(command.env("CLAUDE_CONFIG_DIR", home.join("config"))).await?;
         let result: Value =
             serde_json::from_str(printed.trim()).with_context(|| format!("an odd answer: {printed}"))?;
         all.events.push(result["events_per_s"].as_f64().context("no events_per_s")?);
         all.asks.push(result["ask_ms"].as_f64().context("no ask_ms")?);
+        let seen = serde_json::from_value(result["seen"].clone()).context("no times")?;
+        let waits = line::waits(&std::fs::read_to_string(&output)?, &seen, LINES)?;
+        all.lines.push(percentile(&waits, 99.0));
     }
     Ok(all)
 }

@@ -3,23 +3,19 @@
 //! The children are warm before the clock starts, so that starting processes is no part of the figure. It stops when every chat has ended,
 //! and each event in between was written by a child, journaled by its shim, parsed, translated and committed with `sync = "full"`.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use plexus_store::sqlite::DATABASE_FILE;
-use rusqlite::{Connection, OpenFlags};
 
+use super::bare;
 use crate::figure::{Aim, Figure};
 use crate::measure::Measure;
 use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::rate;
-
-/// Events in one transaction of the bare group commit: as many as there are children, each with one.
-const GROUP: usize = 64;
 
 pub(super) struct Throughput;
 
@@ -41,18 +37,16 @@ impl Measure for Throughput {
             sizes.children, sizes.burst, sizes.burst_bytes
         );
         let figure = Figure::new("events_per_s", what, "/s", plain.server.clone(), Aim::Beside);
-        figures.push(figure.beside(
-            "with partial messages (the default), which add about 7 lines to each event",
-            &with_deltas.server,
-            "/s",
-        ));
+        figures.push(figure.beside("with partial messages, about 7 more lines an event", &with_deltas.server, "/s"));
         let over =
             |rival: &[f64]| plain.server.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>();
         let what = format!(
-            "the same, over what one thread commits of the same rows with nothing around it, {GROUP} a transaction, sync full"
+            "the same, over a bare group commit of the same rows: {} threads wait for each of their rows to be durable, one thread commits what waits, sync full",
+            sizes.children
         );
         let figure = Figure::new("bare_group_commit_ratio", what, "", over(&plain.group), Aim::AtLeast(0.5));
-        figures.push(figure.beside("bare group commit", &plain.group, "/s"));
+        let figure = figure.beside("bare group commit", &plain.group, "/s");
+        figures.push(figure.beside("64 rows a transaction that nobody waits for", &plain.batches, "/s"));
         let what = "the same, over a commit for each event, sync full";
         let figure = Figure::new("single_commit_ratio", what, "", over(&plain.single), Aim::AtLeast(20.0));
         figures.push(figure.beside("one commit an event", &plain.single, "/s"));
@@ -65,6 +59,7 @@ impl Measure for Throughput {
 struct Rounds {
     server: Vec<f64>,
     group: Vec<f64>,
+    batches: Vec<f64>,
     single: Vec<f64>,
 }
 
@@ -81,70 +76,20 @@ async fn rounds(sizes: &Sizes, live_deltas: &str) -> Result<Rounds> {
     let mut rounds = Rounds::default();
     let database = server.data_dir().join(DATABASE_FILE);
     for _ in 0..sizes.rounds {
-        let before = count(&database)?;
+        let before = bare::count(&database)?;
         let prompt = format!("sim:\nburst {} {}", sizes.burst, sizes.burst_bytes);
         let started = Instant::now();
         try_join_all(sessions.iter().map(|session| server.start_chat(session, &prompt))).await?;
         server.wait_until_quiet().await?;
         let took = started.elapsed();
-        let stored = count(&database)? - before;
+        let stored = bare::count(&database)? - before;
         ensure!(stored >= sizes.children * sizes.burst, "only {stored} events were stored");
         rounds.server.push(rate(stored, took));
-        let rows = rows(&database, stored)?;
-        rounds.group.push(rate(rows.len(), commit(&rows, GROUP)?));
+        let rows = bare::newest(&database, stored)?;
+        rounds.group.push(rate(rows.len(), bare::by_group_commit(&rows, sizes.children)?));
+        rounds.batches.push(rate(rows.len(), bare::in_batches(&rows, 64)?));
         let few = rows.get(..sizes.single_commits).unwrap_or(&rows);
-        rounds.single.push(rate(few.len(), commit(few, 1)?));
+        rounds.single.push(rate(few.len(), bare::in_batches(few, 1)?));
     }
     Ok(rounds)
-}
-
-/// A row of the table of events, as the server wrote it.
-struct Row {
-    uuid: Vec<u8>,
-    created_at: i64,
-    kind: String,
-    body: String,
-}
-
-fn reader(database: &Path) -> Result<Connection> {
-    Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)
-        .context("could not read the server's database")
-}
-
-fn count(database: &Path) -> Result<usize> {
-    let count = reader(database)?.query_row("SELECT count(*) FROM chat_events", [], |row| row.get::<_, i64>(0))?;
-    Ok(usize::try_from(count)?)
-}
-
-fn rows(database: &Path, limit: usize) -> Result<Vec<Row>> {
-    let connection = reader(database)?;
-    let mut statement =
-        connection.prepare("SELECT uuid, created_at, type, body FROM chat_events ORDER BY rowid DESC LIMIT ?1")?;
-    let rows = statement.query_map([i64::try_from(limit)?], |row| {
-        Ok(Row { uuid: row.get(0)?, created_at: row.get(1)?, kind: row.get(2)?, body: row.get(3)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
-/// Commits rows to a new database of their own, `group` in each transaction, and returns how long that took.
-fn commit(rows: &[Row], group: usize) -> Result<Duration> {
-    let folder = tempfile::Builder::new().prefix("plexus-bench-bare-").tempdir()?;
-    let connection = Connection::open(folder.path().join("bare.db"))?;
-    connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-         CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at INTEGER NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
-         CREATE UNIQUE INDEX chat_events_by_uuid ON chat_events (uuid);",
-    )?;
-    let started = Instant::now();
-    for some in rows.chunks(group) {
-        let transaction = connection.unchecked_transaction()?;
-        let mut insert = transaction
-            .prepare_cached("INSERT INTO chat_events (uuid, created_at, type, body) VALUES (?1, ?2, ?3, ?4)")?;
-        for row in some {
-            insert.execute((&row.uuid, row.created_at, &row.kind, &row.body))?;
-        }
-        drop(insert);
-        transaction.commit()?;
-    }
-    Ok(started.elapsed())
 }
