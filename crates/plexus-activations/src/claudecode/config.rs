@@ -95,6 +95,9 @@ pub(crate) struct SessionState {
     /// The CLI's id to fork from at the next start; cleared once the CLI has shown the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fork_from: Option<String>,
+    /// What the CLI said the conversation had cost when the last chat ended: it counts on when it is resumed or forked.
+    #[serde(default)]
+    pub(crate) conversation_cost: f64,
     /// A mode for a while, set by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<TimedMode>,

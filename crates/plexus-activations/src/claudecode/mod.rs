@@ -97,14 +97,13 @@ impl Core {
         self.supervisor.get().and_then(Weak::upgrade)
     }
 
-    pub(crate) fn run_ended(&self, key: RunKey) {
-        if let Some(supervisor) = self.supervisor() {
-            supervisor.forget(key);
+    /// A run is over, and everything of it is stored, except a chat that it never got to.
+    pub(crate) fn run_ended(&self, key: RunKey, unserved: Option<u32>) {
+        let Some(supervisor) = self.supervisor() else { return };
+        supervisor.forget(key);
+        if let Some(chat) = unserved {
+            supervisor.serve(key.session, chat);
         }
-    }
-
-    pub(crate) fn chat_ended(&self, key: RunKey) {
-        tracing::debug!(run = %key, "a chat has ended");
     }
 
     pub(crate) fn trim_warm(&self) {

@@ -6,12 +6,12 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use claude_code::{ProbeError, control};
-use plexus_core::{Caller, SecretToken};
+use plexus_core::{Caller, SecretToken, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
-    AppendEvents, AssignRun, Change, Chat, CreateRun, JsonText, Patch, Priority, Run as StoredRun, RunKey, Session,
-    StoreError, UpdateRun,
+    AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority, RevokeTokens,
+    Run as StoredRun, RunKey, Session, StoreError, UpdateRun,
 };
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use super::event::ChatEvent;
 use super::hold::Hold;
 use super::launch::{Channel, Conversation, Launch, MAX_ARGV_PROMPT_BYTES};
 use super::run::{Keeping, Origin, Run};
-use super::translate::{OpenChat, Translation};
+use super::translate::{Begun, OpenChat, Translation};
 use crate::settings::ChannelChoice;
 
 /// Why a child could not be started. The text goes to the reader of the chat.
@@ -74,18 +74,47 @@ pub(crate) async fn start(
         prompt: in_argv.then_some(prompt),
     };
 
-    let stored = create_row(core, key, chat, channel, keeping, &agent.label).await?;
-    make_dirs(core, session)?;
+    let cost = match &launch.conversation {
+        Conversation::New => 0.0,
+        Conversation::Resume(_) | Conversation::Fork(_) => SessionState::of(session)?.conversation_cost,
+    };
+    let translation = Translation {
+        chat: Some(OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess)),
+        cost_before: cost,
+        cost_total: cost,
+        ..Translation::default()
+    };
+    let stored = create_row(core, key, channel, keeping, &agent.label, &translation).await?;
+    match launch_child(core, &stored, &launch, prompt, chat).await {
+        Ok(hold) => Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold)?),
+        Err(error) => {
+            undo(core, key, &dir).await;
+            Err(error)
+        }
+    }
+}
+
+/// Makes the directory with everything in it, and starts the shim there.
+async fn launch_child(
+    core: &Core,
+    stored: &StoredRun,
+    launch: &Launch<'_>,
+    prompt: &str,
+    chat: &Chat,
+) -> Result<Hold, StartError> {
+    let key = stored.key;
+    let dir = RunDir::new(core.settings.run_dir(key));
+    make_dirs(core, key.session)?;
     dir.create()?;
-    if let Some(path) = &mcp_config {
-        write_mcp_config(core, key, &config, channel, path).await?;
+    if let Some(path) = launch.mcp_config {
+        write_mcp_config(core, key, launch.config, launch.channel, path).await?;
     }
     let mut options = Options::new(dir.path(), &core.settings.agent.program);
     options.args = core.settings.agent.leading.iter().cloned().chain(launch.arguments()).collect();
     options.grace = core.settings.grace;
     options.idle = core.settings.warm_idle;
     options.leash = core.settings.leash;
-    options.stdin = match (channel, in_argv) {
+    options.stdin = match (launch.channel, launch.prompt.is_some()) {
         (Channel::Control, _) => {
             dir.put_inbox(
                 InboxSeq::FIRST,
@@ -100,9 +129,22 @@ pub(crate) async fn start(
             StdinSource::File(path)
         }
     };
-    let child = spawn(core, &options, &launch)?;
-    let hold = Hold::started(child).map_err(StartError::Watch)?;
-    Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold, core.deltas.sender(session.id))?)
+    let child = spawn(core, &options, launch)?;
+    Hold::started(child).map_err(StartError::Watch)
+}
+
+/// Leaves nothing of a run whose process never began. What cannot be removed now is found when the server starts again.
+async fn undo(core: &Core, key: RunKey, dir: &RunDir) {
+    if let Err(error) = std::fs::remove_dir_all(dir.path())
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
+    }
+    let exit = JsonText::from(json!({"reason": "the process could not be started"}));
+    let changes = vec![Change::EndRun(EndRun { run: key, exit }), Change::RevokeTokens(RevokeTokens::Run(key))];
+    if let Err(error) = core.store.commit(changes, Priority::Normal).await {
+        tracing::warn!(run = %key, %error, "could not end a run that never started");
+    }
 }
 
 fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {
@@ -122,13 +164,12 @@ fn needs_mcp(config: &SessionConfig, channel: Channel) -> bool {
 async fn create_row(
     core: &Core,
     key: RunKey,
-    chat: &Chat,
     channel: Channel,
     keeping: Keeping,
     label: &str,
+    translation: &Translation,
 ) -> Result<StoredRun, StoreError> {
-    let translation =
-        Translation { chat: Some(OpenChat::new(chat.number, Some(chat.prompt_uuid))), ..Translation::default() };
+    let chat = translation.chat.as_ref().map_or(0, |chat| chat.number);
     let ephemeral = keeping == Keeping::Ephemeral;
     let notice = ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name())).to_new_event()?;
     let changes = vec![
@@ -138,9 +179,9 @@ async fn create_row(
             channel: channel.name().to_owned(),
             launch: JsonText::from(json!({ "agent": label, "ephemeral": ephemeral })),
         }),
-        Change::AssignRun(AssignRun { session: key.session, chat: chat.number, run: key.n }),
-        Change::UpdateRun(UpdateRun { translation: Patch::Set(JsonText::of(&translation)?), ..UpdateRun::of(key) }),
-        Change::AppendEvents(AppendEvents { session: key.session, chat: chat.number, events: vec![notice] }),
+        Change::AssignRun(AssignRun { session: key.session, chat, run: key.n }),
+        Change::UpdateRun(UpdateRun { translation: Patch::Set(JsonText::of(translation)?), ..UpdateRun::of(key) }),
+        Change::AppendEvents(AppendEvents { session: key.session, chat, events: vec![notice] }),
     ];
     core.store.commit(changes, Priority::Normal).await?;
     core.store.run(key).await
@@ -152,8 +193,8 @@ pub(crate) fn keeping_of(stored: &StoredRun) -> Keeping {
 }
 
 /// The directories above a run directory, private like it.
-fn make_dirs(core: &Core, session: &Session) -> Result<(), StartError> {
-    for path in [core.settings.data_dir.join("runs"), core.settings.session_dir(session.id)] {
+fn make_dirs(core: &Core, session: SessionId) -> Result<(), StartError> {
+    for path in [core.settings.data_dir.join("runs"), core.settings.session_dir(session)] {
         let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path);
         match made {
             Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {

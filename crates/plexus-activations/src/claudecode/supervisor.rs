@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use plexus_core::{CallError, SessionId};
+use plexus_core::SessionId;
 use plexus_shim::layout::RunDir;
 use plexus_store::{
     ApprovalRecord, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority, Run as StoredRun,
@@ -96,8 +96,22 @@ impl Supervisor {
         }
         let session = self.core.store.session(id).await?;
         let place = self.place().await;
+        // Waiting for a place may take long, and the chat may have been cancelled meanwhile.
+        if self.core.store.chat(id, Some(number)).await?.status != ChatStatus::Running {
+            return Ok(());
+        }
         let run = start::start(&self.core, &session, &chat, &prompt, keeping).await?;
         self.adopt(run, place);
+        // Looked at once more, now that whoever cancels finds the run: one of the two sees the other.
+        let wanted = match self.core.store.chat(id, Some(number)).await {
+            Ok(chat) => chat.status == ChatStatus::Running,
+            Err(StoreError::NotFound { .. }) => false,
+            // The child is there and serves the chat, whatever is wrong with the store for now.
+            Err(_) => true,
+        };
+        if !wanted {
+            self.end(&[id], "the chat was cancelled while its process started").await;
+        }
         Ok(())
     }
 
@@ -282,15 +296,7 @@ impl Supervisor {
         let channel = Channel::from_name(&stored.channel).unwrap_or(Channel::Control);
         let keeping = start::keeping_of(stored);
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
-        let run = Run::new(
-            Arc::clone(&self.core),
-            stored,
-            channel,
-            keeping,
-            Origin::Found,
-            hold,
-            self.core.deltas.sender(stored.key.session),
-        )?;
+        let run = Run::new(Arc::clone(&self.core), stored, channel, keeping, Origin::Found, hold)?;
         // A run that lives keeps its place; more of them than the bound only means that no new one starts.
         let place = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(place) => place,
@@ -342,22 +348,6 @@ impl Courier for Supervisor {
             });
         }
     }
-}
-
-/// Steers a running chat.
-pub(crate) async fn send(handle: &RunHandle, text: String) -> Result<(), CallError> {
-    let (done, answer) = oneshot::channel();
-    let gone = || CallError::conflict("send: the chat has just ended");
-    handle.commands.send(Command::Send { text, done }).await.map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
-}
-
-/// Asks a running chat to end; returns once that wish is durable.
-pub(crate) async fn cancel(handle: &RunHandle, reason: String) -> Result<(), CallError> {
-    let (done, answer) = oneshot::channel();
-    let gone = || CallError::conflict("cancel: the chat has just ended");
-    handle.commands.send(Command::Cancel { reason, done }).await.map_err(|_| gone())?;
-    answer.await.map_err(|_| gone())?
 }
 
 fn ask_to_leave(run: &RunHandle) {

@@ -3,19 +3,25 @@
 //! Nothing here reads or writes anything. [`Translation`] is what must be known of earlier lines; it is stored together with the journal
 //! position, so that going on in the middle translates the same.
 
+mod control;
+mod said;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use claude_code::event::EventBody;
-use claude_code::event::control::{CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision};
-use claude_code::event::message::{AssistantMessage, ContentBlock, MessageContent, ToolResult, UserMessage};
+use claude_code::event::control::ControlRequestBody;
 use claude_code::event::result::ResultEvent;
-use claude_code::event::stream::{Delta, StreamPart};
+use claude_code::event::stream::{Delta, StreamEvent, StreamPart};
 use claude_code::event::system::SystemEvent;
 use claude_code::{ClaudeStreamJsonEvent, RawJson};
-use plexus_store::JsonText;
+use plexus_store::UnixMillis;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+pub(crate) use self::said::as_json;
+use self::said::passthrough;
 use super::event::{ChatEvent, Usage};
 use crate::scrub;
 
@@ -35,9 +41,9 @@ pub(crate) struct Translation {
     pub(crate) chat: Option<OpenChat>,
     /// Background tasks that the last `background_tasks_changed` named.
     pub(crate) background_tasks: usize,
-    /// What the process had cost when the chat before this one ended: the CLI counts on through all chats of a process.
+    /// What the conversation had cost when the open chat began: the CLI counts on through all chats, also of earlier processes.
     pub(crate) cost_before: f64,
-    /// What the process has cost.
+    /// What the conversation has cost.
     pub(crate) cost_total: f64,
     /// The end of stderr.
     pub(crate) stderr_tail: String,
@@ -55,8 +61,14 @@ pub(crate) struct OpenChat {
     pub(crate) number: u32,
     /// The prompt by its uuid; `None` for a turn that the child started itself.
     pub(crate) prompt: Option<Uuid>,
+    /// Whether the process was started for it.
+    pub(crate) begun: Begun,
+    /// When it came to this run; what it takes on the wall is counted from there.
+    pub(crate) began_at: UnixMillis,
     /// How far the CLI is with our prompt.
     pub(crate) progress: PromptProgress,
+    /// Messages that were put into the chat, which the CLI has not done with. The chat is not over before.
+    pub(crate) outstanding: BTreeSet<Uuid>,
     /// The last result of this chat.
     pub(crate) result: Option<TurnResult>,
     /// What its results used so far, without cost.
@@ -69,11 +81,14 @@ pub(crate) struct OpenChat {
 }
 
 impl OpenChat {
-    pub(crate) fn new(number: u32, prompt: Option<Uuid>) -> Self {
+    pub(crate) fn new(number: u32, prompt: Option<Uuid>, begun: Begun) -> Self {
         Self {
             number,
             prompt,
+            begun,
+            began_at: UnixMillis::now(),
             progress: PromptProgress::Unseen,
+            outstanding: BTreeSet::new(),
             result: None,
             usage: Usage::default(),
             cancel: None,
@@ -81,6 +96,16 @@ impl OpenChat {
             stderr_notices: 0,
         }
     }
+}
+
+/// How a chat came to its process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Begun {
+    /// The process was started for it.
+    WithProcess,
+    /// It was handed to a process that waited for work, and may have left in that moment.
+    OnWarm,
 }
 
 /// How far the CLI is with a prompt, as its `command_lifecycle` lines say.
@@ -109,8 +134,6 @@ pub(crate) enum Step {
     Event(ChatEvent),
     /// The CLI's own id of the conversation.
     ClaudeSession(String),
-    /// A turn begins that no prompt of ours started, and no chat is open for it.
-    SelfStarted,
     /// A child asks for permission.
     Asked(Box<Ask>),
     /// The CLI no longer wants an answer.
@@ -127,6 +150,8 @@ pub(crate) enum Step {
     Finished { tool_use_id: String },
     /// A piece of text, live; never stored.
     Delta(String),
+    /// A message begins: live text that has not become an event is void. It comes again after a broken connection to the model.
+    DeltaStart,
     /// The chat is over.
     ChatOver,
 }
@@ -164,31 +189,24 @@ impl Translation {
     pub(crate) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<Step> {
         match &line.body {
             EventBody::System(event) => self.system(line, event),
-            EventBody::Assistant(message) => assistant(line, message),
-            EventBody::User(message) => self.user(message),
+            EventBody::Assistant(message) => said::assistant(line, message),
+            EventBody::User(message) => said::user(line, message),
             EventBody::Result(result) => {
                 self.result(result);
                 Vec::new()
             }
-            EventBody::Stream(event) => match &event.event {
-                StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. }
-                    if event.parent_tool_use_id.is_none() =>
-                {
-                    vec![Step::Delta(text.as_str().to_owned())]
-                }
-                _ => Vec::new(),
-            },
+            EventBody::Stream(event) => live(event).into_iter().collect(),
             EventBody::ControlRequest(request) => {
                 let request_id = request.request_id.as_str().to_owned();
                 vec![match &request.request {
-                    ControlRequestBody::CanUseTool(ask) => Step::Asked(Box::new(as_ask(request_id, ask))),
+                    ControlRequestBody::CanUseTool(ask) => Step::Asked(Box::new(control::as_ask(request_id, ask))),
                     ControlRequestBody::Other { subtype, .. } => {
                         let subtype = subtype.as_ref().map_or("unknown", |subtype| subtype.as_str()).to_owned();
                         Step::Unserved { request_id, subtype }
                     }
                 }]
             }
-            EventBody::ControlResponse(response) => vec![control_response(response)],
+            EventBody::ControlResponse(response) => vec![control::control_response(response)],
             EventBody::ControlCancelRequest(cancel) => {
                 vec![Step::Withdrawn { request_id: cancel.request_id.as_str().to_owned() }]
             }
@@ -208,6 +226,11 @@ impl Translation {
         }
     }
 
+    /// Whether this line begins a turn that no prompt of ours started, with no chat open for it.
+    pub(crate) fn needs_own_chat(&self, line: &ClaudeStreamJsonEvent) -> bool {
+        self.chat.is_none() && matches!(&line.body, EventBody::System(SystemEvent::Init(_)))
+    }
+
     /// What a line that cannot be read becomes. Nothing of its content is shown.
     pub(crate) fn unreadable(&mut self, message: &str) -> Vec<Step> {
         vec![Step::Event(ChatEvent::Error { message: format!("a line of the agent could not be read: {message}") })]
@@ -216,12 +239,7 @@ impl Translation {
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
         match event {
             SystemEvent::Init(_) => {
-                let mut steps = Vec::new();
-                if self.chat.is_none() {
-                    steps.push(Step::SelfStarted);
-                }
-                steps.extend(line.session_id().map(|id| Step::ClaudeSession(id.to_owned())));
-                steps
+                line.session_id().map(|id| Step::ClaudeSession(id.to_owned())).into_iter().collect()
             }
             SystemEvent::ApiRetry(retry) => {
                 let (attempt, of) = (retry.attempt.unwrap_or(0), retry.max_retries.unwrap_or(0));
@@ -263,25 +281,28 @@ impl Translation {
     /// Judges whether the chat is over; only here, since a result is not the end.
     fn idle(&mut self) -> Vec<Step> {
         match &self.chat {
-            Some(chat) if self.background_tasks == 0 => match (chat.prompt, chat.progress) {
-                (None, _) | (Some(_), PromptProgress::Done) => vec![Step::ChatOver],
-                (Some(_), PromptProgress::Unseen | PromptProgress::Taken) => Vec::new(),
-            },
+            Some(chat) if self.background_tasks == 0 && chat.outstanding.is_empty() => {
+                match (chat.prompt, chat.progress) {
+                    (None, _) | (Some(_), PromptProgress::Done) => vec![Step::ChatOver],
+                    (Some(_), PromptProgress::Unseen | PromptProgress::Taken) => Vec::new(),
+                }
+            }
             Some(_) | None => Vec::new(),
         }
     }
 
     fn lifecycle(&mut self, uuid: Option<&str>, state: Option<&str>) {
         let Some(chat) = &mut self.chat else { return };
-        let ours = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok());
-        if ours.is_none() || ours != chat.prompt {
-            return;
-        }
+        let Some(uuid) = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok()) else { return };
+        let is_prompt = chat.prompt == Some(uuid);
         match state {
-            Some("queued" | "started") if chat.progress == PromptProgress::Unseen => {
-                chat.progress = PromptProgress::Taken
+            Some("queued" | "started") if is_prompt && chat.progress == PromptProgress::Unseen => {
+                chat.progress = PromptProgress::Taken;
             }
-            Some("completed" | "cancelled") => chat.progress = PromptProgress::Done,
+            Some("completed" | "cancelled") if is_prompt => chat.progress = PromptProgress::Done,
+            Some("completed" | "cancelled") => {
+                chat.outstanding.remove(&uuid);
+            }
             _ => {}
         }
     }
@@ -295,38 +316,6 @@ impl Translation {
         }
         chat.usage.num_turns += result.num_turns.unwrap_or(0);
         chat.result = Some(TurnResult { failure: result.failed().then(|| failure_of(result)) });
-    }
-
-    fn user(&mut self, message: &UserMessage) -> Vec<Step> {
-        if message.meta.is_replay == Some(true) {
-            return Vec::new();
-        }
-        let mut steps = Vec::new();
-        for meta in &message.meta.tool_result_meta {
-            let decision = meta.permission_decision.as_ref();
-            let accepted = decision.filter(|decision| decision.decision.as_deref() == Some("accept"));
-            if let (Some(id), Some(source)) = (&meta.id, accepted.and_then(|decision| decision.source.as_ref())) {
-                steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), source: source.as_str().to_owned() });
-            }
-        }
-        match &message.message.content {
-            MessageContent::Text(text) => steps.push(Step::Event(ChatEvent::notice(text.as_str()))),
-            MessageContent::Blocks(blocks) => {
-                for block in blocks {
-                    match block {
-                        ContentBlock::ToolResult(result) => {
-                            steps.push(Step::Event(tool_result(result)));
-                            steps.push(Step::Finished { tool_use_id: result.tool_use_id.as_str().to_owned() });
-                        }
-                        // Words that the CLI puts into the user's mouth, such as that the turn was interrupted.
-                        ContentBlock::Text(text) => steps.push(Step::Event(ChatEvent::notice(text.as_str()))),
-                        _ => {}
-                    }
-                }
-            }
-            MessageContent::Other(_) => {}
-        }
-        steps
     }
 
     fn stderr(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<Step> {
@@ -369,108 +358,16 @@ impl Translation {
     }
 }
 
-fn as_ask(request_id: String, ask: &CanUseTool) -> Ask {
-    Ask {
-        request_id,
-        tool_name: ask.tool_name.as_str().to_owned(),
-        tool_use_id: ask.tool_use_id.as_ref().map_or_else(String::new, |id| id.as_str().to_owned()),
-        input: ask.input.clone(),
-        description: ask.description.as_ref().map(|text| text.as_str().to_owned()),
+/// What whoever watches live gets of a partial message. Subagents speak to the main agent, not to the reader.
+fn live(event: &StreamEvent) -> Option<Step> {
+    if event.parent_tool_use_id.is_some() {
+        return None;
     }
-}
-
-fn control_response(response: &ControlResponse) -> Step {
-    let request_id = response.request_id.as_str().to_owned();
-    if !request_id.starts_with(OUR_REQUEST) {
-        let decision = match &response.outcome {
-            ControlOutcome::Success(success) => success.decision.as_ref().map(|decision| match decision {
-                EchoedDecision::Allow { updated_input } => Echo::Allow { updated_input: updated_input.clone() },
-                EchoedDecision::Deny { .. } => Echo::Deny,
-            }),
-            ControlOutcome::Error(_) | ControlOutcome::Other(_) => None,
-        };
-        return Step::Echoed { request_id, decision };
+    match &event.event {
+        StreamPart::MessageStart(_) => Some(Step::DeltaStart),
+        StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } => Some(Step::Delta(text.as_str().to_owned())),
+        _ => None,
     }
-    let open_requests = response.pending_permission_requests.as_ref().map(|requests| {
-        let asks = requests.iter().filter_map(|request| match &request.request {
-            ControlRequestBody::CanUseTool(ask) => Some(as_ask(request.request_id.as_str().to_owned(), ask)),
-            ControlRequestBody::Other { .. } => None,
-        });
-        asks.collect()
-    });
-    let mut answered = Answered { open_requests, ..Answered::default() };
-    match &response.outcome {
-        ControlOutcome::Success(success) => {
-            answered.still_queued =
-                success.interrupt.still_queued.iter().map(|uuid| uuid.as_str().to_owned()).collect();
-        }
-        ControlOutcome::Error(error) => answered.error = Some(error.as_str().to_owned()),
-        ControlOutcome::Other(_) => {}
-    }
-    Step::Answered { request_id, outcome: Box::new(answered) }
-}
-
-fn assistant(line: &ClaudeStreamJsonEvent, message: &AssistantMessage) -> Vec<Step> {
-    let of_subagent = message.meta.parent_tool_use_id.is_some();
-    let synthetic =
-        message.meta.is_api_error_message == Some(true) || message.message.model.as_deref() == Some("<synthetic>");
-    let text_of = |text: &str| match (synthetic, of_subagent) {
-        (true, _) => Step::Event(ChatEvent::notice(text)),
-        (false, true) => passthrough(line, "assistant/subagent"),
-        (false, false) => Step::Event(ChatEvent::Content { text: text.to_owned() }),
-    };
-    let blocks = match &message.message.content {
-        MessageContent::Text(text) => return vec![text_of(text.as_str())],
-        MessageContent::Blocks(blocks) => blocks,
-        MessageContent::Other(_) => return vec![passthrough(line, "assistant")],
-    };
-    let steps = blocks.iter().map(|block| match block {
-        ContentBlock::Text(text) => text_of(text.as_str()),
-        ContentBlock::Thinking(thinking) if !of_subagent => {
-            Step::Event(ChatEvent::Thinking { thinking: thinking.thinking.as_str().to_owned() })
-        }
-        ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => Step::Event(ChatEvent::ToolUse {
-            tool_name: tool.name.as_str().to_owned(),
-            tool_use_id: tool.id.as_str().to_owned(),
-            input: as_json(&tool.input),
-        }),
-        _ => passthrough(line, "assistant"),
-    });
-    steps.collect()
-}
-
-fn tool_result(result: &ToolResult) -> ChatEvent {
-    let output = match &result.content {
-        MessageContent::Text(text) => JsonText::from(serde_json::Value::from(text.as_str())),
-        MessageContent::Blocks(blocks) if blocks.iter().all(|block| matches!(block, ContentBlock::Text(_))) => {
-            JsonText::from(serde_json::Value::from(result.content.text()))
-        }
-        MessageContent::Blocks(_) | MessageContent::Other(_) => raw_content(result),
-    };
-    ChatEvent::ToolResult {
-        tool_use_id: result.tool_use_id.as_str().to_owned(),
-        output,
-        is_error: result.is_error.unwrap_or(false),
-    }
-}
-
-/// Keeps blocks that are not text (images) as the CLI wrote them.
-fn raw_content(result: &ToolResult) -> JsonText {
-    match &result.content {
-        MessageContent::Other(raw) => as_json(raw),
-        MessageContent::Text(_) | MessageContent::Blocks(_) => {
-            JsonText::from(serde_json::Value::from(result.content.text()))
-        }
-    }
-}
-
-fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Step {
-    Step::Event(ChatEvent::Passthrough { event_type: event_type.to_owned(), data: as_json(line.raw_json()) })
-}
-
-/// The parser has checked this JSON already; an empty object stands in for what could not be kept, which it rules out.
-pub(crate) fn as_json(raw: &RawJson) -> JsonText {
-    JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::empty_object())
 }
 
 fn failure_of(result: &ResultEvent) -> String {

@@ -1,42 +1,169 @@
 //! The ordinary way: create, chat, ask, answer, complete, and on to the next chat.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{World, texts, types};
 
 /// A script that writes a file after permission.
-const WRITE: &str =
+pub(crate) const WRITE: &str =
     "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_asks_is_answered_and_completes() {
     let world = World::new().await;
     let session = world.create("writer", json!({})).await;
+    assert_eq!(world.session(&session).await["status"], "idle");
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
     assert_eq!(approval["tool_name"], "Write");
-    assert_eq!(
-        world.ok("claudecode.get", json!({"session_id": session})).await["session"]["status"],
-        "awaiting_permission"
-    );
+    assert_eq!(world.session(&session).await["status"], "awaiting_permission");
     assert!(!world.work().join("note.txt").exists(), "it wrote before it was allowed to");
     world.respond(&approval, true).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     let events = world.events(&session, chat).await;
-    assert_eq!(
-        types(&events),
-        [
-            "start",
-            "notice",
-            "content",
-            "tool_use",
-            "awaiting_approval",
-            "approval_resolved",
-            "tool_result",
-            "content",
-            "complete"
-        ]
-    );
+    let expected = [
+        "start",
+        "notice",
+        "content",
+        "tool_use",
+        "awaiting_approval",
+        "approval_resolved",
+        "tool_result",
+        "content",
+        "complete",
+    ];
+    assert_eq!(types(&events), expected);
     assert_eq!(texts(&events), ["I will write it.", "It is written."]);
     assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
+    let end = events.last().unwrap();
+    let session = world.session(&session).await;
+    assert_eq!(end["new_head"], session["head"]);
+    assert_eq!(end["claude_session_id"], session["claude_session_id"]);
+    assert_eq!(end["usage"], json!({"input_tokens": 200, "output_tokens": 40, "cost_usd": 0.0016, "num_turns": 2}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_reaches_the_child_with_its_words() {
+    let world = World::new().await;
+    let session = world.create("denied", json!({})).await;
+    let chat = world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    let answer = json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
+    world.ok("loopback.respond", answer).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let events = world.events(&session, chat).await;
+    let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
+    assert_eq!((&result["output"], &result["is_error"]), (&json!("not in this house"), &json!(true)));
+    assert!(!world.work().join("note.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_input_is_what_runs() {
+    let world = World::new().await;
+    let session = world.create("edited", json!({})).await;
+    let chat = world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    let edited = json!({"file_path": "other.txt", "content": "edited"});
+    let answer = json!({"approval_id": approval["id"], "approve": true, "updated_input": edited});
+    world.ok("loopback.respond", answer).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(std::fs::read_to_string(world.work().join("other.txt")).unwrap(), "edited");
+    assert!(!world.work().join("note.txt").exists());
+    let events = world.events(&session, chat).await;
+    let resolved = events.iter().find(|event| event["type"] == "approval_resolved").unwrap();
+    assert_eq!(resolved["updated_input"], edited);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_chat_is_served_by_the_same_warm_process() {
+    let world = World::new().await;
+    let session = world.create("warm", json!({})).await;
+    let first = world.chat_to_end(&session, "sim:\nsay one").await;
+    assert_eq!(world.children(), 1, "the child stays for the next prompt");
+    let second = world.chat_to_end(&session, "sim:\nsay two\nrecall").await;
+    assert_eq!(texts(&first), ["one"]);
+    assert_eq!(types(&second), ["start", "content", "content", "complete"]);
+    assert_eq!(texts(&second), ["two", "sim:\nsay one"]);
+    assert_eq!(world.runs(&session).await, 1);
+    // Each chat has its own cost, although the CLI counts on through the process.
+    for events in [&first, &second] {
+        let cost = events.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
+        assert!((cost - 0.0008).abs() < 1e-9, "{cost}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_after_the_process_has_left_resumes_the_conversation() {
+    let world = World::with(|settings| settings.max_warm = 0).await;
+    let session = world.create("resumed", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay one").await;
+    let second = world.chat_to_end(&session, "sim:\nrecall").await;
+    assert_eq!(texts(&second), ["sim:\nsay one"]);
+    assert_eq!(world.runs(&session).await, 2);
+    let cost = second.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
+    assert!((cost - 0.0008).abs() < 1e-9, "the conversation's earlier cost is not this chat's: {cost}");
+    let spent = world.session(&session).await["spent"]["cost_usd"].as_f64().unwrap();
+    assert!((spent - 0.0016).abs() < 1e-9, "{spent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_chat_while_one_runs_is_busy() {
+    let world = World::new().await;
+    let session = world.create("busy", json!({})).await;
+    world.chat(&session, "sim:\nhang").await;
+    let again = world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"})).await;
+    let error = again.unwrap_err();
+    assert_eq!(serde_json::to_value(error.kind).unwrap(), "busy");
+    assert!(error.retry_after_ms.is_some());
+    assert_eq!(world.session(&session).await["chat"], 0, "nothing was started by halves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_idempotency_key_finds_the_chat_it_started() {
+    let world = World::new().await;
+    let session = world.create("once", json!({})).await;
+    let params = json!({"session_id": session, "prompt": "sim:\nsay once", "idempotency_key": "k"});
+    let first = world.ok("claudecode.chat_async", params.clone()).await;
+    assert_eq!(world.ok("claudecode.chat_async", params.clone()).await, first);
+    world.wait_for_end(&session, 0).await;
+    assert_eq!(world.ok("claudecode.chat_async", params).await, first);
+    assert_eq!(world.session(&session).await["chat"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chat_returns_at_the_end_or_as_soon_as_something_waits_for_a_decision() {
+    let world = World::new().await;
+    let session = world.create("waiting", json!({})).await;
+    let ended = world.ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"})).await;
+    assert_eq!(ended["status"], "complete");
+    assert_eq!(types(&shown(&ended)), ["start", "notice", "content", "complete"]);
+    // Nobody answers, and yet it returns, long before its wait is over.
+    let asked = world.ok("claudecode.chat", json!({"session_id": session, "prompt": WRITE})).await;
+    assert_eq!(asked["status"], "awaiting_permission");
+    assert_eq!(asked["pending_approvals"][0]["tool_name"], "Write");
+    world.respond(&asked["pending_approvals"][0], true).await;
+    assert_eq!(world.wait_for_end(&session, 1).await, "complete");
+    let params = json!({"session_id": session, "prompt": "sim:\nhang", "wait_ms": 50});
+    assert_eq!(world.ok("claudecode.chat", params).await["status"], "running");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_steers_the_running_chat() {
+    let world = World::new().await;
+    let session = world.create("steered", json!({})).await;
+    let chat = world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    let sent = world.ok("claudecode.send", json!({"session_id": session, "text": "also be brief"})).await;
+    assert_eq!(sent["type"], "sent");
+    world.respond(&approval, true).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let events = world.events(&session, chat).await;
+    assert!(texts(&events).iter().any(|text| text.contains("also be brief")), "{events:#?}");
+    assert_eq!(world.session(&session).await["chat"], 0, "it made no chat of its own");
+    let late = world.call("claudecode.send", json!({"session_id": session, "text": "too late"})).await.unwrap_err();
+    assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
+}
+
+fn shown(page: &Value) -> Vec<Value> {
+    page["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect()
 }

@@ -116,6 +116,16 @@ impl World {
         params
     }
 
+    /// The session as `get` shows it.
+    pub(crate) async fn session(&self, session: &str) -> Value {
+        self.ok("claudecode.get", json!({"session_id": session})).await["session"].clone()
+    }
+
+    /// How many processes have served a session.
+    pub(crate) async fn runs(&self, session: &str) -> usize {
+        self.store.runs(session.parse().unwrap()).await.unwrap().len()
+    }
+
     /// Starts a chat.
     pub(crate) async fn chat(&self, session: &str, prompt: &str) -> u64 {
         let started = self.ok("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;

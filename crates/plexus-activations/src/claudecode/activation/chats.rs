@@ -8,7 +8,6 @@ use plexus_store::{
 use super::ClaudeCode;
 use crate::claudecode::event::ChatEvent;
 use crate::claudecode::params::{CancelParams, Cancelled, ChatParams, SendParams, Sent, Started};
-use crate::claudecode::supervisor;
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;
@@ -93,7 +92,7 @@ impl ClaudeCode {
             .supervisor
             .handle(session.id)
             .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
-        supervisor::send(&handle, params.text).await?;
+        handle.send(params.text).await?;
         Ok(Sent {})
     }
 
@@ -104,7 +103,7 @@ impl ClaudeCode {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };
         match self.supervisor.handle(session.id) {
-            Some(handle) => match supervisor::cancel(&handle, reason.clone()).await {
+            Some(handle) => match handle.cancel(reason.clone()).await {
                 // The process may have ended, or not have taken the chat yet, in this very moment.
                 Err(error) if error.kind == ErrorKind::Conflict => self.cancel_unserved(&session, chat, reason).await?,
                 other => other?,

@@ -170,7 +170,8 @@ impl ClaudeCode {
         self.check_children_budget(source.parent).await?;
         let (id, head) = self.create_row(fork).await?;
         if let Some(conversation) = &source.claude_session_id {
-            let state = SessionState { fork_from: Some(conversation.clone()), mode: None };
+            let conversation_cost = SessionState::of(&source)?.conversation_cost;
+            let state = SessionState { fork_from: Some(conversation.clone()), conversation_cost, mode: None };
             let update =
                 plexus_store::UpdateSession { state: Some(state.to_json()?), ..plexus_store::UpdateSession::of(id) };
             self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;

@@ -9,6 +9,7 @@ use plexus_store::{ChatStatus, Cursor, Topic};
 use serde_json::json;
 
 use super::{ClaudeCode, MAX_WAIT_MS, checked_wait};
+use crate::claudecode::deltas::Live;
 use crate::claudecode::feed::{AllCursor, SessionFeed};
 use crate::claudecode::params::{ChatParams, FollowParams, PollParams};
 
@@ -99,8 +100,12 @@ impl ClaudeCode {
         stream::unfold(receiver, move |mut receiver| async move {
             loop {
                 match receiver.recv().await {
-                    Ok(text) => {
-                        let body = raw(&json!({"session_id": session, "event": {"type": "delta", "text": &*text}}));
+                    Ok(live) => {
+                        let event = match live {
+                            Live::MessageStart => json!({"type": "delta_start"}),
+                            Live::Text(text) => json!({"type": "delta", "text": &*text}),
+                        };
+                        let body = raw(&json!({"session_id": session, "event": event}));
                         let item = body.map(|body| StreamItem { cursor: None, body: Arc::from(body) });
                         return Some((item, receiver));
                     }

@@ -1,24 +1,23 @@
 //! From lines to one transaction: what a stretch of the journal changes, together with the position behind it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use claude_code::control;
 use claude_code::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
-use plexus_core::digest::input_digest;
 use plexus_store::{
-    AppendEvents, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JournalPosition, JsonText,
-    NewEvent, Origin as ChatOrigin, Outcome, Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat,
-    StoreError, UnixMillis, UpdateRun, UpdateSession, Verdict,
+    AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, JsonText, NewEvent, Origin as ChatOrigin, Outcome,
+    Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat, StoreError, UnixMillis, UpdateRun,
+    UpdateSession,
 };
-use serde_json::json;
 
-use super::{Keeping, Run, STORE_RETRY};
-use crate::claudecode::config::{ProjectSettings, SessionConfig, SessionState};
+use super::permission::request_at_head;
+use super::{Keeping, Over, Run, STORE_RETRY};
+use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::claudecode::event::ChatEvent;
 use crate::claudecode::launch::Channel;
-use crate::claudecode::translate::{Answered, Ask, Echo, OpenChat, Step, Translation, as_json};
-use crate::loopback::approvals::Question;
+use crate::claudecode::translate::{Begun, OpenChat, Step, Translation};
 
 /// Lines that go into one transaction at most: more would make the first of them wait for the last.
 const LINES_PER_COMMIT: usize = 512;
@@ -26,25 +25,43 @@ const LINES_PER_COMMIT: usize = 512;
 /// How often a stretch is tried again when somebody else changed what it was planned on.
 const REPLANS: usize = 4;
 
+/// What a run knows of its session between two commits. Nothing in it decides anything: whatever was changed meanwhile is a conflict of the commit.
+pub(super) struct Known {
+    pub(super) session: Session,
+    pub(super) config: SessionConfig,
+}
+
 /// What a stretch of lines changes, before it is committed.
-struct Draft {
-    translation: Translation,
-    session: Session,
-    config: SessionConfig,
-    changes: Vec<Change>,
+pub(super) struct Draft {
+    pub(super) translation: Translation,
+    pub(super) known: Arc<Known>,
+    pub(super) changes: Vec<Change>,
     /// Events of the open chat that are not yet among the changes.
     events: Vec<NewEvent>,
-    after: Vec<After>,
-    priority: Priority,
+    /// What changes of the session itself: one update, whatever asked for it.
+    session: Option<SessionChange>,
+    pub(super) after: Vec<After>,
+    pub(super) priority: Priority,
+    /// Whether the stretch ends here: what comes behind looks at what this changes.
+    pub(super) commit_now: bool,
     ended_chat: bool,
 }
 
+/// A change of the session, and the revision it was planned on.
+pub(super) struct SessionChange {
+    revision: u64,
+    pub(super) state: SessionState,
+    pub(super) conversation: Option<String>,
+}
+
 /// What is done once a stretch is committed.
-enum After {
+pub(super) enum After {
     /// Send this line to the child.
     Put(control::ControlLine),
     /// Show this text to whoever watches live.
     Delta(String),
+    /// Tell whoever watches live that a message begins.
+    DeltaStart,
     /// Send the answers of these records again.
     Resend(Vec<ApprovalRecord>),
     /// Ask the CLI which requests are open: a line was lost to us.
@@ -65,12 +82,20 @@ enum Tried {
 
 impl Run {
     /// Stores everything in `unwritten`. Waits while the store cannot be written; nothing is lost meanwhile.
-    pub(super) async fn store_lines(&mut self) {
+    pub(super) async fn store_lines(&mut self) -> Result<(), Over> {
         let mut stretch = LINES_PER_COMMIT;
         let mut replans = 0;
         while !self.unwritten.is_empty() {
-            let count = stretch.min(self.unwritten.len());
-            match self.try_store(count).await {
+            if self.disowned {
+                self.unwritten.clear();
+                break;
+            }
+            // Taken out, so that planning may borrow both the lines and the run.
+            let lines = std::mem::take(&mut self.unwritten);
+            let count = stretch.min(lines.len());
+            let tried = self.try_store(&lines, count).await;
+            self.unwritten = lines;
+            match tried {
                 Ok(Tried::Stored(stored)) => {
                     self.unwritten.drain(..stored);
                     stretch = LINES_PER_COMMIT;
@@ -82,112 +107,137 @@ impl Run {
                         tokio::time::sleep(STORE_RETRY).await;
                     }
                 }
-                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
-                Err(StoreError::Closed | StoreError::Poisoned { .. }) => {
-                    // The server is stopping; the journal keeps what is not stored.
-                    self.unwritten.clear();
-                    return std::future::pending().await;
+                // Also a store that is closed or broken: the journal keeps what is not stored until a server can go on.
+                Err(
+                    StoreError::Unavailable { .. }
+                    | StoreError::Busy { .. }
+                    | StoreError::Closed
+                    | StoreError::Poisoned { .. },
+                ) => tokio::time::sleep(STORE_RETRY).await,
+                Err(_) if replans < REPLANS => {
+                    replans += 1;
+                    self.known = None;
                 }
-                Err(_) if replans < REPLANS => replans += 1,
                 Err(_) if count > 1 => {
                     stretch = 1;
                     replans = 0;
                 }
-                Err(error) => self.refuse_line(error).await,
+                Err(error) => self.refuse_line(error).await?,
             }
         }
+        Ok(())
     }
 
-    async fn try_store(&mut self, count: usize) -> Result<Tried, StoreError> {
-        let session = self.core.store.session(self.key.session).await?;
-        let mut draft = Draft {
-            translation: self.translation.clone(),
-            config: SessionConfig::of(&session)?,
-            session,
-            changes: Vec::new(),
-            events: Vec::new(),
-            after: Vec::new(),
-            priority: Priority::Normal,
-            ended_chat: false,
+    /// Reads the session anew when something has changed under us, and lets go of what is no longer ours.
+    pub(super) async fn known(&mut self) -> Result<Option<Arc<Known>>, StoreError> {
+        if let Some(known) = &self.known {
+            return Ok(Some(Arc::clone(known)));
+        }
+        let session = match self.core.store.session(self.key.session).await {
+            Ok(session) => session,
+            Err(StoreError::NotFound { .. }) => {
+                tracing::info!(run = %self.key, "the session was deleted under its child, which has to go");
+                self.disowned = true;
+                self.translation.chat = None;
+                self.end_now();
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
         };
-        let lines: VecDeque<JournalLine<Position>> = self.unwritten.iter().take(count).cloned().collect();
+        let open = session.open_chat();
+        if self.translation.chat.as_ref().is_some_and(|chat| open != Some(chat.number)) {
+            // Cancelled before the child was there: whatever it does is for nobody.
+            self.translation.chat = None;
+            self.end_now();
+        }
+        let config = SessionConfig::of(&session)?;
+        let known = Arc::new(Known { session, config });
+        self.known = Some(Arc::clone(&known));
+        Ok(Some(known))
+    }
+
+    async fn try_store(&mut self, lines: &VecDeque<JournalLine<Position>>, count: usize) -> Result<Tried, StoreError> {
+        let Some(known) = self.known().await? else { return Ok(Tried::Stored(count)) };
+        let mut draft = Draft::new(self.translation.clone(), known);
         let mut stored = 0;
         let mut to = self.position;
-        for line in &lines {
-            let before = draft.translation.clone();
-            let steps = self.steps_of(&mut draft.translation, &line.content, &mut draft.after);
-            if steps.contains(&Step::SelfStarted) {
-                draft.translation = before;
+        for line in lines.iter().take(count) {
+            let Some(steps) = self.steps_of(&mut draft, &line.content) else {
                 if stored == 0 {
                     return Ok(Tried::NeedsChat);
                 }
                 break;
-            }
+            };
             for step in steps {
                 self.apply(&mut draft, step).await?;
             }
             stored += 1;
-            to = JournalPosition {
-                segment: u32::try_from(line.position_after.segment).unwrap_or(u32::MAX),
-                offset: line.position_after.offset,
-            };
+            to = as_stored(line.position_after);
+            if draft.commit_now {
+                break;
+            }
         }
         self.commit(draft, to).await?;
         Ok(Tried::Stored(stored))
     }
 
-    fn steps_of(&mut self, translation: &mut Translation, line: &LineContent, after: &mut Vec<After>) -> Vec<Step> {
+    /// What a line asks of us; `None` when it begins a turn that needs a chat of its own first.
+    fn steps_of(&mut self, draft: &mut Draft, line: &LineContent) -> Option<Vec<Step>> {
         match line.parse(&mut self.parser) {
-            Ok(Some(event)) => translation.line(&event),
-            Ok(None) => Vec::new(),
+            Ok(Some(event)) if draft.translation.needs_own_chat(&event) => None,
+            Ok(Some(event)) => Some(draft.translation.line(&event)),
+            Ok(None) => Some(Vec::new()),
             Err(error) => {
                 // A permission request may hide in it: one too long names its id at its head, one unreadable is found by asking.
                 if self.channel == Channel::Control {
                     match request_at_head(line) {
-                        Some(id) => after.push(After::Put(control::answer_permission(
-                            &id,
-                            &super::deny("the request could not be read, so nobody was asked"),
-                        ))),
-                        None => after.push(After::AskWhatIsOpen),
+                        Some(id) => {
+                            let answer = super::deny("the request could not be read, so nobody was asked");
+                            draft.after.push(After::Put(control::answer_permission(&id, &answer)));
+                            draft.translation.refused.insert(id);
+                        }
+                        None if draft.after.iter().any(|after| matches!(after, After::AskWhatIsOpen)) => {}
+                        None => draft.after.push(After::AskWhatIsOpen),
                     }
                 }
-                translation.unreadable(&error.to_string())
+                Some(draft.translation.unreadable(&error.to_string()))
             }
         }
     }
 
     async fn commit(&mut self, mut draft: Draft, to: JournalPosition) -> Result<(), StoreError> {
-        draft.flush();
-        draft.changes.push(Change::SetJournalPosition(SetJournalPosition {
-            run: self.key,
-            expects: self.position,
-            to,
-        }));
+        draft.finish()?;
+        let stays_warm = draft.ended_chat && self.may_stay_warm(&draft.translation);
         let mut update = UpdateRun::of(self.key);
         if draft.translation != self.translation {
             update.translation = Patch::Set(JsonText::of(&draft.translation)?);
         }
-        let stays_warm = draft.ended_chat && self.may_stay_warm(&draft.translation);
         if stays_warm {
             update.idle_since = Patch::Set(UnixMillis::now());
         }
         if update != UpdateRun::of(self.key) {
             draft.changes.push(Change::UpdateRun(update));
         }
-        let committed = self.core.store.commit(draft.changes, draft.priority).await?;
-        let before = std::mem::replace(&mut self.position, to);
-        self.translation = draft.translation;
-        self.drop_stored_segments(before.segment);
-        // A rule may have decided in the same transaction: that answer leaves now.
-        for outcome in committed.outcomes {
-            if let Outcome::Approval { record, .. } = outcome {
-                self.send_answer(&record);
+        // Live text alone is not worth a transaction for every word; after a crash it is read, and shown, again.
+        if !draft.changes.is_empty() || to.segment != self.position.segment {
+            let (run, expects) = (self.key, self.position);
+            draft.changes.push(Change::SetJournalPosition(SetJournalPosition { run, expects, to }));
+            let committed = self.core.store.commit(draft.changes, draft.priority).await?;
+            self.position = to;
+            self.translation = draft.translation;
+            self.drop_stored_segments(expects.segment);
+            // A rule may have decided in the same transaction: that answer leaves now.
+            for outcome in committed.outcomes {
+                if let Outcome::Approval { record, .. } = outcome {
+                    self.send_answer(&record);
+                }
             }
         }
         for after in draft.after {
             self.act(after).await;
         }
         if draft.ended_chat {
+            self.known = None;
             self.chat_ended(stays_warm);
         }
         Ok(())
@@ -195,8 +245,9 @@ impl Run {
 
     async fn act(&mut self, after: After) {
         match after {
-            After::Put(line) => self.put(&line),
+            After::Put(line) => self.put(line),
             After::Delta(text) => self.deltas.send(&text),
+            After::DeltaStart => self.deltas.start_message(),
             After::Resend(records) => records.iter().for_each(|record| self.send_answer(record)),
             After::AskWhatIsOpen => self.ask_what_is_open(),
             After::InterruptAgain => self.begin_cancel(),
@@ -207,11 +258,10 @@ impl Run {
     async fn apply(&self, draft: &mut Draft, step: Step) -> Result<(), StoreError> {
         match step {
             Step::Event(event) => draft.event(&event)?,
-            Step::SelfStarted => {}
-            Step::ClaudeSession(id) => self.note_conversation(draft, id)?,
+            Step::ClaudeSession(id) => self.note_conversation(draft, id).await?,
             Step::Asked(ask) => self.open(draft, &ask).await?,
             Step::Withdrawn { request_id } => {
-                self.withdraw(draft, &request_id, "the agent withdrew its question").await?
+                self.withdraw(draft, &request_id, "the agent withdrew its question").await?;
             }
             Step::Echoed { request_id, decision } => self.echo(draft, &request_id, decision).await?,
             Step::Answered { request_id, outcome } => self.own_answer(draft, &request_id, *outcome).await?,
@@ -223,230 +273,87 @@ impl Run {
             }
             Step::Accepted { tool_use_id, source } => self.check_accepted(draft, &tool_use_id, &source).await?,
             Step::Finished { tool_use_id } => self.tool_finished(draft, &tool_use_id).await?,
-            Step::Delta(text) => draft.after.push(After::Delta(text)),
-            Step::ChatOver => self.end_chat(draft)?,
+            Step::Delta(text) if self.deltas.is_watched() => draft.after.push(After::Delta(text)),
+            Step::DeltaStart if self.deltas.is_watched() => draft.after.push(After::DeltaStart),
+            Step::Delta(_) | Step::DeltaStart => {}
+            Step::ChatOver => self.end_chat(draft).await?,
         }
         Ok(())
     }
 
-    fn note_conversation(&self, draft: &mut Draft, id: String) -> Result<(), StoreError> {
+    async fn note_conversation(&self, draft: &mut Draft, id: String) -> Result<(), StoreError> {
+        if draft.translation.conversation.as_ref() == Some(&id) {
+            return Ok(());
+        }
         draft.translation.conversation = Some(id.clone());
-        if self.keeping == Keeping::Ephemeral || draft.session.claude_session_id.as_ref() == Some(&id) {
+        if self.keeping == Keeping::Ephemeral {
             return Ok(());
         }
-        let mut state = SessionState::of(&draft.session)?;
-        let forked = state.fork_from.take().is_some();
-        let update = UpdateSession {
-            claude_session_id: Patch::Set(id.clone()),
-            state: forked.then(|| state.to_json()).transpose()?,
-            ..UpdateSession::of(self.key.session)
-        };
-        draft.changes.push(Change::UpdateSession(update));
-        draft.session.claude_session_id = Some(id);
+        let change = self.session_change(draft).await?;
+        change.state.fork_from = None;
+        change.conversation = Some(id);
         Ok(())
     }
 
-    async fn open(&self, draft: &mut Draft, ask: &Ask) -> Result<(), StoreError> {
+    async fn end_chat(&self, draft: &mut Draft) -> Result<(), StoreError> {
         draft.flush();
-        draft.priority = Priority::Urgent;
-        let question = Question {
-            session: &draft.session,
-            chat: draft.translation.chat.as_ref().map(|chat| chat.number),
-            run: Some(self.key.n),
-            channel: Channel::Control.name(),
-            request_id: &ask.request_id,
-            tool_name: &ask.tool_name,
-            tool_use_id: &ask.tool_use_id,
-            input: as_json(&ask.input),
-            description: ask.description.clone(),
+        if self.keeping == Keeping::Kept {
+            let cost = draft.translation.cost_total;
+            self.session_change(draft).await?.state.conversation_cost = cost;
+        }
+        let session = self.core.store.session(self.key.session).await?;
+        let changes = self.ending_changes(&mut draft.translation, &session, None)?;
+        draft.changes.extend(changes);
+        draft.ended_chat = true;
+        draft.commit_now = true;
+        Ok(())
+    }
+
+    /// The one update of the session in this draft. Read anew: the operator may have set a mode since.
+    async fn session_change<'a>(&self, draft: &'a mut Draft) -> Result<&'a mut SessionChange, StoreError> {
+        let change = match draft.session.take() {
+            Some(change) => change,
+            None => {
+                let session = self.core.store.session(self.key.session).await?;
+                let state = SessionState::of(&session)?;
+                SessionChange { revision: session.revision, state, conversation: None }
+            }
         };
-        draft.changes.extend(self.core.approvals.plan(&question).await?);
-        Ok(())
-    }
-
-    async fn withdraw(&self, draft: &mut Draft, request_id: &str, why: &str) -> Result<(), StoreError> {
-        let Some(record) = self.by_request(request_id).await? else { return Ok(()) };
-        draft.flush();
-        if record.status == ApprovalStatus::Pending {
-            let change = self.core.approvals.decision(
-                record.id,
-                record.chat,
-                None,
-                Verdict::Cancel,
-                DecidedBy::AgentEnded,
-                Some(why.to_owned()),
-            )?;
-            draft.changes.push(change);
-        } else if record.delivered_at.is_none() && record.void_at.is_none() {
-            draft.settle(&record, Fate::Void);
-        }
-        Ok(())
-    }
-
-    async fn by_request(&self, request_id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
-        self.core.store.approval_by_request(self.key.session, Some(self.key.n), request_id).await
-    }
-
-    /// The CLI has taken an answer. It must be one that we sent: code of the same user can write into the inbox, and that is how it shows.
-    async fn echo(&self, draft: &mut Draft, request_id: &str, decision: Option<Echo>) -> Result<(), StoreError> {
-        if draft.translation.refused.contains(request_id) {
-            return Ok(());
-        }
-        let Some(record) = self.by_request(request_id).await? else {
-            return self.breach(
-                draft,
-                None,
-                format!("an answer reached the agent for a request that was never asked ({request_id})"),
-            );
-        };
-        let as_decided = match (record.status, &decision) {
-            (ApprovalStatus::Allowed, Some(Echo::Allow { updated_input })) => {
-                same_input(&record, updated_input.as_ref())?
-            }
-            (ApprovalStatus::Denied | ApprovalStatus::Expired, Some(Echo::Deny)) => true,
-            _ => false,
-        };
-        if !as_decided {
-            return self.breach(
-                draft,
-                Some(&record),
-                "an answer reached the agent that is not the one that was decided".to_owned(),
-            );
-        }
-        if record.status == ApprovalStatus::Allowed {
-            draft.translation.allowed.insert(record.tool_use_id.clone());
-        }
-        if record.delivered_at.is_none() && record.void_at.is_none() {
-            draft.flush();
-            draft.settle(&record, Fate::Delivered);
-        }
-        Ok(())
-    }
-
-    /// What the CLI says it let run must be what its own configuration allows, or what we allowed and it echoed.
-    async fn check_accepted(&self, draft: &mut Draft, tool_use_id: &str, source: &str) -> Result<(), StoreError> {
-        let trusted_hook = source == "hook" && draft.config.project_settings == ProjectSettings::Trust;
-        if source == "config" || trusted_hook || draft.translation.allowed.contains(tool_use_id) {
-            return Ok(());
-        }
-        if self.channel == Channel::Mcp {
-            let record = self.by_request(tool_use_id).await?;
-            if record.is_some_and(|record| record.status == ApprovalStatus::Allowed) {
-                return Ok(());
-            }
-        }
-        self.breach(
-            draft,
-            None,
-            format!("the agent ran a tool that nobody here allowed (call {tool_use_id}, accepted by {source})"),
-        )
-    }
-
-    fn breach(&self, draft: &mut Draft, record: Option<&ApprovalRecord>, what: String) -> Result<(), StoreError> {
-        draft.flush();
-        if let Some(record) = record {
-            draft.changes.push(Change::MarkBreach { id: record.id, what: what.clone() });
-        }
-        let body =
-            JsonText::from(json!({"run": self.key.n, "what": what, "approval_id": record.map(|record| record.id)}));
-        draft.changes.push(Change::AppendAudit(AuditLine {
-            at: UnixMillis::now(),
-            kind: "breach".into(),
-            session: Some(self.key.session),
-            body,
-        }));
-        draft.event(&ChatEvent::Error { message: format!("stopped: {what}") })?;
-        if let Some(chat) = &mut draft.translation.chat {
-            chat.breach.get_or_insert_with(|| what.clone());
-        }
-        tracing::error!(run = %self.key, what, "breach: the run is stopped");
-        draft.after.push(After::Stop(what));
-        Ok(())
-    }
-
-    async fn tool_finished(&self, draft: &mut Draft, tool_use_id: &str) -> Result<(), StoreError> {
-        draft.translation.allowed.remove(tool_use_id);
-        if self.channel == Channel::Mcp
-            && let Some(record) = self.by_request(tool_use_id).await?
-        {
-            // The call went on without our answer (its connection was lost for too long): nobody needs to answer it now.
-            if record.status == ApprovalStatus::Pending {
-                self.withdraw(draft, tool_use_id, "the agent went on without an answer").await?;
-            }
-            draft.flush();
-            draft.changes.push(Change::RetireApproval(record.id));
-        }
-        Ok(())
-    }
-
-    async fn own_answer(&self, draft: &mut Draft, request_id: &str, answered: Answered) -> Result<(), StoreError> {
-        if let Some(error) = answered.error {
-            tracing::warn!(run = %self.key, request_id, error, "the CLI refused a request of ours");
-        }
-        let ours = draft.translation.chat.as_ref().and_then(|chat| chat.prompt).map(|uuid| uuid.to_string());
-        if ours.is_some_and(|ours| answered.still_queued.contains(&ours)) {
-            draft.after.push(After::InterruptAgain);
-        }
-        if let Some(open) = answered.open_requests {
-            self.reconcile(draft, open).await?;
-        }
-        Ok(())
-    }
-
-    /// What the CLI says is open against what we hold open: new ones become approvals, decided ones are answered again, others are void.
-    async fn reconcile(&self, draft: &mut Draft, open: Vec<Ask>) -> Result<(), StoreError> {
-        let mut resend = Vec::new();
-        for ask in &open {
-            match self.by_request(&ask.request_id).await? {
-                Some(record) if record.status != ApprovalStatus::Pending => resend.push(record),
-                Some(_) => {}
-                None if draft.translation.refused.contains(&ask.request_id) => {}
-                None => self.open(draft, ask).await?,
-            }
-        }
-        let stands = |record: &ApprovalRecord| open.iter().any(|ask| ask.request_id == record.request_id);
-        let mut held = self.approvals(plexus_store::Stage::Pending).await?;
-        held.extend(self.approvals(plexus_store::Stage::Undelivered).await?);
-        for record in held.iter().filter(|record| !stands(record)) {
-            self.withdraw(draft, &record.request_id, "the agent no longer waits for it").await?;
-        }
-        draft.after.push(After::Resend(resend));
-        Ok(())
+        Ok(draft.session.insert(change))
     }
 
     /// A line that cannot be stored as it is: its place is taken by a notice, and a request in it is denied.
-    async fn refuse_line(&mut self, error: StoreError) {
-        let Some(line) = self.unwritten.pop_front() else { return };
+    async fn refuse_line(&mut self, error: StoreError) -> Result<(), Over> {
+        let Some(line) = self.unwritten.pop_front() else { return Ok(()) };
         let error = CallError::from(error);
         tracing::error!(run = %self.key, %error, "a line of the agent could not be stored");
         let mut translation = self.translation.clone();
-        let steps = self.steps_of(&mut translation, &line.content, &mut Vec::new());
+        let steps = match line.content.parse(&mut self.parser) {
+            Ok(Some(event)) => translation.line(&event),
+            Ok(None) | Err(_) => Vec::new(),
+        };
         for step in &steps {
             if let Step::Asked(ask) = step {
                 translation.refused.insert(ask.request_id.clone());
                 let words = format!("denied: the request could not be taken: {}", error.message);
-                self.put(&control::answer_permission(&ask.request_id, &super::deny(&words)));
+                self.put(control::answer_permission(&ask.request_id, &super::deny(&words)));
             }
         }
-        let to = JournalPosition {
-            segment: u32::try_from(line.position_after.segment).unwrap_or(u32::MAX),
-            offset: line.position_after.offset,
-        };
+        let notice =
+            ChatEvent::Error { message: format!("a line of the agent could not be stored: {}", error.message) };
+        let to = as_stored(line.position_after);
         loop {
-            let notice =
-                ChatEvent::Error { message: format!("a line of the agent could not be stored: {}", error.message) };
             match self.store_refusal(&translation, &notice, to).await {
                 Ok(()) => break,
-                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
-                Err(error) => {
-                    // Somebody else moved the position or ended the chat: this task no longer owns the run.
-                    tracing::error!(run = %self.key, %error, "a run was taken over; it is left alone from here");
-                    return std::future::pending().await;
+                Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Invalid { .. }) => {
+                    return Err(Over::TakenOver);
                 }
+                Err(_) => tokio::time::sleep(STORE_RETRY).await,
             }
         }
         self.translation = translation;
         self.position = to;
+        Ok(())
     }
 
     async fn store_refusal(
@@ -468,87 +375,92 @@ impl Run {
         self.core.store.commit(changes, Priority::Normal).await.map(|_| ())
     }
 
-    /// Opens a chat for a turn that nobody here asked for.
+    /// Opens a chat for a turn that nobody here asked for. When somebody starts one in this very moment the turn belongs to that, and its prompt follows.
     async fn open_own_chat(&mut self) -> Result<(), StoreError> {
         let session = self.core.store.session(self.key.session).await?;
-        let number = match session.newest_chat {
-            Some(chat) if session.open_chat().is_some() => chat.number,
-            Some(chat) => chat.number + 1,
-            None => 0,
-        };
         let mut translation = self.translation.clone();
-        translation.chat = Some(OpenChat::new(number, None));
         let mut changes = Vec::new();
-        if session.open_chat().is_none() {
-            let start = StartChat {
+        let mut prompt = None;
+        if let Some(number) = session.open_chat() {
+            let chat = self.core.store.chat(session.id, Some(number)).await?;
+            let text = self.core.prompt_text(session.id, number).await?;
+            prompt = Some(control::user_prompt(Some(&chat.prompt_uuid.to_string()), &text));
+            translation.chat = Some(OpenChat::new(number, Some(chat.prompt_uuid), Begun::OnWarm));
+        } else {
+            let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
+            translation.chat = Some(OpenChat::new(number, None, Begun::OnWarm));
+            changes.push(Change::StartChat(StartChat {
                 origin: ChatOrigin::SelfStarted,
                 run: Some(self.key.n),
                 ..StartChat::new(self.key.session, "(the agent went on by itself)")
-            };
-            changes.push(Change::StartChat(start));
+            }));
+        }
+        if let Err(error) = self.dir.clear_idle() {
+            tracing::warn!(run = %self.key, %error, "could not mark a child as busy");
         }
         self.remember(translation, UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) }, changes).await?;
         self.facts.set_idle(None);
-        Ok(())
-    }
-}
-
-impl Run {
-    fn end_chat(&self, draft: &mut Draft) -> Result<(), StoreError> {
-        draft.flush();
-        draft.changes.extend(self.ending_changes(&mut draft.translation, &draft.session, None)?);
-        draft.ended_chat = true;
+        if let Some(prompt) = prompt {
+            self.put(prompt);
+        }
         Ok(())
     }
 }
 
 impl Draft {
-    fn event(&mut self, event: &ChatEvent) -> Result<(), StoreError> {
+    fn new(translation: Translation, known: Arc<Known>) -> Self {
+        Self {
+            translation,
+            known,
+            changes: Vec::new(),
+            events: Vec::new(),
+            session: None,
+            after: Vec::new(),
+            priority: Priority::Normal,
+            commit_now: false,
+            ended_chat: false,
+        }
+    }
+
+    pub(super) fn event(&mut self, event: &ChatEvent) -> Result<(), StoreError> {
         if self.translation.chat.is_some() {
             self.events.push(event.to_new_event()?);
         } else {
-            tracing::debug!(session = %self.session.id, kind = event.type_name(), "nothing is open that this could be said in");
+            tracing::debug!(session = %self.known.session.id, kind = event.type_name(), "nothing is open that this could be said in");
         }
         Ok(())
     }
 
     /// Events keep their place among the other changes: what was said before a question is stored before it.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         if let (Some(chat), false) = (&self.translation.chat, self.events.is_empty()) {
+            let (session, chat) = (self.known.session.id, chat.number);
             let events = std::mem::take(&mut self.events);
-            self.changes.push(Change::AppendEvents(AppendEvents {
-                session: self.session.id,
-                chat: chat.number,
-                events,
-            }));
+            self.changes.push(Change::AppendEvents(AppendEvents { session, chat, events }));
         }
     }
 
-    fn settle(&mut self, record: &ApprovalRecord, fate: Fate) {
+    /// Adds what is left to the changes.
+    fn finish(&mut self) -> Result<(), StoreError> {
+        self.flush();
+        if let Some(change) = self.session.take() {
+            self.changes.push(Change::UpdateSession(UpdateSession {
+                expects_revision: Some(change.revision),
+                state: Some(change.state.to_json()?),
+                claude_session_id: change.conversation.map_or(Patch::Keep, Patch::Set),
+                ..UpdateSession::of(self.known.session.id)
+            }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn settle(&mut self, record: &ApprovalRecord, fate: Fate) {
+        self.flush();
+        self.commit_now = true;
         self.changes.push(Change::SettleApproval(SettleApproval { id: record.id, fate, at: UnixMillis::now() }));
     }
 }
 
-/// An allow must carry the input that was approved: as edited, or as asked.
-fn same_input(record: &ApprovalRecord, echoed: Option<&claude_code::RawJson>) -> Result<bool, StoreError> {
-    let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
-    let approved: serde_json::Value = edited.unwrap_or(&record.input).read()?;
-    let echoed = echoed.and_then(|raw| raw.to_value().ok());
-    Ok(echoed.is_some_and(|echoed| input_digest(&echoed) == input_digest(&approved)))
-}
-
-/// Finds the `request_id` of a control request in the first bytes of a line that is too long to read.
-fn request_at_head(line: &LineContent) -> Option<String> {
-    let head = match line {
-        LineContent::TooLong { head, .. } => head,
-        LineContent::Whole(_) => return None,
-    };
-    let head = String::from_utf8_lossy(head);
-    if !head.contains(r#""type":"control_request""#) {
-        return None;
-    }
-    let (_, rest) = head.split_once(r#""request_id":""#)?;
-    let (id, _) = rest.split_once('"')?;
-    let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    plain.then(|| id.to_owned())
+fn as_stored(position: Position) -> JournalPosition {
+    JournalPosition { segment: u32::try_from(position.segment).unwrap_or(u32::MAX), offset: position.offset }
 }

@@ -10,10 +10,10 @@ use plexus_store::{
 };
 use serde_json::json;
 
-use super::{Keeping, Run, STORE_RETRY};
+use super::{Keeping, Over, Run, STORE_RETRY};
 use crate::claudecode::event::{ChatEvent, Usage};
 use crate::claudecode::launch::Channel;
-use crate::claudecode::translate::{OpenChat, Translation};
+use crate::claudecode::translate::{Begun, OpenChat, PromptProgress, Translation};
 use crate::scrub;
 
 /// How a process ended, as far as anybody knows.
@@ -63,27 +63,25 @@ impl Run {
                 usage: Some(JsonText::of(&usage)?),
                 event,
             }),
-            Change::AddSpend(AddSpend { session: self.key.session, amount: spend(&usage) }),
+            Change::AddSpend(AddSpend { session: self.key.session, amount: spend(&usage, chat.began_at) }),
         ])
     }
 
     /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
     pub(super) fn may_stay_warm(&self, translation: &Translation) -> bool {
         let settings = &self.core.settings;
-        let bytes = self.facts.journal_bytes.load(std::sync::atomic::Ordering::Relaxed);
         self.channel == Channel::Control
             && self.keeping == Keeping::Kept
             && translation.background_tasks == 0
             && !self.facts.is_closing()
             && settings.max_warm > 0
-            && self.started_at.elapsed() < settings.warm_max_age
-            && bytes < settings.warm_max_journal_bytes
+            && self.since.elapsed() < settings.warm_max_age
+            && self.facts.journal_bytes() < settings.warm_max_journal_bytes
     }
 
     /// After a chat has ended: wait for the next prompt, or leave.
     pub(super) fn chat_ended(&mut self, stays_warm: bool) {
         self.ladder = None;
-        self.core.chat_ended(self.key);
         if !stays_warm {
             self.close();
             return;
@@ -96,35 +94,44 @@ impl Run {
     }
 
     /// The process is gone: store the rest of its journal, end what is open, and clean up.
-    pub(super) async fn finish(&mut self) {
-        while self.pump().await {}
-        // The shim writes whole lines; only one that was killed leaves half of one behind.
-        if let Some(tail) = self.journal.drain_tail() {
-            self.unwritten.push_back(tail);
-            self.store_lines().await;
-        }
+    pub(super) async fn finish(&mut self) -> Result<(), Over> {
         let exit = self.dir.read_exit().unwrap_or_else(|error| {
             tracing::warn!(run = %self.key, %error, "could not read how a child ended");
             None
         });
         if exit.is_none() {
+            // The shim was killed: what it held is ended first, while its parents still show whose it is.
             self.hold.kill(&self.dir);
+        }
+        while self.pump().await? {}
+        // The shim writes whole lines; only one that was killed leaves half of one behind.
+        if let Some(tail) = self.journal.drain_tail() {
+            self.unwritten.push_back(tail);
+            self.store_lines().await?;
         }
         loop {
             match self.store_end(exit.as_ref()).await {
                 Ok(()) => break,
-                Err(StoreError::Closed | StoreError::Poisoned { .. }) => return std::future::pending().await,
                 Err(error) => {
                     tracing::warn!(run = %self.key, %error, "could not store the end of a run; trying again");
                     tokio::time::sleep(STORE_RETRY).await;
                 }
             }
         }
-        self.core.chat_ended(self.key);
         // Everything of it is in the store: nothing here is needed any more, and the MCP configuration holds a token.
         if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
             tracing::debug!(run = %self.key, %error, "could not remove a run directory");
         }
+        Ok(())
+    }
+
+    /// The chat that was handed to this process in the moment it left, and that it never heard of: another process has to serve it.
+    pub(super) fn unserved(&self) -> Option<u32> {
+        let chat = self.translation.chat.as_ref()?;
+        let never_heard =
+            chat.begun == Begun::OnWarm && chat.prompt.is_some() && chat.progress == PromptProgress::Unseen;
+        let wanted = chat.cancel.is_none() && chat.breach.is_none();
+        (never_heard && wanted).then_some(chat.number)
     }
 
     async fn store_end(&mut self, exit: Option<&ExitFile>) -> Result<(), StoreError> {
@@ -154,7 +161,13 @@ impl Run {
             }));
         }
         let mut translation = self.translation.clone();
-        changes.extend(self.ending_changes(&mut translation, &session, exit)?);
+        if translation.chat.as_ref().is_some_and(|chat| session.open_chat() != Some(chat.number)) {
+            // Somebody ended it before its child was there.
+            translation.chat = None;
+        }
+        if self.unserved().is_none() {
+            changes.extend(self.ending_changes(&mut translation, &session, exit)?);
+        }
         let exit = match exit {
             Some(exit) => JsonText::of(exit)?,
             None => JsonText::from(json!({"reason": "nobody saw how it ended"})),
@@ -197,12 +210,12 @@ fn judge(chat: &OpenChat, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
     }
 }
 
-fn spend(usage: &Usage) -> Spend {
+fn spend(usage: &Usage, began_at: UnixMillis) -> Spend {
     Spend {
         cost_micros: (usage.cost_usd * 1e6).round().max(0.0) as u64,
         turns: usage.num_turns,
         input_tokens: usage.input_tokens,
         output_tokens: usage.output_tokens,
-        wall_ms: 0,
+        wall_ms: u64::try_from(UnixMillis::now().0.saturating_sub(began_at.0)).unwrap_or(0),
     }
 }

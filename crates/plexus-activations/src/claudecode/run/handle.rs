@@ -1,0 +1,114 @@
+//! What others hold of a run: a queue for commands, a few facts, and a way to wait for its end.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use plexus_core::{ApprovalId, CallError};
+use plexus_store::RunKey;
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+/// Commands that may wait for a run.
+pub(crate) const COMMAND_QUEUE: usize = 256;
+
+/// What others ask of a run.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Serve this chat next.
+    Chat { chat: u32, prompt_uuid: Uuid, prompt: String, taken: oneshot::Sender<Taken> },
+    /// Put a message into the running chat.
+    Send { text: String, done: oneshot::Sender<Result<(), CallError>> },
+    /// An approval was decided: send its answer.
+    Answer(ApprovalId),
+    /// End the running chat; answered once that wish is durable.
+    Cancel { reason: String, done: oneshot::Sender<Result<(), CallError>> },
+    /// Leave, unless a chat is running: close stdin.
+    Close,
+    /// End the child now, whatever it does.
+    Kill { reason: String },
+}
+
+/// Whether a run takes another chat.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    Yes,
+    /// It is about to leave; start another one.
+    No,
+}
+
+/// What others hold of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunHandle {
+    pub(crate) key: RunKey,
+    pub(crate) commands: mpsc::Sender<Command>,
+    pub(crate) facts: Arc<Facts>,
+    pub(crate) ended: watch::Receiver<bool>,
+}
+
+impl RunHandle {
+    /// Waits until the run is over and everything of it is stored.
+    pub(crate) async fn wait_for_end(&self) {
+        let mut ended = self.ended.clone();
+        // An error means that the task is gone, which is an end too.
+        let _gone = ended.wait_for(|ended| *ended).await;
+    }
+
+    /// Puts a message into the running chat.
+    pub(crate) async fn send(&self, text: String) -> Result<(), CallError> {
+        self.ask("send", |done| Command::Send { text, done }).await
+    }
+
+    /// Asks the running chat to end; returns once that wish is durable.
+    pub(crate) async fn cancel(&self, reason: String) -> Result<(), CallError> {
+        self.ask("cancel", |done| Command::Cancel { reason, done }).await
+    }
+
+    async fn ask(
+        &self,
+        what: &str,
+        command: impl FnOnce(oneshot::Sender<Result<(), CallError>>) -> Command,
+    ) -> Result<(), CallError> {
+        let (done, answer) = oneshot::channel();
+        let gone = || CallError::conflict(format_args!("{what}: the chat has just ended"));
+        self.commands.send(command(done)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+/// What others may know of a run without asking it.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    idle_since: Mutex<Option<Instant>>,
+    closing: AtomicBool,
+    journal_bytes: AtomicU64,
+}
+
+impl Facts {
+    /// Since when it waits for work.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_idle(&self, since: Option<Instant>) {
+        *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Whether it takes no more work.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_closing(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+
+    /// How much of its journal this server has read.
+    pub(super) fn journal_bytes(&self) -> u64 {
+        self.journal_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_journal_bytes(&self, bytes: usize) {
+        self.journal_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,234 @@
+//! Permission requests in the journal: what a question, an answer's echo, a withdrawal and a tool's result change, and what is a breach.
+//!
+//! The CLI runs a tool only when an allow of ours has reached it or its own configuration says so. Whatever else shows here as accepted was not
+//! approved by anybody: the run is stopped and the audit says why.
+
+use claude_code::journal::LineContent;
+use plexus_core::digest::input_digest;
+use plexus_store::{
+    ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority, Stage, StoreError,
+    UnixMillis, Verdict,
+};
+use serde_json::json;
+
+use super::Run;
+use super::batch::{After, Draft};
+use crate::claudecode::config::ProjectSettings;
+use crate::claudecode::event::ChatEvent;
+use crate::claudecode::launch::Channel;
+use crate::claudecode::translate::{Answered, Ask, Echo, as_json};
+use crate::loopback::approvals::Question;
+
+impl Run {
+    pub(super) async fn open(&self, draft: &mut Draft, ask: &Ask) -> Result<(), StoreError> {
+        draft.flush();
+        draft.priority = Priority::Urgent;
+        draft.commit_now = true;
+        // Read anew: a mode or a rule may have been set since the session was read last.
+        let session = self.core.store.session(self.key.session).await?;
+        let question = Question {
+            session: &session,
+            chat: draft.translation.chat.as_ref().map(|chat| chat.number),
+            run: Some(self.key.n),
+            channel: Channel::Control.name(),
+            request_id: &ask.request_id,
+            tool_name: &ask.tool_name,
+            tool_use_id: &ask.tool_use_id,
+            input: as_json(&ask.input),
+            description: ask.description.clone(),
+        };
+        draft.changes.extend(self.core.approvals.plan(&question).await?);
+        Ok(())
+    }
+
+    pub(super) async fn withdraw(&self, draft: &mut Draft, request_id: &str, why: &str) -> Result<(), StoreError> {
+        let Some(record) = self.by_request(request_id).await? else { return Ok(()) };
+        draft.flush();
+        draft.commit_now = true;
+        if record.status == ApprovalStatus::Pending {
+            let change = self.core.approvals.decision(
+                record.id,
+                record.chat,
+                None,
+                Verdict::Cancel,
+                DecidedBy::AgentEnded,
+                Some(why.to_owned()),
+            )?;
+            draft.changes.push(change);
+        } else if record.delivered_at.is_none() && record.void_at.is_none() {
+            draft.settle(&record, Fate::Void);
+        }
+        Ok(())
+    }
+
+    async fn by_request(&self, request_id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
+        self.core.store.approval_by_request(self.key.session, Some(self.key.n), request_id).await
+    }
+
+    /// The CLI has taken an answer. It must be one that we sent: code of the same user can write into the inbox, and that is how it shows.
+    pub(super) async fn echo(
+        &self,
+        draft: &mut Draft,
+        request_id: &str,
+        decision: Option<Echo>,
+    ) -> Result<(), StoreError> {
+        if draft.translation.refused.contains(request_id) {
+            return Ok(());
+        }
+        let Some(record) = self.by_request(request_id).await? else {
+            return self.breach(
+                draft,
+                None,
+                format!("an answer reached the agent for a request that was never asked ({request_id})"),
+            );
+        };
+        let as_decided = match (record.status, &decision) {
+            (ApprovalStatus::Allowed, Some(Echo::Allow { updated_input })) => {
+                same_input(&record, updated_input.as_ref())?
+            }
+            (ApprovalStatus::Denied | ApprovalStatus::Expired, Some(Echo::Deny)) => true,
+            _ => false,
+        };
+        if !as_decided {
+            return self.breach(
+                draft,
+                Some(&record),
+                "an answer reached the agent that is not the one that was decided".to_owned(),
+            );
+        }
+        if record.status == ApprovalStatus::Allowed {
+            draft.translation.allowed.insert(record.tool_use_id.clone());
+        }
+        if record.delivered_at.is_none() && record.void_at.is_none() {
+            draft.settle(&record, Fate::Delivered);
+        }
+        Ok(())
+    }
+
+    /// What the CLI says it let run must be what its own configuration allows, or what we allowed and it echoed.
+    pub(super) async fn check_accepted(
+        &self,
+        draft: &mut Draft,
+        tool_use_id: &str,
+        source: &str,
+    ) -> Result<(), StoreError> {
+        let trusted_hook = source == "hook" && draft.known.config.project_settings == ProjectSettings::Trust;
+        if source == "config" || trusted_hook || draft.translation.allowed.contains(tool_use_id) {
+            return Ok(());
+        }
+        if self.channel == Channel::Mcp {
+            let record = self.by_request(tool_use_id).await?;
+            if record.is_some_and(|record| record.status == ApprovalStatus::Allowed) {
+                return Ok(());
+            }
+        }
+        self.breach(
+            draft,
+            None,
+            format!("the agent ran a tool that nobody here allowed (call {tool_use_id}, accepted by {source})"),
+        )
+    }
+
+    fn breach(&self, draft: &mut Draft, record: Option<&ApprovalRecord>, what: String) -> Result<(), StoreError> {
+        draft.flush();
+        draft.commit_now = true;
+        if let Some(record) = record {
+            draft.changes.push(Change::MarkBreach { id: record.id, what: what.clone() });
+        }
+        let body =
+            JsonText::from(json!({"run": self.key.n, "what": what, "approval_id": record.map(|record| record.id)}));
+        draft.changes.push(Change::AppendAudit(AuditLine {
+            at: UnixMillis::now(),
+            kind: "breach".into(),
+            session: Some(self.key.session),
+            body,
+        }));
+        draft.event(&ChatEvent::Error { message: format!("stopped: {what}") })?;
+        if let Some(chat) = &mut draft.translation.chat {
+            chat.breach.get_or_insert_with(|| what.clone());
+        }
+        tracing::error!(run = %self.key, what, "breach: the run is stopped");
+        draft.after.push(After::Stop(what));
+        Ok(())
+    }
+
+    pub(super) async fn tool_finished(&self, draft: &mut Draft, tool_use_id: &str) -> Result<(), StoreError> {
+        draft.translation.allowed.remove(tool_use_id);
+        if self.channel == Channel::Mcp
+            && let Some(record) = self.by_request(tool_use_id).await?
+        {
+            // The call went on without our answer (its connection was lost for too long): nobody needs to answer it now.
+            if record.status == ApprovalStatus::Pending {
+                self.withdraw(draft, tool_use_id, "the agent went on without an answer").await?;
+            }
+            draft.flush();
+            draft.commit_now = true;
+            draft.changes.push(Change::RetireApproval(record.id));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn own_answer(
+        &self,
+        draft: &mut Draft,
+        request_id: &str,
+        answered: Answered,
+    ) -> Result<(), StoreError> {
+        if let Some(error) = answered.error {
+            tracing::warn!(run = %self.key, request_id, error, "the CLI refused a request of ours");
+        }
+        let ours = draft.translation.chat.as_ref().and_then(|chat| chat.prompt).map(|uuid| uuid.to_string());
+        if ours.is_some_and(|ours| answered.still_queued.contains(&ours)) {
+            draft.after.push(After::InterruptAgain);
+        }
+        if let Some(open) = answered.open_requests {
+            self.reconcile(draft, open).await?;
+        }
+        Ok(())
+    }
+
+    /// What the CLI says is open against what we hold open: new ones become approvals, decided ones are answered again, others are void.
+    async fn reconcile(&self, draft: &mut Draft, open: Vec<Ask>) -> Result<(), StoreError> {
+        let mut resend = Vec::new();
+        for ask in &open {
+            match self.by_request(&ask.request_id).await? {
+                Some(record) if record.status != ApprovalStatus::Pending => resend.push(record),
+                Some(_) => {}
+                None if draft.translation.refused.contains(&ask.request_id) => {}
+                None => self.open(draft, ask).await?,
+            }
+        }
+        let stands = |record: &ApprovalRecord| open.iter().any(|ask| ask.request_id == record.request_id);
+        let mut held = self.approvals(Stage::Pending).await?;
+        held.extend(self.approvals(Stage::Undelivered).await?);
+        for record in held.iter().filter(|record| !stands(record)) {
+            self.withdraw(draft, &record.request_id, "the agent no longer waits for it").await?;
+        }
+        draft.after.push(After::Resend(resend));
+        Ok(())
+    }
+}
+
+/// An allow must carry the input that was approved: as edited, or as asked.
+fn same_input(record: &ApprovalRecord, echoed: Option<&claude_code::RawJson>) -> Result<bool, StoreError> {
+    let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
+    let approved: serde_json::Value = edited.unwrap_or(&record.input).read()?;
+    let echoed = echoed.and_then(|raw| raw.to_value().ok());
+    Ok(echoed.is_some_and(|echoed| input_digest(&echoed) == input_digest(&approved)))
+}
+
+/// Finds the `request_id` of a control request in the first bytes of a line that is too long to read.
+pub(super) fn request_at_head(line: &LineContent) -> Option<String> {
+    let head = match line {
+        LineContent::TooLong { head, .. } => head,
+        LineContent::Whole(_) => return None,
+    };
+    let head = String::from_utf8_lossy(head);
+    if !head.contains(r#""type":"control_request""#) {
+        return None;
+    }
+    let (_, rest) = head.split_once(r#""request_id":""#)?;
+    let (id, _) = rest.split_once('"')?;
+    let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    plain.then(|| id.to_owned())
+}

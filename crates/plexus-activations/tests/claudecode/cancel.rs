@@ -1,0 +1,101 @@
+//! Cancelling a chat in each state it can be in: it ends `cancelled`, its readers are told why, and nothing is left alive.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::{DEADLINE, World, types};
+use crate::flow::WRITE;
+
+async fn cancel(world: &World, session: &str) -> Value {
+    world.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await
+}
+
+/// The chat has ended as it should, and the session takes the next one.
+async fn ends_cancelled_and_goes_on(world: &World, session: &str, chat: u64) {
+    assert_eq!(world.wait_for_end(session, chat).await, "cancelled");
+    let events = world.events(session, chat).await;
+    assert_eq!(events.last().unwrap(), &json!({"type": "error", "message": "cancelled: enough"}));
+    assert_eq!(types(&events).iter().filter(|kind| **kind == "error").count(), 1);
+    let next = world.chat_to_end(session, "sim:\nsay still here").await;
+    assert_eq!(next.last().unwrap()["type"], "complete");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_starting() {
+    let world = World::new().await;
+    for attempt in 0..5 {
+        let session = world.create(&format!("starting-{attempt}"), json!({})).await;
+        let chat = world.chat(&session, "sim:\nhang").await;
+        tokio::time::sleep(Duration::from_millis(attempt * 4)).await;
+        assert_eq!(cancel(&world, &session).await["type"], "cancelled");
+        ends_cancelled_and_goes_on(&world, &session, chat).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_streaming_the_child_stays_warm() {
+    let world = World::new().await;
+    let session = world.create("streaming", json!({})).await;
+    let chat =
+        world.chat(&session, "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    cancel(&world, &session).await;
+    ends_cancelled_and_goes_on(&world, &session, chat).await;
+    assert_eq!(world.runs(&session).await, 1, "an interrupt is enough; the process serves the next chat");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_tool_that_goes_on_for_ever() {
+    let world = World::new().await;
+    let session = world.create("tool", json!({})).await;
+    let command = "touch started; while :; do sleep 0.1; done";
+    let chat = world.chat(&session, &format!("sim:\ntool Bash {}", json!({"command": command}))).await;
+    world.allow_next(&session).await;
+    let started = world.work().join("started");
+    testkit::eventually_async("the tool's first act", DEADLINE, || std::future::ready(started.exists().then_some(())))
+        .await;
+    cancel(&world, &session).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
+    world.end_children().await;
+    assert_eq!(world.processes(), [], "the tool lives on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_waits_for_permission() {
+    let world = World::new().await;
+    let session = world.create("asking", json!({})).await;
+    let chat = world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    cancel(&world, &session).await;
+    ends_cancelled_and_goes_on(&world, &session, chat).await;
+    let late =
+        world.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await.unwrap_err();
+    assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
+    assert!(!world.work().join("note.txt").exists());
+    assert_eq!(world.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warm_child_has_nothing_to_cancel() {
+    let world = World::new().await;
+    let session = world.create("idle", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay done").await;
+    let nothing = world.call("claudecode.cancel", json!({"session_id": session})).await.unwrap_err();
+    assert_eq!(serde_json::to_value(nothing.kind).unwrap(), "conflict");
+    assert_eq!(world.children(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_session_ends_its_child_and_removes_its_files() {
+    let world = World::new().await;
+    let session = world.create("doomed", json!({})).await;
+    world.chat(&session, "sim:\nsay on my way\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    let deleted = world.ok("claudecode.delete", json!({"session_id": session})).await;
+    assert_eq!(deleted, json!({"type": "deleted", "id": session}));
+    assert_eq!(world.processes(), []);
+    assert!(!world.data().join("runs").join(&session).exists());
+    let gone = world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "x"})).await.unwrap_err();
+    assert_eq!(serde_json::to_value(gone.kind).unwrap(), "not_found");
+}
