@@ -79,7 +79,8 @@ impl Client {
             .bearer_auth(address.token.expose())
             .header("content-type", "application/json")
             .body(body);
-        let unreachable = |error: reqwest::Error| ClientError::Unreachable { url: address.url.clone(), problem: innermost(&error) };
+        let unreachable =
+            |error: reqwest::Error| ClientError::Unreachable { url: address.url.clone(), problem: innermost(&error) };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let body = response.bytes().await.map_err(unreachable)?;

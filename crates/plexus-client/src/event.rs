@@ -154,10 +154,23 @@ pub struct Usage {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Known {
     Start,
-    Content { text: String },
-    Thinking { thinking: String },
-    ToolUse { tool_name: String, tool_use_id: String, input: Value },
-    AwaitingApproval { approval_id: ApprovalId, tool_name: String, tool_use_id: String, input: Value },
+    Content {
+        text: String,
+    },
+    Thinking {
+        thinking: String,
+    },
+    ToolUse {
+        tool_name: String,
+        tool_use_id: String,
+        input: Value,
+    },
+    AwaitingApproval {
+        approval_id: ApprovalId,
+        tool_name: String,
+        tool_use_id: String,
+        input: Value,
+    },
     ApprovalResolved {
         approval_id: ApprovalId,
         approved: bool,
@@ -166,11 +179,29 @@ enum Known {
         #[serde(default)]
         decided_by: Value,
     },
-    ToolResult { tool_use_id: String, output: Value, #[serde(default)] is_error: bool },
-    ToolRequest { approval_id: ApprovalId, session_id: SessionId, session_name: String, tool_name: String, input: Value },
-    Notice { message: String },
-    Complete { #[serde(default)] usage: Usage },
-    Error { message: String },
+    ToolResult {
+        tool_use_id: String,
+        output: Value,
+        #[serde(default)]
+        is_error: bool,
+    },
+    ToolRequest {
+        approval_id: ApprovalId,
+        session_id: SessionId,
+        session_name: String,
+        tool_name: String,
+        input: Value,
+    },
+    Notice {
+        message: String,
+    },
+    Complete {
+        #[serde(default)]
+        usage: Usage,
+    },
+    Error {
+        message: String,
+    },
 }
 
 impl<'de> Deserialize<'de> for Event {
@@ -218,7 +249,8 @@ mod tests {
     fn known_events_are_typed_and_others_are_kept_whole() {
         let read = |value: Value| serde_json::from_value::<Event>(value).unwrap();
         assert_eq!(read(json!({"type": "content", "text": "a", "more": 1})), Event::Content { text: "a".into() });
-        for odd in [json!({"type": "tomorrow", "x": 1}), json!({"type": "content"}), json!({"pruned": true}), json!(7)] {
+        for odd in [json!({"type": "tomorrow", "x": 1}), json!({"type": "content"}), json!({"pruned": true}), json!(7)]
+        {
             assert_eq!(read(odd.clone()), Event::Other(odd));
         }
     }

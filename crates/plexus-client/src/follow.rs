@@ -159,7 +159,11 @@ impl Follower {
         }
         match self.client.call::<State>("health.state", serde_json::json!({})).await {
             Ok(state) => Ok(Some(state.counts.commits.to_string())),
-            Err(ClientError::Call(error)) if error.kind == ErrorKind::Forbidden || error.kind == ErrorKind::NotFound => Ok(None),
+            Err(ClientError::Call(error))
+                if error.kind == ErrorKind::Forbidden || error.kind == ErrorKind::NotFound =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }

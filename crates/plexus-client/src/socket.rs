@@ -52,14 +52,19 @@ impl Socket {
         let target = format!("{}/rpc", address.url.replacen("http", "ws", 1));
         let mut request = target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
         let token = HeaderValue::from_str(&format!("Bearer {}", address.token.expose()));
-        let mut token = token.map_err(|_| plexus_core::CallError::unauthorized("send the token: it holds what no header can"))?;
+        let mut token =
+            token.map_err(|_| plexus_core::CallError::unauthorized("send the token: it holds what no header can"))?;
         token.set_sensitive(true);
         request.headers_mut().insert("authorization", token);
-        let config = WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES));
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MAX_MESSAGE_BYTES))
+            .max_frame_size(Some(MAX_MESSAGE_BYTES));
         let opening = tokio_tungstenite::connect_async_with_config(request, Some(config), true);
         let (stream, _) = match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
             Err(_) => return Err(unreachable(format!("no answer within {} s", OPEN_TIMEOUT.as_secs()))),
-            Ok(Err(WsError::Http(response))) => return Err(refused(response.status(), response.body().as_deref(), &address.url)),
+            Ok(Err(WsError::Http(response))) => {
+                return Err(refused(response.status(), response.body().as_deref(), &address.url));
+            }
             Ok(Err(error)) => return Err(unreachable(error.to_string())),
             Ok(Ok(opened)) => opened,
         };
@@ -98,7 +103,9 @@ impl Socket {
             };
             return match message {
                 Some(Ok(Message::Text(text))) => self.read(&text),
-                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Heard::Alive),
+                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                    Ok(Heard::Alive)
+                }
                 Some(Ok(Message::Close(_))) | None => Err(self.lost("the server has closed the connection")),
                 Some(Err(error)) => Err(self.lost(&error.to_string())),
             };
@@ -116,7 +123,10 @@ impl Socket {
             event: Value,
             cursor: Option<String>,
         }
-        let bad = |error: serde_json::Error| ClientError::BadAnswer { method: "claudecode.follow".into(), problem: error.to_string() };
+        let bad = |error: serde_json::Error| ClientError::BadAnswer {
+            method: "claudecode.follow".into(),
+            problem: error.to_string(),
+        };
         let frame: Frame = serde_json::from_str(text).map_err(bad)?;
         match (frame.params, frame.error) {
             (_, Some(error)) => Err(error.into_call_error().into()),

@@ -67,8 +67,7 @@ impl Agent {
 }
 
 /// How to get the real agent, for whoever meets the simulator.
-pub const INSTALL_HINT: &str =
-    "install Claude Code (npm install -g @anthropic-ai/claude-code) and sign in, then restart the server; or name it with --claude-bin";
+pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-ai/claude-code) and sign in, then restart the server; or name it with --claude-bin";
 
 /// Looks for a program in a `PATH`.
 #[must_use]

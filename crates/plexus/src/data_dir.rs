@@ -118,9 +118,14 @@ impl DataDir {
     /// When the file cannot be written.
     pub fn announce(&self, url: &str) -> Result<(), DataDirProblem> {
         let path = self.path.join(ANNOUNCEMENT_FILE);
-        let announcement =
-            Announcement { url: url.to_owned(), pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() };
-        let written = serde_json::to_vec(&announcement).map_err(std::io::Error::from).and_then(|json| write_private(&path, &json));
+        let announcement = Announcement {
+            url: url.to_owned(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let written = serde_json::to_vec(&announcement)
+            .map_err(std::io::Error::from)
+            .and_then(|json| write_private(&path, &json));
         written.map_err(|source| DataDirProblem::Io { what: "write", path, source })
     }
 
@@ -139,7 +144,8 @@ impl DataDir {
 }
 
 /// What a data directory of ours may hold before its first start is over.
-const OURS: &[&str] = &["plexus.db", "plexus.lock", TOKEN_FILE, ANNOUNCEMENT_FILE, "plexus.toml", "loopback.toml", "server.log", "runs"];
+const OURS: &[&str] =
+    &["plexus.db", "plexus.lock", TOKEN_FILE, ANNOUNCEMENT_FILE, "plexus.toml", "loopback.toml", "server.log", "runs"];
 
 /// Writes a file that only its owner can read. It appears whole or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -88,7 +88,8 @@ enum Part {
     Server,
 }
 
-const EVERYTHING: &[Part] = &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
+const EVERYTHING: &[Part] =
+    &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
 
 impl PlexusBuilder {
     /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the `plexus` of `PATH`.
@@ -195,7 +196,8 @@ impl PlexusBuilder {
         let dir = DataDir::prepare(&self.settings.data_dir)?;
         self.settings.data_dir = dir.path().to_owned();
         let options = SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
-        let store = SqliteStore::open(&options).map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?;
+        let store =
+            SqliteStore::open(&options).map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?;
         let store: Arc<dyn Store> = Arc::new(store);
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
         dir.withdraw_announcement()?;
@@ -214,12 +216,24 @@ impl PlexusBuilder {
                 Part::Server => hub.register(Arc::new(steward::Steward::new(&store, &activations, stop.clone())))?,
             }
         }
-        Ok(Plexus { dir, store, activations, hub, operator, limits: self.limits, allowed_hosts: self.allowed_hosts, stop })
+        Ok(Plexus {
+            dir,
+            store,
+            activations,
+            hub,
+            operator,
+            limits: self.limits,
+            allowed_hosts: self.allowed_hosts,
+            stop,
+        })
     }
 }
 
-const HUB: ActivationInfo =
-    ActivationInfo { namespace: "plexus", version: (1, 0, 0), description: "Supervises Claude Code sessions: routes to everything below." };
+const HUB: ActivationInfo = ActivationInfo {
+    namespace: "plexus",
+    version: (1, 0, 0),
+    description: "Supervises Claude Code sessions: routes to everything below.",
+};
 
 /// How long the tasks of a server may take to notice that it stops. Nothing is lost with them: children write journals, not to us.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -282,7 +296,9 @@ impl Plexus {
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params)?;
         match self.hub.call(Call::plain(Caller::Operator), method, Some(params)).await? {
-            Reply::Value(value) => serde_json::from_str(value.get()).map_err(|_| CallError::internal("read the result")),
+            Reply::Value(value) => {
+                serde_json::from_str(value.get()).map_err(|_| CallError::internal("read the result"))
+            }
             Reply::Stream(_) => Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))),
         }
     }
@@ -301,7 +317,8 @@ impl Plexus {
         }
         let identity: Arc<Identity> = self.activations.identity();
         let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
-        let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone()).with_instructions(INSTRUCTIONS);
+        let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
+            .with_instructions(INSTRUCTIONS);
         let router = plexus_transport::router(doors.clone()).merge(pages::router(pages::Pages {
             store: Arc::clone(&self.store),
             activations: Arc::clone(&self.activations),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use plexus_core::{ApprovalId, RuleId};
 
 use crate::config::{Sources, default_data_dir, user_config_file};
 use crate::serve::ServeOptions;
@@ -50,8 +51,260 @@ pub enum Command {
     Run(Run),
     /// Watch a session and answer what it asks.
     Attach(Attach),
+    /// List sessions with status, age and cost.
+    Ps(Json),
+    /// Show what happened in a session.
+    Logs(Logs),
+    /// List what waits for an answer.
+    Pending {
+        /// Only of this session.
+        #[arg(value_name = "NAME|ID")]
+        session: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Allow a call that waits.
+    Approve(Approve),
+    /// Deny a call that waits.
+    Deny(Deny),
+    /// Ask a session to stop what it does.
+    Cancel {
+        /// The session.
+        #[arg(value_name = "NAME|ID")]
+        session: String,
+        /// Why; readers of the chat see it.
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// List, add, remove and try rules, which answer before anybody is asked.
+    Rules(Rules),
+    /// Show all sessions as a tree, or the nodes of one session.
+    Tree {
+        /// The session.
+        #[arg(value_name = "NAME|ID")]
+        session: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Call any method of the server; `plexus call plexus.methods` lists them.
+    Call {
+        /// The method, such as claudecode.list.
+        method: String,
+        /// Its parameters, as a JSON object.
+        #[arg(default_value = "{}")]
+        params: String,
+    },
     /// Run the server in the foreground.
     Serve(Serve),
+    /// Stop the server; its children go on running.
+    Stop {
+        /// End the children first.
+        #[arg(long)]
+        children: bool,
+    },
+    /// Open the dashboard in a browser.
+    Dashboard {
+        /// Only print the link.
+        #[arg(long)]
+        print: bool,
+    },
+    /// Serve MCP on stdin and stdout, for a parent agent.
+    Mcp(Mcp),
+    /// Print what to paste into a parent agent's MCP configuration.
+    McpConfig(McpConfig),
+    /// Print the operator's token.
+    Token,
+    /// Look for what usually goes wrong, and say the next step.
+    Doctor(Json),
+    /// Remove what ended long ago.
+    Prune {
+        /// How long ago, in days: 30d or 30.
+        #[arg(long, value_parser = days, value_name = "DAYS")]
+        older_than: u64,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Move the store to another engine.
+    Migrate {
+        /// Where to.
+        target: Option<String>,
+    },
+    /// A tour with simulated agents that needs nothing and ends by itself.
+    Demo(Demo),
+    /// Play a Claude Code CLI from a script, without a model.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// The CLI's own flags.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory.
+    Man {
+        /// The directory.
+        dir: PathBuf,
+    },
+}
+
+/// How a result is printed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct Json {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plexus logs`.
+#[derive(Args, Debug)]
+pub struct Logs {
+    /// The session.
+    #[arg(value_name = "NAME|ID")]
+    pub session: String,
+    /// Go on with what happens next.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only this chat.
+    #[arg(long)]
+    pub chat: Option<u32>,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plexus approve`.
+#[derive(Args, Debug)]
+pub struct Approve {
+    /// The approval; `plexus pending` lists them.
+    pub id: ApprovalId,
+    /// What runs instead of what was asked: a JSON object.
+    #[arg(long, value_name = "JSON")]
+    pub input: Option<String>,
+    /// Remember a rule for calls like it; without a pattern, for exactly this call.
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "")]
+    pub remember: Option<String>,
+    /// Remember it for every session.
+    #[arg(long, requires = "remember")]
+    pub everywhere: bool,
+    /// Something for the record.
+    #[arg(long)]
+    pub message: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plexus deny`.
+#[derive(Args, Debug)]
+pub struct Deny {
+    /// The approval; `plexus pending` lists them.
+    pub id: ApprovalId,
+    /// Why; the agent reads it.
+    #[arg(long, short)]
+    pub reason: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plexus rules`.
+#[derive(Args, Debug)]
+pub struct Rules {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<RulesCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with rules.
+#[derive(Subcommand, Debug)]
+pub enum RulesCommand {
+    /// Add a rule.
+    Add(RuleAdd),
+    /// Remove a rule.
+    Remove {
+        /// Its id.
+        id: RuleId,
+    },
+    /// Say what would happen to a call, and why.
+    Test {
+        /// The tool.
+        tool: String,
+        /// Its input, as a JSON object.
+        input: String,
+        /// As if this session asked.
+        #[arg(long, value_name = "NAME|ID")]
+        session: Option<String>,
+    },
+}
+
+/// `plexus rules add`.
+#[derive(Args, Debug)]
+pub struct RuleAdd {
+    /// What it says.
+    #[arg(value_parser = ["allow", "deny", "ask"])]
+    pub decision: String,
+    /// Which calls, such as Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org).
+    pub pattern: String,
+    /// For whom.
+    #[command(flatten)]
+    pub scope: ScopeArgs,
+    /// Why it is there.
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// After how many seconds it ends.
+    #[arg(long, value_name = "SECONDS")]
+    pub expires_in_secs: Option<u64>,
+    /// How often it may answer.
+    #[arg(long)]
+    pub uses: Option<u32>,
+}
+
+/// For whom a rule is.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+pub struct ScopeArgs {
+    /// Only for this session [default: for all].
+    #[arg(long, value_name = "NAME|ID")]
+    pub session: Option<String>,
+    /// For this session and everything below it.
+    #[arg(long, value_name = "NAME|ID")]
+    pub subtree: Option<String>,
+}
+
+/// `plexus mcp`.
+#[derive(Args, Debug)]
+pub struct Mcp {
+    /// Who the parent is; the same name again owns the same children [default: the parent of this directory].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Act as the operator: see and decide everything.
+    #[arg(long, conflicts_with = "name")]
+    pub operator: bool,
+}
+
+/// `plexus mcp-config`.
+#[derive(Args, Debug)]
+pub struct McpConfig {
+    /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP over stdio, without a token].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// `plexus demo`.
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Keep the server and its dashboard until Ctrl-C.
+    #[arg(long)]
+    pub stay: bool,
 }
 
 /// `plexus run`.
@@ -143,13 +396,22 @@ impl Serve {
             None => [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
         };
         let mut set = self.set;
-        let flags = [("listen", self.listen), ("claude_bin", self.claude_bin), ("channel", self.channel), ("log", self.log)];
+        let flags =
+            [("listen", self.listen), ("claude_bin", self.claude_bin), ("channel", self.channel), ("log", self.log)];
         set.extend(flags.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         if self.allow_non_loopback {
             set.push(("allow_non_loopback".into(), "true".into()));
         }
-        Ok(ServeOptions { data_dir, own_session: self.new_session, sources: Sources { files, env: std::env::vars_os().collect(), set } })
+        Ok(ServeOptions {
+            data_dir,
+            own_session: self.new_session,
+            sources: Sources { files, env: std::env::vars_os().collect(), set },
+        })
     }
+}
+
+fn days(text: &str) -> Result<u64, String> {
+    text.strip_suffix('d').unwrap_or(text).parse().map_err(|_| "that is not a number of days, such as 30d".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

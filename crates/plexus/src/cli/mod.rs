@@ -1,13 +1,25 @@
 //! Every command but the server's own life.
 //!
-//! In reading order: [`args`] is the command line as clap reads it; [`sanitize`] makes an agent's text safe to show.
+//! In reading order:
+//! - [`args`]: the command line as clap reads it.
+//! - [`server`]: finds the server of a data directory, or starts one.
+//! - [`run`]: `run` and `attach`, the main job for a person.
+//! - [`sessions`], [`approvals`], [`manage`]: what there is, what waits, and the server itself.
+//! - [`doctor`], [`demo`], [`manual`]: help to get going.
+//! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths, and text made safe to show.
 
+mod approvals;
 pub mod args;
+mod demo;
+mod doctor;
+mod manage;
+mod manual;
 mod render;
 mod run;
 pub mod sanitize;
 mod screen;
 mod server;
+mod sessions;
 
 use std::process::ExitCode;
 
@@ -64,12 +76,36 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
     match arguments.command {
         Command::Run(run) => run::run(global, run).await,
         Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
+        Command::Ps(form) => sessions::ps(global, form.json).await,
+        Command::Logs(logs) => sessions::logs(global, &logs).await,
+        Command::Pending { session, json } => approvals::pending(global, session.as_deref(), json.json).await,
+        Command::Approve(approve) => approvals::approve(global, &approve).await,
+        Command::Deny(deny) => approvals::deny(global, &deny).await,
+        Command::Cancel { session, reason } => sessions::cancel(global, &session, reason.as_deref()).await,
+        Command::Rules(rules) => approvals::rules(global, rules).await,
+        Command::Tree { session, json } => sessions::tree(global, session.as_deref(), json.json).await,
+        Command::Call { method, params } => manage::call(global, &method, &params).await,
         Command::Serve(serve) => crate::serve::serve(serve.options(global)?).await.map(|()| exit::OK),
+        Command::Stop { children } => manage::stop(global, children).await,
+        Command::Dashboard { print } => manage::dashboard(global, print).await,
+        Command::Mcp(mcp) => manage::mcp(global, &mcp).await,
+        Command::McpConfig(config) => manage::mcp_config(global, &config).await,
+        Command::Token => manage::token(global),
+        Command::Doctor(form) => doctor::doctor(global, form.json).await,
+        Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,
+        Command::Migrate { .. } => manage::migrate(),
+        Command::Demo(demo) => demo::demo(&demo).await,
+        Command::Sim { .. } => anyhow::bail!("could not play the simulator: `sim` must be the first argument"),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { dir } => manual::man(&dir),
     }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// Turns an error whose message is a fragment into a sentence, with every cause that it does not mention itself.

@@ -24,7 +24,9 @@ const CONTEXT: usize = 2;
 pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
     let subject = main_field(tool).and_then(|(field, _)| input[field].as_str());
     let subject = match tool {
-        "Write" | "Edit" | "MultiEdit" | "Read" | "NotebookEdit" => input["file_path"].as_str().or_else(|| input["notebook_path"].as_str()),
+        "Write" | "Edit" | "MultiEdit" | "Read" | "NotebookEdit" => {
+            input["file_path"].as_str().or_else(|| input["notebook_path"].as_str())
+        }
         "Glob" | "Grep" => input["pattern"].as_str(),
         "WebSearch" => input["query"].as_str(),
         "Task" | "Agent" => input["description"].as_str(),
@@ -120,7 +122,8 @@ pub(crate) fn result(output: &Value, screen: Screen) -> Vec<String> {
         Value::Array(blocks) => blocks.iter().map(block_text).collect::<Vec<_>>().join("\n"),
         other => compact(other),
     };
-    let lines: Vec<String> = text.trim_end().lines().map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4))).collect();
+    let lines: Vec<String> =
+        text.trim_end().lines().map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4))).collect();
     shorten(lines, MAX_RESULT_LINES, screen)
 }
 
@@ -232,7 +235,12 @@ mod tests {
             ("Edit", json!({"file_path": evil, "old_string": evil, "new_string": "x"})),
             (evil, json!({"x": [evil]})),
         ] {
-            let all = format!("{}\n{}\n{}", shown(tool, &input), summary(tool, &input, Screen::plain(40)), result(&json!(evil), Screen::plain(80)).join("\n"));
+            let all = format!(
+                "{}\n{}\n{}",
+                shown(tool, &input),
+                summary(tool, &input, Screen::plain(40)),
+                result(&json!(evil), Screen::plain(80)).join("\n")
+            );
             assert!(all.chars().all(|c| c == '\n' || !c.is_control()), "{all:?}");
         }
     }

@@ -34,7 +34,10 @@ impl Screen {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colours = out.is_terminal() && !is_set("NO_COLOR") && !dumb;
-        let columns = rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        let columns = rustix::termios::tcgetwinsize(&out)
+            .ok()
+            .map(|size| usize::from(size.ws_col))
+            .filter(|columns| *columns > 0);
         let named = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
         let width = columns.or_else(named).unwrap_or(USUAL_WIDTH).max(NARROWEST);
         Self { colours, width }
@@ -62,7 +65,11 @@ impl Screen {
             Tone::Warn => "33",
             Tone::Tool => "36",
         };
-        if !self.colours || code.is_empty() || text.is_empty() { text.to_owned() } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+        if !self.colours || code.is_empty() || text.is_empty() {
+            text.to_owned()
+        } else {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        }
     }
 }
 
@@ -123,7 +130,9 @@ mod tests {
 
     #[test]
     fn spans_and_amounts_read_well() {
-        for (ms, text) in [(5, "5 ms"), (1_999, "1 s"), (61_000, "1 min 1 s"), (3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")] {
+        for (ms, text) in
+            [(5, "5 ms"), (1_999, "1 s"), (61_000, "1 min 1 s"), (3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")]
+        {
             assert_eq!(duration(ms), text);
         }
         assert_eq!((dollars(0.0016), dollars(1.5), dollars(0.0)), ("$0.0016".into(), "$1.50".into(), "$0.00".into()));

@@ -39,7 +39,10 @@ pub(crate) async fn find(data_dir: &Path) -> Result<Client> {
     match client.call::<Value>("plexus.version", json!({})).await {
         Ok(_) => Ok(client),
         Err(error) if absent(&error) => {
-            bail!("could not find a server: none runs with its data in {}; start one with `plexus serve`", data_dir.display())
+            bail!(
+                "could not find a server: none runs with its data in {}; start one with `plexus serve`",
+                data_dir.display()
+            )
         }
         Err(error) => Err(failed(error)),
     }
@@ -72,7 +75,11 @@ pub(crate) async fn find_or_start(data_dir: &Path, arguments: &[String]) -> Resu
             bail!("could not start a server ({status}):\n{}", last_lines(&log));
         }
         if Instant::now() > deadline {
-            bail!("could not start a server: it did not answer within {} s; its log is {}", START_DEADLINE.as_secs(), log.display());
+            bail!(
+                "could not start a server: it did not answer within {} s; its log is {}",
+                START_DEADLINE.as_secs(),
+                log.display()
+            );
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -73,14 +73,19 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     }
     for (key, default) in &keys {
         let name = variable_of(key);
-        let Some(value) = sources.env.iter().find(|(variable, _)| *variable == *name).map(|(_, value)| value) else { continue };
+        let Some(value) = sources.env.iter().find(|(variable, _)| *variable == *name).map(|(_, value)| value) else {
+            continue;
+        };
         let origin = format!("from {name}");
         let text = value.to_str().ok_or_else(|| wrong(key, &origin, "it is not UTF-8"))?;
         put(&mut merged, key, typed(key, default, text, &origin)?);
     }
     for (key, text) in &sources.set {
         let Some((_, default)) = keys.iter().find(|(known, _)| known == key) else {
-            return Err(ConfigError::UnknownKey { key: key.clone(), known: keys.into_iter().map(|(key, _)| key).collect() });
+            return Err(ConfigError::UnknownKey {
+                key: key.clone(),
+                known: keys.into_iter().map(|(key, _)| key).collect(),
+            });
         };
         put(&mut merged, key, typed(key, default, text, "from the command line")?);
     }
@@ -156,9 +161,15 @@ fn put(table: &mut Table, key: &str, value: Value) {
 fn typed(key: &str, default: &Value, text: &str, origin: &str) -> Result<Value, ConfigError> {
     let value = match default {
         Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong(key, origin, "it is not a whole number"))?),
-        Value::Boolean(_) => Value::Boolean(text.parse().map_err(|_| wrong(key, origin, "it is neither true nor false"))?),
+        Value::Boolean(_) => {
+            Value::Boolean(text.parse().map_err(|_| wrong(key, origin, "it is neither true nor false"))?)
+        }
         Value::Array(_) => Value::Array(
-            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| Value::String(item.to_owned())).collect(),
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(|item| Value::String(item.to_owned()))
+                .collect(),
         ),
         Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => Value::String(text.to_owned()),
     };
@@ -188,8 +199,10 @@ mod tests {
     fn flags_beat_variables_beat_the_file_beats_defaults() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plexus.toml");
-        std::fs::write(&file, "listen = \"a\"\nlog = \"a\"\n[limits]\nstreams = 1\nconnections = 1\n[warm]\nmax = 1\n").unwrap();
-        let env = [("PLEXUS_LOG", "b"), ("PLEXUS_LIMITS_CONNECTIONS", "2"), ("PLEXUS_WARM_MAX", "2"), ("PLEXUS_OTHER", "x")];
+        std::fs::write(&file, "listen = \"a\"\nlog = \"a\"\n[limits]\nstreams = 1\nconnections = 1\n[warm]\nmax = 1\n")
+            .unwrap();
+        let env =
+            [("PLEXUS_LOG", "b"), ("PLEXUS_LIMITS_CONNECTIONS", "2"), ("PLEXUS_WARM_MAX", "2"), ("PLEXUS_OTHER", "x")];
         let config = load(&sources(Some(&file), &env, &[("warm.max", "3"), ("allowed_hosts", "a, b")])).unwrap();
         assert_eq!((config.listen.as_str(), config.log.as_str()), ("a", "b"));
         assert_eq!((config.limits.streams, config.limits.connections, config.warm.max), (1, 2, 3));

@@ -47,7 +47,8 @@ mod tests {
             (&[("HOME", "/h")], Some("/h/.local/state/plexus")),
             (&[], None),
         ] {
-            let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+            let variable =
+                |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
             assert_eq!(data_dir_from(variable), expected.map(PathBuf::from), "{set:?}");
         }
     }

@@ -41,7 +41,9 @@ const ASSETS: &[Asset] = &[
 
 /// Returns the routes of the page.
 pub(super) fn router() -> Router {
-    ASSETS.iter().fold(Router::new(), |router, asset| router.route(asset.path, get(move |headers| async move { serve(asset, &headers) })))
+    ASSETS.iter().fold(Router::new(), |router, asset| {
+        router.route(asset.path, get(move |headers| async move { serve(asset, &headers) }))
+    })
 }
 
 fn serve(asset: &'static Asset, request: &HeaderMap) -> Response {

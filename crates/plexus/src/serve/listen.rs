@@ -31,14 +31,18 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("could not listen on {address}: {error}; ports under 1024 are for root, choose a higher one with --listen")
+            bail!(
+                "could not listen on {address}: {error}; ports under 1024 are for root, choose a higher one with --listen"
+            )
         }
         Err(error) => Err(error).with_context(|| format!("could not listen on {address}")),
     }
 }
 
 async fn resolve(listen: &str) -> Result<SocketAddr> {
-    let found = tokio::net::lookup_host(listen).await.with_context(|| format!("could not listen on {listen:?}: that is no HOST:PORT"))?;
+    let found = tokio::net::lookup_host(listen)
+        .await
+        .with_context(|| format!("could not listen on {listen:?}: that is no HOST:PORT"))?;
     // `localhost` may be both; the doors' own URL is the IPv4 one.
     let all: Vec<SocketAddr> = found.collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first()).copied();

@@ -32,15 +32,20 @@ pub fn start(config: &Config) -> Result<LogLevel> {
     let registry = tracing_subscriber::registry().with(filter);
     let started = match config.log_format {
         LogFormat::Text => {
-            let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let colours =
+                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
             registry.with(fmt::layer().with_writer(std::io::stderr).with_ansi(colours)).try_init()
         }
-        LogFormat::Json => registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init(),
+        LogFormat::Json => {
+            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
+        }
     };
     started.context("could not start the log")?;
     Ok(LogLevel(handle))
 }
 
 fn parse(filter: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(filter).with_context(|| format!("could not read the log filter {filter:?}; `info` or `plexus_activations=debug` are filters"))
+    EnvFilter::try_new(filter).with_context(|| {
+        format!("could not read the log filter {filter:?}; `info` or `plexus_activations=debug` are filters")
+    })
 }

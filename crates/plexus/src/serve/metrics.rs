@@ -37,7 +37,11 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
             ("state=\"cancelled\"", counts.approvals_cancelled),
         ],
     );
-    text.gauge("plexus_approval_oldest_seconds", "Age of the oldest pending approval.", oldest_pending_secs(pages).await?);
+    text.gauge(
+        "plexus_approval_oldest_seconds",
+        "Age of the oldest pending approval.",
+        oldest_pending_secs(pages).await?,
+    );
     text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);
     text.counter("plexus_store_commits_total", "Commits of the store.", counts.commits);
     text.gauge("plexus_store_queue", "Changes that wait for the writer.", counts.queue_entries);

@@ -150,7 +150,10 @@ impl Reload {
         if let Err(error) = load_rules(&self.activations, &self.rules) {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
         }
-        match config::load(&self.sources).map_err(anyhow::Error::from).and_then(|config| self.log_level.set(&config.log)) {
+        match config::load(&self.sources)
+            .map_err(anyhow::Error::from)
+            .and_then(|config| self.log_level.set(&config.log))
+        {
             Ok(()) => tracing::info!("rules and log level read again"),
             Err(error) => tracing::error!(error = format!("{error:#}"), "the log level stays as it was"),
         }
@@ -188,7 +191,9 @@ async fn prune_daily(store: Arc<dyn Store>, days: u64, shutdown: CancellationTok
             () = shutdown.cancelled() => return,
         }
         match store.prune(steward::days_ago(UnixMillis::now(), days)).await {
-            Ok(pruned) => tracing::info!(chats = pruned.chats, events = pruned.events, approvals = pruned.approvals, "pruned"),
+            Ok(pruned) => {
+                tracing::info!(chats = pruned.chats, events = pruned.events, approvals = pruned.approvals, "pruned")
+            }
             Err(error) => tracing::warn!(%error, "could not prune"),
         }
     }

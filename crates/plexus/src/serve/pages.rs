@@ -26,7 +26,11 @@ pub(crate) struct Pages {
 
 /// Returns the routes of all pages.
 pub(crate) fn router(pages: Pages) -> Router {
-    Router::new().route("/healthz", get(healthz)).route("/metrics", get(metrics_page)).with_state(pages).merge(dashboard::router())
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics_page))
+        .with_state(pages)
+        .merge(dashboard::router())
 }
 
 /// Says that the server lives and can read its store. Needs no token, so it says nothing else.
@@ -41,14 +45,18 @@ async fn healthz(State(pages): State<Pages>) -> Response {
 }
 
 async fn metrics_page(State(pages): State<Pages>, headers: HeaderMap) -> Response {
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| value.strip_prefix("Bearer "));
+    let token = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
     let caller = match token {
         Some(token) => pages.auth.authenticate(&SecretToken::new(token.trim())).await.ok(),
         None => None,
     };
     if caller != Some(Caller::Operator) {
         let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-        return (StatusCode::UNAUTHORIZED, challenge, "send the operator's token: Authorization: Bearer …\n").into_response();
+        return (StatusCode::UNAUTHORIZED, challenge, "send the operator's token: Authorization: Bearer …\n")
+            .into_response();
     }
     match metrics::render(&pages).await {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),

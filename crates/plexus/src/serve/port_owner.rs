@@ -9,9 +9,12 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
     let inode = listening_inode(&fs::read_to_string(table).ok()?, address)?;
     let wanted = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.flatten();
-    let pid = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).find(|pid| holds(*pid, &wanted))?;
+    let pid = processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .find(|pid| holds(*pid, &wanted))?;
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<String> = line.split(|byte| *byte == 0).take(2).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let words: Vec<String> =
+        line.split(|byte| *byte == 0).take(2).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     Some(format!("process {pid} ({})", crate::cli::sanitize::one_line(words.join(" ").trim())))
 }
 

@@ -83,13 +83,16 @@ impl Steward {
     }
 
     async fn prune(&self, params: PruneParams) -> Result<PruneResult, CallError> {
-        let Pruned { approvals, chats, events, audit } = self.store()?.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
+        let Pruned { approvals, chats, events, audit } =
+            self.store()?.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
         Ok(PruneResult { approvals, chats, events, audit })
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
         if !params.path.is_absolute() {
-            return Err(CallError::invalid("write a copy to a relative path").with_hint("give the whole path, from / on"));
+            return Err(
+                CallError::invalid("write a copy to a relative path").with_hint("give the whole path, from / on")
+            );
         }
         self.store()?.backup_to(&params.path).await?;
         Ok(Done {})
@@ -108,7 +111,11 @@ pub(crate) fn days_ago(now: UnixMillis, days: u64) -> UnixMillis {
 
 impl Activation for Steward {
     fn info(&self) -> ActivationInfo {
-        ActivationInfo { namespace: "server", version: (1, 0, 0), description: "Stops, prunes and copies this server. For its operator." }
+        ActivationInfo {
+            namespace: "server",
+            version: (1, 0, 0),
+            description: "Stops, prunes and copies this server. For its operator.",
+        }
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {

@@ -75,7 +75,9 @@ fn read_line(stdin: BorrowedFd<'_>, stop: BorrowedFd<'_>) -> std::io::Result<Opt
         // One byte at a time: what stands behind the line end belongs to whoever reads next.
         match rustix::io::read(stdin, &mut byte) {
             Ok(0) => return Ok(Some(Typed::End)),
-            Ok(_) if byte[0] == b'\n' => return Ok(Some(Typed::Line(String::from_utf8_lossy(&line).trim().to_owned()))),
+            Ok(_) if byte[0] == b'\n' => {
+                return Ok(Some(Typed::Line(String::from_utf8_lossy(&line).trim().to_owned())));
+            }
             Ok(_) if line.len() < MAX_LINE_BYTES => line.push(byte[0]),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             // The terminal has gone.

@@ -23,8 +23,9 @@ use super::exit;
 use super::sanitize;
 use super::screen::{self, Screen, Tone};
 use super::server::{self, Found, failed};
+use crate::agent::{Agent, AgentChoice, INSTALL_HINT};
 use supervise::{Supervision, Watched};
-pub(super) use view::Form;
+pub(super) use view::{Form, View};
 
 /// How often a name that is taken is drawn again.
 const NAME_TRIES: usize = 5;
@@ -43,6 +44,7 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     if let (Found::Started { log }, Form::Text) = (&found, form) {
         let words = format!("started a server; it goes on running (log: {}; `plexus stop` ends it)", log.display());
         screen::line(&screen.paint(Tone::Faint, &words))?;
+        tell_of_simulator(&arguments, screen)?;
     }
     let session = match &arguments.session {
         Some(name) => find_session(&client, name).await.map_err(failed)?,
@@ -53,9 +55,26 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     if form == Form::Text {
         let name = sanitize::one_line(&session.name).into_owned();
         let folder = session.working_dir.display().to_string();
-        screen::line(&format!("{} {}", screen.paint(Tone::Strong, &name), screen.paint(Tone::Faint, &sanitize::one_line(&folder))))?;
+        screen::line(&format!(
+            "{} {}",
+            screen.paint(Tone::Strong, &name),
+            screen.paint(Tone::Faint, &sanitize::one_line(&folder))
+        ))?;
     }
     Supervision::new(client, Watched { session, chat, cursor: before }, screen, form).run().await
+}
+
+/// Whoever has no agent installed should know that what answers is none.
+fn tell_of_simulator(arguments: &Run, screen: Screen) -> Result<()> {
+    let named = arguments.claude_bin.clone().or_else(|| std::env::var("PLEXUS_CLAUDE_BIN").ok()).unwrap_or_default();
+    let agent = Agent::choose(Path::new(&named), Path::new("plexus"), std::env::var_os("PATH").as_deref());
+    if agent.choice == AgentChoice::Fallback {
+        screen::line(
+            &screen.paint(Tone::Warn, "there is no `claude` in PATH: the built-in simulator plays the agent"),
+        )?;
+        screen::line(&screen.paint(Tone::Faint, &format!("  {INSTALL_HINT}")))?;
+    }
+    Ok(())
 }
 
 fn prompt_of(arguments: &Run) -> Result<String> {
@@ -84,7 +103,10 @@ fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
         );
     }
     if here.starts_with(&data) {
-        bail!("could not run in {}: that is where Plexus keeps its own data\n  go to the directory of your project first", here.display());
+        bail!(
+            "could not run in {}: that is where Plexus keeps its own data\n  go to the directory of your project first",
+            here.display()
+        );
     }
     Ok(())
 }
@@ -138,10 +160,16 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
     let Some(chat) = session.chat else {
-        bail!("could not attach to {}: it has no chat yet; start one with plexus run --session {} \"PROMPT\"", session.name, session.name);
+        bail!(
+            "could not attach to {}: it has no chat yet; start one with plexus run --session {} \"PROMPT\"",
+            session.name,
+            session.name
+        );
     };
     let before = match chat.checked_sub(1) {
-        Some(earlier) => position_behind(&client, &Session { chat: Some(earlier), ..session.clone() }).await.map_err(failed)?,
+        Some(earlier) => {
+            position_behind(&client, &Session { chat: Some(earlier), ..session.clone() }).await.map_err(failed)?
+        }
         None => None,
     };
     let form = if json { Form::Json } else { Form::Text };

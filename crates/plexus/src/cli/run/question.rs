@@ -53,7 +53,8 @@ impl Question {
     pub(super) fn shown(&self, screen: Screen) -> Vec<String> {
         let Approval { tool_name, input, session_name, description, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
-        let mut lines = vec![format!("{} {} wants {tool}", screen.paint(Tone::Warn, "?"), sanitize::one_line(session_name))];
+        let mut lines =
+            vec![format!("{} {} wants {tool}", screen.paint(Tone::Warn, "?"), sanitize::one_line(session_name))];
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             lines.push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
         }
@@ -69,7 +70,9 @@ impl Question {
             Step::Choose => "  y/n/e/a/? > ".into(),
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
-            Step::Remember if wide => "  number or pattern, `all` behind it for every session; empty goes back > ".into(),
+            Step::Remember if wide => {
+                "  number or pattern, `all` behind it for every session; empty goes back > ".into()
+            }
             Step::Remember => "  which? > ".into(),
             Step::Confirm { .. } if wide => "  run it like this? [y]es  [n]o, back  [e]dit again > ".into(),
             Step::Confirm { .. } => "  run? y/n/e > ".into(),
@@ -142,7 +145,8 @@ impl Question {
             },
             Err(_) => pattern.to_owned(),
         };
-        let answer = Respond { remember: Some(Remember { pattern: Some(pattern), scope }), ..Respond::allow(&self.approval) };
+        let answer =
+            Respond { remember: Some(Remember { pattern: Some(pattern), scope }), ..Respond::allow(&self.approval) };
         Move::Decide(Box::new(answer))
     }
 
@@ -184,7 +188,9 @@ impl Question {
             return Move::Ask(vec!["  nothing is changed".into()]);
         }
         let old = editing.field.map_or_else(|| format!("{:#}\n", self.approval.input), |field| self.field_text(field));
-        let new = editing.field.map_or_else(|| format!("{updated:#}\n"), |field| updated[field].as_str().unwrap_or_default().to_owned());
+        let new = editing
+            .field
+            .map_or_else(|| format!("{updated:#}\n"), |field| updated[field].as_str().unwrap_or_default().to_owned());
         let lines = render::diff(&with_newline(&old), &with_newline(&new), screen);
         self.step = Step::Confirm { updated };
         Move::Ask(lines.into_iter().map(|line| format!("  {line}")).collect())
@@ -269,10 +275,16 @@ mod tests {
         let mut asked = question();
         let session = asked.approval.session_id;
         let always = decided(&mut asked, &["a", "7", "1"]);
-        assert_eq!(always.remember, Some(Remember { pattern: Some("Bash(ls:*)".into()), scope: RuleScope::Session(session) }));
+        assert_eq!(
+            always.remember,
+            Some(Remember { pattern: Some("Bash(ls:*)".into()), scope: RuleScope::Session(session) })
+        );
 
         let everywhere = decided(&mut question(), &["a", "", "a", "Bash(git diff:*) all"]);
-        assert_eq!(everywhere.remember, Some(Remember { pattern: Some("Bash(git diff:*)".into()), scope: RuleScope::All }));
+        assert_eq!(
+            everywhere.remember,
+            Some(Remember { pattern: Some("Bash(git diff:*)".into()), scope: RuleScope::All })
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Supervision {
             chat: watched.chat,
             cursor: watched.cursor,
             screen,
-            view: View::new(screen, form),
+            view: View::of_one_chat(screen, form),
             asks,
             waiting: VecDeque::new(),
             open: None,
@@ -106,7 +106,9 @@ impl Supervision {
     async fn heard(&mut self, item: Followed) -> Result<Flow> {
         match item {
             Followed::Delta { text } => self.view.delta(&text)?,
-            Followed::Lost => self.view.remark("  (the server is away; the agent goes on, waiting for it to come back)")?,
+            Followed::Lost => {
+                self.view.remark("  (the server is away; the agent goes on, waiting for it to come back)")?
+            }
             Followed::Back => self.view.remark("  (the server is back)")?,
             Followed::Event(event) if event.chat == self.chat => return self.happened(*event).await,
             Followed::Event(_) => {}
@@ -222,17 +224,24 @@ impl Supervision {
             }
             Move::Decide(answer) => match self.client.respond(&answer).await {
                 Ok(()) => Ok(()),
-                Err(ClientError::Call(error)) if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::Expired => {
+                Err(ClientError::Call(error))
+                    if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::Expired =>
+                {
                     Ok(self.view.remark(&format!("  (could not {})", sanitize::one_line(&error.message)))?)
                 }
                 Err(ClientError::Call(error)) => {
                     question.start_over();
-                    let words = format!("  could not {}. {}", sanitize::one_line(&error.message), sanitize::one_line(&error.hint));
+                    let words = format!(
+                        "  could not {}. {}",
+                        sanitize::one_line(&error.message),
+                        sanitize::one_line(&error.hint)
+                    );
                     Box::pin(self.make(question, Move::Ask(vec![words]))).await
                 }
                 Err(error) => {
                     question.start_over();
-                    let words = format!("  could not {}; try again in a moment", sanitize::one_line(&error.to_string()));
+                    let words =
+                        format!("  could not {}; try again in a moment", sanitize::one_line(&error.to_string()));
                     Box::pin(self.make(question, Move::Ask(vec![words]))).await
                 }
             },
@@ -285,9 +294,14 @@ impl Supervision {
         }
         let status = if session.chat == Some(self.chat) { session.status } else { plexus_client::Status::Complete };
         let name = self.name();
-        let next = [format!("  go on:  plexus run --session {name} \"PROMPT\""), format!("  read:   plexus logs {name}")];
+        let next =
+            [format!("  go on:  plexus run --session {name} \"PROMPT\""), format!("  read:   plexus logs {name}")];
         self.view.ended(status, at_ms - self.started_ms, self.usage.as_ref(), &next)?;
-        let code = if self.interrupts > 0 && status == plexus_client::Status::Cancelled { exit::INTERRUPTED } else { code_of(status) };
+        let code = if self.interrupts > 0 && status == plexus_client::Status::Cancelled {
+            exit::INTERRUPTED
+        } else {
+            code_of(status)
+        };
         Ok(Flow::End(code))
     }
 

@@ -22,13 +22,20 @@ pub(in crate::cli) struct View {
     screen: Screen,
     form: Form,
     live: Live,
+    /// Whether the end of a chat is an event like others; whoever watches one chat says it in other words.
+    tells_ends: bool,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
 }
 
 impl View {
     pub(in crate::cli) fn new(screen: Screen, form: Form) -> Self {
-        Self { screen, form, live: Live::default(), at_start: true }
+        Self { screen, form, live: Live::default(), tells_ends: true, at_start: true }
+    }
+
+    /// A view for whoever says the end of the chat in words of their own.
+    pub(in crate::cli) fn of_one_chat(screen: Screen, form: Form) -> Self {
+        Self { tells_ends: false, ..Self::new(screen, form) }
     }
 
     /// Prints a live piece of text.
@@ -75,9 +82,17 @@ impl View {
             Event::ApprovalResolved { approved, message, updated_input, decided_by, .. } => {
                 self.resolved(*approved, message.as_deref(), updated_input.is_some(), decided_by)
             }
-            Event::Notice { message } => self.line(&self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message)))),
-            Event::Error { message } => self.line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
-            Event::Start | Event::AwaitingApproval { .. } | Event::ToolRequest { .. } | Event::Complete { .. } | Event::Other(_) => Ok(()),
+            Event::Notice { message } => {
+                self.line(&self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))))
+            }
+            Event::Error { message } => {
+                self.line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message))))
+            }
+            Event::Complete { usage } => {
+                let words = format!("  ({} turns, {})", usage.num_turns, dollars(usage.cost_usd));
+                if self.tells_ends { self.line(&self.screen.paint(Tone::Faint, &words)) } else { Ok(()) }
+            }
+            Event::Start | Event::AwaitingApproval { .. } | Event::ToolRequest { .. } | Event::Other(_) => Ok(()),
         }
     }
 
@@ -113,15 +128,36 @@ impl View {
         self.line(&self.screen.paint(tone, &words))
     }
 
+    /// Says that a chat began, with its prompt.
+    pub(in crate::cli) fn began(&mut self, chat: u32, prompt: &str) -> std::io::Result<()> {
+        if self.form == Form::Json {
+            return Ok(());
+        }
+        let mut lines = prompt.trim().lines();
+        let first = sanitize::one_line(lines.next().unwrap_or_default()).into_owned();
+        self.line(&self.screen.paint(Tone::Strong, &format!("[{chat}] {first}")))?;
+        lines.try_for_each(|line| {
+            self.line(&self.screen.paint(Tone::Strong, &format!("    {}", sanitize::one_line(line))))
+        })
+    }
+
     /// Says how it ended.
-    pub(in crate::cli) fn ended(&mut self, status: Status, ms: i64, usage: Option<&plexus_client::Usage>, next: &[String]) -> std::io::Result<()> {
+    pub(in crate::cli) fn ended(
+        &mut self,
+        status: Status,
+        ms: i64,
+        usage: Option<&plexus_client::Usage>,
+        next: &[String],
+    ) -> std::io::Result<()> {
         if self.form == Form::Json {
             return Ok(());
         }
         let (sign, tone) = match status {
             Status::Complete => ("✓", Tone::Good),
             Status::Cancelled => ("■", Tone::Warn),
-            Status::Failed | Status::Idle | Status::Running | Status::AwaitingPermission | Status::Unknown => ("✗", Tone::Bad),
+            Status::Failed | Status::Idle | Status::Running | Status::AwaitingPermission | Status::Unknown => {
+                ("✗", Tone::Bad)
+            }
         };
         let mut words = format!("{sign} {} in {}", status.as_str(), duration(ms));
         if let Some(usage) = usage {

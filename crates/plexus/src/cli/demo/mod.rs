@@ -1,0 +1,238 @@
+//! `plexus demo`: a tour that needs nothing and ends by itself. The server, the shims and the SIGKILL are real; only the agents are played.
+//!
+//! A parent, three children and a grandchild. One call is allowed by a rule, one is edited, one denied, one escalates from the parent to the operator,
+//! and in the middle the server is killed and started again. [`stage`] is where it plays.
+
+mod stage;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::{Approval, Client, CreateSession, Respond, Status};
+use plexus_core::SessionId;
+use serde_json::{Value, json};
+
+use super::args::Demo;
+use super::screen::{self, Screen, Tone};
+use super::server::failed;
+use super::{exit, manage, render, sanitize};
+use stage::Stage;
+
+/// How long any one thing of the tour may take, on a loaded machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How often to look whether it has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// After how long a parent that does not answer loses its say, in seconds.
+const ESCALATE_AFTER_SECS: u64 = 2;
+
+/// Runs the command.
+pub(super) async fn demo(arguments: &Demo) -> Result<u8> {
+    let mut stage = Stage::open().await?;
+    let screen = Screen::stdout();
+    let outcome = tokio::select! {
+        outcome = tour(&mut stage, screen) => outcome,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("the tour was interrupted")),
+    };
+    if arguments.stay && outcome.is_ok() {
+        stay(&stage, screen).await?;
+    }
+    stage.close().await?;
+    outcome.map(|()| exit::OK)
+}
+
+async fn stay(stage: &Stage, screen: Screen) -> Result<()> {
+    let link = manage::dashboard_address(&stage.client()).await?;
+    head(screen, "The dashboard stays open until Ctrl-C (the link works once, within a minute)")?;
+    screen::line(&format!("  {link}"))?;
+    tokio::signal::ctrl_c().await.context("could not listen for Ctrl-C")
+}
+
+/// The sessions of the tour.
+struct Cast {
+    lead: SessionId,
+    docs: SessionId,
+    tests: SessionId,
+    fix: SessionId,
+    helper: SessionId,
+}
+
+async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
+    let client = stage.client();
+    head(screen, "1  A server, a rule, and five sessions: a parent, three children, a grandchild")?;
+    say(screen, &format!("server at {}, agents played by the built-in simulator", client.url().map_err(failed)?))?;
+    let cast = cast(&client, stage).await?;
+    let rule = json!({"decision": "allow", "pattern": "Bash(mkdir:*)", "scope": {"subtree": cast.lead}, "reason": "folders are harmless"});
+    client.call::<Value>("loopback.rule_add", rule).await.map_err(failed)?;
+    say(screen, "rule: allow Bash(mkdir:*) for everything below `lead`")?;
+
+    head(screen, "2  All of them start at once; chat_async returns before anything has happened")?;
+    for (session, script) in [
+        (
+            cast.docs,
+            "sim:\nsay I make a folder for the notes.\ntool Bash {\"command\":\"mkdir notes\"}\nsay The folder is there.",
+        ),
+        (
+            cast.tests,
+            "sim:\nsay I write down what to test.\ntool Write {\"file_path\":\"plan.txt\",\"content\":\"test everything\\n\"}\nsay The plan is written.",
+        ),
+        (
+            cast.fix,
+            "sim:\nsay I clean up first.\ntool Bash {\"command\":\"rm -rf build\"}\nsay Then I leave it as it is.",
+        ),
+        (cast.helper, "sim:\nsay I mark the patch.\ntool Bash {\"command\":\"touch patched.txt\"}\nsay Marked."),
+    ] {
+        client.chat_async(session, script).await.map_err(failed)?;
+    }
+
+    head(screen, "3  Allowed by a rule: nobody was asked")?;
+    ended(&client, cast.docs).await?;
+    decision(&client, cast.docs, screen).await?;
+
+    head(screen, "4  The server is killed with SIGKILL while three agents wait for permission")?;
+    for session in [cast.tests, cast.fix, cast.helper] {
+        waiting(&client, session).await?;
+    }
+    let alive = stage.agents();
+    stage.kill()?;
+    say(screen, &format!("killed. {alive} agents were running, {} still are", stage.agents()))?;
+    stage.start().await?;
+    say(screen, "started again on the same data: every question is still there, once")?;
+    for session in [cast.tests, cast.fix, cast.helper] {
+        let approval = waiting(&client, session).await?;
+        say(
+            screen,
+            &format!(
+                "{:<7} {}",
+                sanitize::one_line(&approval.session_name),
+                render::summary(&approval.tool_name, &approval.input, screen)
+            ),
+        )?;
+    }
+
+    head(screen, "5  Edited: what was approved is what runs")?;
+    let approval = waiting(&client, cast.tests).await?;
+    let mut input = approval.input.clone();
+    let content = "test the parser first\n";
+    input["content"] = json!(content);
+    lines(render::diff(approval.input["content"].as_str().unwrap_or_default(), content, screen))?;
+    client.respond(&Respond { updated_input: Some(input), ..Respond::allow(&approval) }).await.map_err(failed)?;
+    ended(&client, cast.tests).await?;
+    let written =
+        std::fs::read_to_string(stage.work().join("plan.txt")).context("could not read what the agent wrote")?;
+    say(screen, &format!("plan.txt now says: {}", sanitize::one_line(written.trim())))?;
+
+    head(screen, "6  Denied, with a reason that the agent reads")?;
+    let approval = waiting(&client, cast.fix).await?;
+    lines(render::call(&approval.tool_name, &approval.input, screen))?;
+    client.deny(approval.id, "keep the build, it takes an hour").await.map_err(failed)?;
+    ended(&client, cast.fix).await?;
+    decision(&client, cast.fix, screen).await?;
+
+    head(screen, "7  Escalated: the grandchild asked its parent, which did not answer in time")?;
+    let approval = escalated(&client, cast.helper).await?;
+    say(screen, "after 2 s the question went up to the operator, who allows it")?;
+    client.respond(&Respond::allow(&approval)).await.map_err(failed)?;
+    ended(&client, cast.helper).await?;
+    decision(&client, cast.helper, screen).await?;
+
+    head(screen, "8  Everything that was decided is on record")?;
+    let history: Value = client.call("loopback.history", json!({})).await.map_err(failed)?;
+    let decisions = history["decisions"].as_array().map_or(0, Vec::len);
+    say(screen, &format!("{decisions} decisions, each with who, when, and the digest of what they saw"))?;
+    if decisions != 4 {
+        bail!("could not find the four decisions of the tour: {decisions} are on record");
+    }
+    say(screen, "next: plexus run \"PROMPT\" in the directory of a project")?;
+    Ok(())
+}
+
+async fn cast(client: &Client, stage: &Stage) -> Result<Cast> {
+    let create = |name: &'static str, parent: Option<SessionId>| {
+        let session = CreateSession { parent, ..CreateSession::new(name, stage.work()) }
+            .with("can_spawn", true)
+            .with("may_decide", json!(["*"]))
+            .with("escalate_after_secs", ESCALATE_AFTER_SECS);
+        async move { client.create(&session).await.map_err(failed) }
+    };
+    let lead = create("lead", None).await?;
+    let docs = create("docs", Some(lead)).await?;
+    let tests = create("tests", Some(lead)).await?;
+    let fix = create("fix", Some(lead)).await?;
+    let helper = create("helper", Some(fix)).await?;
+    Ok(Cast { lead, docs, tests, fix, helper })
+}
+
+/// Waits until a session asks, and returns what.
+async fn waiting(client: &Client, session: SessionId) -> Result<Approval> {
+    eventually("a question of an agent", || async {
+        Ok(client.pending(Some(session)).await.map_err(failed)?.into_iter().next())
+    })
+    .await
+}
+
+/// Waits until a session's question has come up to the operator.
+async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
+    eventually("an escalation", || async {
+        let page: Value = client.call("loopback.pending", json!({"session_id": session})).await.map_err(failed)?;
+        let reached = page["approvals"][0]["escalated_to"] == "operator";
+        Ok(if reached { client.pending(Some(session)).await.map_err(failed)?.into_iter().next() } else { None })
+    })
+    .await
+}
+
+/// Waits until a chat has ended well.
+async fn ended(client: &Client, session: SessionId) -> Result<()> {
+    let status = eventually("the end of a chat", || async {
+        let status = client.session(session).await.map_err(failed)?.status;
+        Ok((!status.is_busy() && status != Status::Idle).then_some(status))
+    })
+    .await?;
+    if status == Status::Complete {
+        Ok(())
+    } else {
+        bail!("could not go on: a chat of the tour ended {}", status.as_str())
+    }
+}
+
+async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, mut look: impl FnMut() -> F) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look().await? {
+            return Ok(found);
+        }
+        if tokio::time::Instant::now() > deadline {
+            bail!("could not go on: {what} did not come within {} s", DEADLINE.as_secs());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Shows the newest decision of a session.
+async fn decision(client: &Client, session: SessionId, screen: Screen) -> Result<()> {
+    let history: Value =
+        client.call("loopback.history", json!({"session_id": session, "limit": 1})).await.map_err(failed)?;
+    let newest = &history["decisions"][0];
+    let text = |value: &Value| sanitize::one_line(value.as_str().unwrap_or_default()).into_owned();
+    let by = match &newest["decided_by"] {
+        Value::Object(by) => by.keys().next().cloned().unwrap_or_default(),
+        other => text(other),
+    };
+    say(
+        screen,
+        &format!("{} {} by {by}. {}", text(&newest["tool_name"]), text(&newest["status"]), text(&newest["message"])),
+    )
+}
+
+fn head(screen: Screen, words: &str) -> Result<()> {
+    Ok(screen::line(&format!("\n{}", screen.paint(Tone::Strong, words)))?)
+}
+
+fn say(_: Screen, words: &str) -> Result<()> {
+    Ok(screen::line(&format!("  {words}"))?)
+}
+
+fn lines(lines: Vec<String>) -> Result<()> {
+    Ok(lines.iter().try_for_each(|line| screen::line(&format!("  {line}")))?)
+}

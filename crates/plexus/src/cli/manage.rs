@@ -1,0 +1,204 @@
+//! The server and the ways into it: `stop`, `token`, `dashboard`, `call`, `mcp`, `mcp-config`, `prune`, `migrate`.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::{Client, ClientError, read_announcement};
+use plexus_core::SecretToken;
+use serde_json::{Value, json};
+
+use super::args::{Global, Mcp, McpConfig};
+use super::screen;
+use super::server::{self, failed};
+use super::{complain, could_not, exit, sanitize};
+use crate::PlexusBuilder;
+
+/// How long a server may take to stop: open requests finish, and its store closes.
+const STOP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// `plexus stop`.
+pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let client = server::find(&data_dir).await?;
+    let told: Value = client.call("server.stop", json!({"children": children})).await.map_err(failed)?;
+    let deadline = Instant::now() + STOP_DEADLINE;
+    while read_announcement(&data_dir).is_some() || lock_is_held(&data_dir) {
+        if Instant::now() > deadline {
+            bail!("could not see the server stop within {} s", STOP_DEADLINE.as_secs());
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    match told["children"].as_u64().unwrap_or(0) {
+        0 => screen::line("stopped; no child is running")?,
+        n => screen::line(&format!("stopped; {n} children go on running and are picked up at the next start"))?,
+    }
+    Ok(exit::OK)
+}
+
+/// The lock is the last thing that a server lets go of.
+fn lock_is_held(data_dir: &Path) -> bool {
+    let Ok(file) = std::fs::File::open(data_dir.join("plexus.lock")) else { return false };
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+}
+
+/// `plexus token`.
+pub(super) fn token(global: &Global) -> Result<u8> {
+    screen::line(read_token(&global.data_dir()?)?.expose())?;
+    Ok(exit::OK)
+}
+
+fn read_token(data_dir: &Path) -> Result<SecretToken> {
+    let path = data_dir.join(crate::data_dir::TOKEN_FILE);
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("could not read {}; the first `plexus serve` makes it", path.display()))?;
+    Ok(SecretToken::new(text.trim()))
+}
+
+/// `plexus dashboard`.
+pub(super) async fn dashboard(global: &Global, print_only: bool) -> Result<u8> {
+    let (client, _) = server::find_or_start(&global.data_dir()?, &[]).await?;
+    let address = dashboard_address(&client).await?;
+    let has_display =
+        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let opened = !print_only
+        && std::io::stdout().is_terminal()
+        && (has_display || cfg!(target_os = "macos"))
+        && open(&address).await;
+    if opened {
+        screen::line("opened the dashboard; if nothing shows, run `plexus dashboard --print`")?;
+    } else {
+        screen::line(&address)?;
+        complain("the link works once, within a minute");
+    }
+    Ok(exit::OK)
+}
+
+/// Returns a link that signs in once.
+pub(super) async fn dashboard_address(client: &Client) -> Result<String> {
+    let told: Value = client.call("identity.code", json!({})).await.map_err(failed)?;
+    let code = told["code"].as_str().context("could not get a sign-in code")?;
+    Ok(format!("{}/#code={code}", client.url().map_err(failed)?))
+}
+
+async fn open(address: &str) -> bool {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let status = tokio::process::Command::new(program)
+        .arg(address)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status();
+    status.await.is_ok_and(|status| status.success())
+}
+
+/// `plexus call`.
+pub(super) async fn call(global: &Global, method: &str, params: &str) -> Result<u8> {
+    let params: Value = serde_json::from_str(params).context("could not read the parameters: they are not JSON")?;
+    let client = Client::from_data_dir(global.data_dir()?);
+    match client.call::<Value>(method, params).await {
+        Ok(result) => {
+            screen::line(&serde_json::to_string_pretty(&result)?)?;
+            Ok(exit::OK)
+        }
+        // A program reads this: the error object as it is.
+        Err(ClientError::Call(error)) => {
+            screen::line(&serde_json::to_string_pretty(&json!({"error": error}))?)?;
+            Ok(exit::FAILED)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// `plexus mcp`: MCP on stdin and stdout, for a parent agent. Nothing else may write to stdout here.
+pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let (client, found) = server::find_or_start(&data_dir, &[]).await?;
+    if let server::Found::Started { log } = found {
+        complain(&format!("started a server (log: {})", log.display()));
+    }
+    let token = if arguments.operator {
+        read_token(&data_dir)?
+    } else {
+        let name = match &arguments.name {
+            Some(name) => name.clone(),
+            None => default_parent_name()?,
+        };
+        parent_token(&client, &name).await?
+    };
+    plexus_transport::bridge_stdio(&client.url().map_err(failed)?, token).await.map_err(could_not)?;
+    Ok(exit::OK)
+}
+
+/// A parent without a name is the one of its directory: started again there, it finds its children.
+fn default_parent_name() -> Result<String> {
+    let here = std::env::current_dir().context("could not find the current directory")?;
+    Ok(format!("mcp {}", sanitize::one_line(&here.display().to_string())).chars().take(200).collect())
+}
+
+async fn parent_token(client: &Client, name: &str) -> Result<SecretToken> {
+    let told: Value = client.call("identity.parent", json!({"name": name})).await.map_err(failed)?;
+    Ok(SecretToken::new(told["token"].as_str().context("could not get a token for the parent")?))
+}
+
+/// `plexus mcp-config`: what to paste into a parent's configuration.
+pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let entry = match &arguments.name {
+        Some(name) => {
+            let (client, _) = server::find_or_start(&data_dir, &[]).await?;
+            let token = parent_token(&client, name).await?;
+            let url = client.url().map_err(failed)?;
+            complain(
+                "this holds a token: keep it out of repositories. The same name again makes another token for the same parent.",
+            );
+            json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
+        }
+        None => {
+            let own = std::env::current_exe().context("could not find this program itself")?;
+            let mut words = vec!["mcp".to_owned()];
+            if global.data_dir.is_some() {
+                words.extend(["--data-dir".to_owned(), data_dir.display().to_string()]);
+            }
+            json!({"type": "stdio", "command": own, "args": words})
+        }
+    };
+    screen::line(&serde_json::to_string_pretty(&json!({"mcpServers": {"plexus": entry}}))?)?;
+    Ok(exit::OK)
+}
+
+/// `plexus prune`: by the running server, or without one.
+pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let client = Client::from_data_dir(&data_dir);
+    let params = json!({"older_than_days": days});
+    let told: Value = match client.call("server.prune", &params).await {
+        Ok(told) => told,
+        Err(ClientError::NoServer(_) | ClientError::Unreachable { .. }) => {
+            if !data_dir.join("plexus.db").exists() {
+                bail!("could not prune: there is no store in {}", data_dir.display());
+            }
+            let plexus = PlexusBuilder::new(&data_dir).with_server().build().map_err(could_not)?;
+            let told = plexus.call("server.prune", params).await.map_err(could_not)?;
+            plexus.store().close().await.map_err(could_not)?;
+            told
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let number = |name: &str| told[name].as_u64().unwrap_or(0);
+    let words = format!(
+        "removed {} approvals and the contents of {} events in {} chats",
+        number("approvals"),
+        number("events"),
+        number("chats")
+    );
+    screen::line(&if json { told.to_string() } else { words })?;
+    Ok(exit::OK)
+}
+
+/// `plexus migrate`.
+pub(super) fn migrate() -> Result<u8> {
+    bail!(
+        "could not migrate: PostgreSQL is not in this build; the SQLite store is brought up to date by `plexus serve` itself"
+    )
+}

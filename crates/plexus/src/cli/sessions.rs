@@ -1,0 +1,204 @@
+//! What there is and what happened: `ps`, `tree`, `logs`, `cancel`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use plexus_client::{Client, Event, Followed, Session, SessionEvent, Status};
+use plexus_core::SessionId;
+use serde_json::{Value, json};
+
+use super::args::{Global, Logs};
+use super::run::{Form, View, find_session};
+use super::screen::{self, Screen, Tone, cut, dollars, duration, now_ms};
+use super::server::{self, failed};
+use super::{exit, sanitize};
+
+/// `plexus ps`.
+pub(super) async fn ps(global: &Global, json: bool) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let sessions = client.sessions().await.map_err(failed)?;
+    if json {
+        screen::line(&serde_json::to_string_pretty(&sessions)?)?;
+        return Ok(exit::OK);
+    }
+    if sessions.is_empty() {
+        screen::line("no session yet; `plexus run \"PROMPT\"` makes one")?;
+    }
+    let screen = Screen::stdout();
+    for line in outline(&sessions, screen) {
+        screen::line(&line)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Sessions as a tree: children below their parent, each with status, age and cost.
+fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
+    let mut below: BTreeMap<Option<SessionId>, Vec<&Session>> = BTreeMap::new();
+    for session in sessions {
+        // A parent that is not in the list (deleted since) leaves its children at the top.
+        let parent = session.parent.filter(|parent| sessions.iter().any(|other| other.id == *parent));
+        below.entry(parent).or_default().push(session);
+    }
+    let mut lines = Vec::new();
+    let mut stack: Vec<(&Session, usize)> =
+        below.get(&None).into_iter().flatten().rev().map(|session| (*session, 0)).collect();
+    while let Some((session, depth)) = stack.pop() {
+        lines.push(session_line(session, depth, screen));
+        stack.extend(below.get(&Some(session.id)).into_iter().flatten().rev().map(|child| (*child, depth + 1)));
+    }
+    lines
+}
+
+fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
+    let (word, tone) = match session.status {
+        Status::Idle => ("idle", Tone::Faint),
+        Status::Running => ("running", Tone::Good),
+        Status::AwaitingPermission => ("asks", Tone::Warn),
+        Status::Complete => ("complete", Tone::Plain),
+        Status::Failed => ("failed", Tone::Bad),
+        Status::Cancelled => ("cancelled", Tone::Faint),
+        Status::Unknown => ("unknown", Tone::Faint),
+    };
+    let age = duration(now_ms() - session.updated_at);
+    let facts = format!("{age:>10} {:>8}", dollars(session.spent.cost_usd));
+    let room = screen.width().saturating_sub(10 + facts.len() + 2).max(12);
+    let name = format!("{}{}", "  ".repeat(depth), sanitize::one_line(&session.name));
+    let folder = sanitize::one_line(&session.working_dir.display().to_string()).into_owned();
+    let name = cut(&name, room);
+    let left = room.saturating_sub(name.chars().count() + 2);
+    let folder =
+        if left >= 10 { format!("  {}", screen.paint(Tone::Faint, &cut(&folder, left))) } else { String::new() };
+    format!("{} {facts}  {name}{folder}", screen.paint(tone, &format!("{word:<9}")))
+}
+
+/// `plexus tree`: all sessions, or the nodes of one session's tree.
+pub(super) async fn tree(global: &Global, which: Option<&str>, json: bool) -> Result<u8> {
+    let Some(which) = which else { return ps(global, json).await };
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    let tree: Value = client.call("claudecode.get_tree", json!({"session_id": session.id})).await.map_err(failed)?;
+    let rendered: Value =
+        client.call("arbor.tree_render", json!({"tree_id": tree["tree_id"]})).await.map_err(failed)?;
+    let text = rendered["text"].as_str().unwrap_or_default();
+    screen::line(&if json { rendered.to_string() } else { sanitize::text(text).into_owned() })?;
+    Ok(exit::OK)
+}
+
+/// `plexus logs`.
+pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, &arguments.session).await.map_err(failed)?;
+    let form = if arguments.json { Form::Json } else { Form::Text };
+    let mut view = View::new(Screen::stdout(), form);
+    let chats = match (arguments.chat, session.chat) {
+        (Some(chat), _) => chat..=chat,
+        (None, Some(newest)) => 0..=newest,
+        (None, None) => {
+            view.remark("no chat yet")?;
+            #[expect(clippy::reversed_empty_ranges, reason = "nothing to read")]
+            let none = 1..=0;
+            none
+        }
+    };
+    let mut cursor = None;
+    for chat in chats {
+        let mut from = 0;
+        loop {
+            let page = client.poll_from(session.id, Some(chat), from).await.map_err(failed)?;
+            for raw in page.events {
+                let event = placed(raw, session.id, chat)?;
+                from = event.seq + 1;
+                show(&client, &mut view, &event).await?;
+            }
+            cursor = page.cursor.or(cursor);
+            if !page.has_more {
+                break;
+            }
+        }
+    }
+    if !arguments.follow {
+        return Ok(exit::OK);
+    }
+    let mut events = client.follow(Some(session.id), cursor);
+    while let Some(item) = events.next().await {
+        match item.map_err(failed)? {
+            Followed::Event(event) => show(&client, &mut view, &event).await?,
+            Followed::Lost => view.remark("  (the server is away)")?,
+            Followed::Back => view.remark("  (the server is back)")?,
+            Followed::Delta { .. } => {}
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// `poll` leaves out what its caller knows.
+fn placed(mut raw: Value, session: SessionId, chat: u32) -> Result<SessionEvent> {
+    raw["session_id"] = json!(session);
+    raw["chat"] = json!(chat);
+    SessionEvent::read(raw, None).context("could not read an event")
+}
+
+/// A chat begins with its prompt, which is a node of the tree and no event.
+async fn show(client: &Client, view: &mut View, event: &SessionEvent) -> Result<()> {
+    if matches!(event.event, Event::Start) {
+        let node = &event.raw["event"]["user_position"]["node_id"];
+        let found: Result<Value, _> = client.call("arbor.node_get", json!({"node_id": node})).await;
+        let prompt = found.ok().and_then(|found| found["node"]["data"]["content"].as_str().map(str::to_owned));
+        view.began(event.chat, prompt.as_deref().unwrap_or_default())?;
+    }
+    Ok(view.event(event)?)
+}
+
+/// `plexus cancel`.
+pub(super) async fn cancel(global: &Global, which: &str, reason: Option<&str>) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    client.cancel(session.id, reason.unwrap_or("the operator asked for it")).await.map_err(failed)?;
+    screen::line(&format!(
+        "asked {} to stop; `plexus logs {}` shows how it ends",
+        sanitize::one_line(&session.name),
+        session.id
+    ))?;
+    Ok(exit::OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str, parent: Option<&Session>) -> Session {
+        Session {
+            id: SessionId::generate(),
+            name: name.into(),
+            parent: parent.map(|parent| parent.id),
+            working_dir: "/work dir".into(),
+            model: None,
+            status: Status::Running,
+            chat: None,
+            claude_session_id: None,
+            spent: plexus_client::Spent::default(),
+            created_at: now_ms(),
+            updated_at: now_ms(),
+        }
+    }
+
+    #[test]
+    fn children_stand_below_their_parent() {
+        let top = session("top", None);
+        let (a, b) = (session("a", Some(&top)), session("b", Some(&top)));
+        let below = session("below", Some(&a));
+        let other = session("other", None);
+        let lost = session("lost", Some(&session("gone", None)));
+        let lines = outline(&[top, a, b, below, other, lost], Screen::plain(60));
+        let names: Vec<&str> = lines.iter().map(|line| line.split_at(30).1.split("  /").next().unwrap()).collect();
+        assert_eq!(names, ["top", "  a", "    below", "  b", "other", "lost"], "{lines:#?}");
+    }
+
+    #[test]
+    fn a_line_fits_a_narrow_screen() {
+        let long = session(&"x".repeat(200), None);
+        for width in [40, 60, 100] {
+            assert!(session_line(&long, 3, Screen::plain(width)).chars().count() <= width, "{width}");
+        }
+    }
+}
