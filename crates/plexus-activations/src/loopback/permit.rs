@@ -19,6 +19,9 @@ use crate::claudecode::params::Done;
 /// How long to wait before the store is tried again. While it cannot be written, requests wait.
 const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
 
+/// How long a waiting request goes without looking whether it still exists: one that is deleted with its session wakes nobody.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 impl Loopback {
     pub(super) async fn permit(self: Arc<Self>, call: Call, request: PermitRequest) -> Result<Reply, CallError> {
         let response = match self.ask(&call, &request).await {
@@ -112,7 +115,7 @@ impl Loopback {
             match self.core.store.approval(record.id).await {
                 Ok(record) if record.status == ApprovalStatus::Pending => {
                     call.progress.report("waiting for a decision");
-                    wake.changed().await;
+                    let _either = tokio::time::timeout(LOOK_AGAIN, wake.changed()).await;
                 }
                 Ok(record) => return self.deliver(&record).await,
                 Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,

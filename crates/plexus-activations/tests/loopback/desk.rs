@@ -52,7 +52,7 @@ impl Desk {
         Self::in_file(self.folder).await
     }
 
-    async fn down(&self) {
+    pub(crate) async fn down(&self) {
         self.activations.stop().await;
         self.store.close().await.unwrap();
     }

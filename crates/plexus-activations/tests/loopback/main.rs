@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod deadlines;
 mod decisions;
 mod desk;
 mod listing;
+mod races;

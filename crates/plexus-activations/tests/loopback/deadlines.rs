@@ -1,0 +1,147 @@
+//! Nothing waits unseen: deadlines, reminders, escalation, across restarts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::{Caller, ErrorKind, SessionId};
+use plexus_store::{Owner, PageRequest, Store, Topic};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, answer, bash, pass, within};
+
+/// Waits until the approval has been passed on to `to`.
+async fn passed_on(desk: &Desk, approval: &Value, to: Owner) -> u32 {
+    let id = approval["id"].as_str().unwrap().parse().unwrap();
+    let mut wake = desk.store.watch(Topic::Approval(id));
+    within("an escalation", async {
+        loop {
+            wake.seen();
+            let record = desk.store.approval(id).await.unwrap();
+            if record.owner == to && record.escalations > 0 {
+                return record.escalations;
+            }
+            wake.changed().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn expiry_is_a_denial_that_says_so() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({"loopback_timeout_secs": 1})).await;
+    let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
+    assert_eq!(answer(task).await, json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"}));
+    let decided = desk.last_decision(session).await;
+    assert_eq!((&decided["status"], &decided["decided_by"]), (&json!("expired"), &json!("deadline")));
+    let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
+    assert_eq!((late.kind, &late.standing.unwrap()["status"]), (ErrorKind::Conflict, &json!("expired")));
+}
+
+#[tokio::test]
+async fn a_deadline_keeps_counting_while_no_server_runs() {
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let desk = Arc::new(Desk::in_file(folder).await);
+    let short = desk.create("short", json!({"loopback_timeout_secs": 1})).await;
+    let long = desk.create("long", json!({"loopback_timeout_secs": 1000})).await;
+    let (one, _) = desk.ask(short, "t", "Bash", bash("ls")).await;
+    let (two, asked) = desk.ask(long, "t", "Bash", bash("ls")).await;
+    // A server that dies takes its connections with it, and nothing else.
+    one.abort();
+    two.abort();
+    let _both = (one.await, two.await);
+    let desk = Arc::into_inner(desk).unwrap();
+    desk.down().await;
+    let folder = Arc::clone(&desk.folder);
+    drop(desk);
+    pass(Duration::from_millis(1_100)).await;
+    let desk = Arc::new(Desk::in_file(folder).await);
+    let again = desk.permit(short, "t", "Bash", bash("ls")).await;
+    assert_eq!(again, json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"}));
+    let still = desk.pending_for(long, "t").await;
+    assert_eq!((&still["id"], &still["expires_at"]), (&asked["id"], &asked["expires_at"]));
+    let call = plexus_core::Call::plain(Caller::Child(long));
+    let rejoin = plexus_core::method::raw(&json!({"tool_use_id": "t"})).unwrap();
+    let hub = Arc::clone(&desk.hub);
+    let joined = tokio::spawn(async move { hub.call_internal(call, "loopback.permit_rejoin", rejoin).await });
+    desk.respond(Caller::Operator, &still, true).await.unwrap();
+    let plexus_core::Reply::Value(told) = within("the answer", joined).await.unwrap().unwrap() else { panic!() };
+    assert_eq!(told.get(), r#"{"behavior":"allow","updatedInput":{"command":"ls"}}"#);
+}
+
+#[tokio::test]
+async fn a_session_without_a_deadline_is_reminded_of_and_passed_on_all_the_same() {
+    let desk = Arc::new(Desk::new().await);
+    let grant = json!({"can_spawn": true, "may_decide": ["*"], "loopback_timeout_secs": 0});
+    let parent = desk.create("parent", grant).await;
+    let params = json!({"loopback_timeout_secs": 0, "escalate_after_secs": 1});
+    let child = desk.create_as(Caller::Session(parent), "child", params).await.unwrap();
+    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    assert_eq!(asked.get("expires_at"), None);
+    assert_eq!(asked.get("escalated_to"), None);
+    passed_on(&desk, &asked, Owner::Operator).await;
+    let asked = desk.pending_for(child, "t").await;
+    assert_eq!(asked["escalated_to"], "operator");
+    // And again: a reminder.
+    let id = asked["id"].as_str().unwrap().parse().unwrap();
+    let mut wake = desk.store.watch(Topic::Approval(id));
+    within("a reminder", async {
+        while desk.store.approval(id).await.unwrap().escalations < 2 {
+            wake.changed().await;
+        }
+    })
+    .await;
+    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    answer(task).await;
+}
+
+#[tokio::test]
+async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_and_the_first_answer_wins() {
+    let desk = Arc::new(Desk::new().await);
+    let grant = json!({"can_spawn": true, "may_decide": ["Bash"], "loopback_timeout_secs": 600});
+    let top = desk.create("top", grant.clone()).await;
+    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let params = json!({"loopback_timeout_secs": 600, "escalate_after_secs": 1});
+    let child = desk.create_as(Caller::Session(middle), "child", params).await.unwrap();
+    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    let id = asked["id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(desk.store.approval(id).await.unwrap().owner, Owner::Session(middle));
+    assert_eq!(passed_on(&desk, &asked, Owner::Session(top)).await, 1);
+    assert_eq!(desk.pending_for(child, "t").await["escalated_to"], json!({"session": top}));
+    assert_eq!(passed_on(&desk, &asked, Owner::Operator).await, 2);
+    // Whoever was asked before has lost exclusivity, not the right to answer.
+    desk.respond(Caller::Session(middle), &asked, true).await.unwrap();
+    assert_eq!(answer(task).await["behavior"], "allow");
+    assert_eq!(desk.last_decision(child).await["decided_by"], json!({"session": middle}));
+}
+
+#[tokio::test]
+async fn who_cannot_allow_a_call_is_passed_over() {
+    let desk = Arc::new(Desk::new().await);
+    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
+    let grant = json!({"can_spawn": true, "may_decide": ["WebSearch"]});
+    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let child = desk.create_as(Caller::Session(middle), "child", json!({})).await.unwrap();
+    let owner = async |tool: &str, input: Value| {
+        let (task, asked) = desk.ask(child, tool, tool, input).await;
+        let id = asked["id"].as_str().unwrap().parse().unwrap();
+        let owner = desk.store.approval(id).await.unwrap().owner;
+        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        answer(task).await;
+        owner
+    };
+    assert_eq!(owner("WebSearch", json!({"query": "x"})).await, Owner::Session(middle));
+    assert_eq!(owner("Bash", bash("ls")).await, Owner::Session(top));
+    assert_eq!(owner("WebFetch", json!({"url": "https://example.org"})).await, Owner::Operator);
+}
+
+#[tokio::test]
+async fn deleting_a_session_takes_its_requests_along() {
+    let desk = Arc::new(Desk::new().await);
+    let session: SessionId = desk.create("s", json!({})).await;
+    let (task, _) = desk.ask(session, "t", "Bash", bash("ls")).await;
+    desk.ok("claudecode.delete", json!({"session_id": session})).await;
+    assert_eq!(answer(task).await["behavior"], "deny");
+    let left = desk.store.approvals(Default::default(), PageRequest::first(10)).await.unwrap();
+    assert!(left.items.is_empty());
+}
