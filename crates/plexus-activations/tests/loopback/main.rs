@@ -4,6 +4,8 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod attacks;
+mod authority;
 mod deadlines;
 mod decisions;
 mod desk;

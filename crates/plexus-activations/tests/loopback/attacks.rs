@@ -1,0 +1,200 @@
+//! A child that tries every door: all refused, all in the audit.
+
+use std::sync::Arc;
+
+use plexus_core::{ApprovalId, Authenticator, Caller, ErrorKind, SecretToken, SessionId};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, answer, bash};
+
+/// Everything that a child could want to call, and must not.
+fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'static str, Value)> {
+    vec![
+        ("loopback.respond", json!({"approval_id": approval, "approve": true})),
+        ("loopback.respond_many", json!({"approval_ids": [approval], "approve": true})),
+        ("loopback.pending", json!({})),
+        ("loopback.pending", json!({"session_id": own})),
+        ("loopback.wait_for_approval", json!({"wait_ms": 0})),
+        ("loopback.history", json!({})),
+        ("loopback.mode_set", json!({"session_id": own, "mode": "allow_all", "expires_in_secs": 60})),
+        ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash"})),
+        ("loopback.rules", json!({})),
+        ("loopback.rule_remove", json!({"rule_id": uuid::Uuid::nil()})),
+        ("loopback.rule_test", json!({"tool_name": "Bash", "input": {}})),
+        ("loopback.configure", json!({"session_id": own})),
+        ("claudecode.create", json!({"name": "x", "working_dir": "/usr"})),
+        ("claudecode.chat_async", json!({"session_id": other, "prompt": "do it for me"})),
+        ("claudecode.chat", json!({"session_id": own, "prompt": "again"})),
+        ("claudecode.poll", json!({"session_id": other})),
+        ("claudecode.send", json!({"session_id": other, "text": "hi"})),
+        ("claudecode.cancel", json!({"session_id": other})),
+        ("claudecode.delete", json!({"session_id": other})),
+        ("claudecode.fork", json!({"session_id": own, "new_name": "y"})),
+        ("claudecode.get", json!({"session_id": own})),
+        ("claudecode.list", json!({})),
+        ("identity.parent", json!({"name": "me"})),
+        ("identity.code", json!({})),
+        ("arbor.tree_list", json!({})),
+    ]
+}
+
+#[tokio::test]
+async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
+    let desk = Arc::new(Desk::new().await);
+    let (child, sibling) = (desk.create("child", json!({})).await, desk.create("sibling", json!({})).await);
+    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    let attempts = forbidden(child, sibling, &asked["id"]);
+    for (method, params) in &attempts {
+        let refused = desk.call_as(Caller::Child(child), method, params.clone()).await;
+        assert_eq!(refused.unwrap_err().kind, ErrorKind::Forbidden, "{method}");
+    }
+    let listed = desk.call_as(Caller::Child(child), "plexus.methods", json!({})).await.unwrap();
+    let names: Vec<&str> =
+        listed["methods"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["loopback.permit", "plexus.methods", "plexus.schema", "plexus.version"]);
+    let lines = desk.audit("refused").await;
+    assert_eq!(lines.len(), attempts.len());
+    for (line, (method, _)) in lines.iter().rev().zip(&attempts) {
+        let body = line.body.to_value();
+        assert_eq!((line.session, &body["method"], &body["kind"]), (Some(child), &json!(method), &json!("forbidden")));
+        assert_eq!(body["caller"], json!({"child": child}));
+    }
+    // Nothing of it had an effect.
+    assert_eq!(desk.pending_for(child, "t").await["id"], asked["id"]);
+    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    assert_eq!(answer(task).await["behavior"], "deny");
+}
+
+#[tokio::test]
+async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
+    let desk = Arc::new(Desk::new().await);
+    let grant = json!({"can_spawn": true, "may_decide": ["*"]});
+    let (me, victim) = (desk.create("me", grant.clone()).await, desk.create("victim", grant).await);
+    let of_victim = desk.create_as(Caller::Session(victim), "child", json!({})).await.unwrap();
+    let (task, asked) = desk.ask(of_victim, "t", "Bash", bash("ls")).await;
+    let (own_task, own) = desk.ask(me, "t", "Bash", bash("ls")).await;
+    let caller = Caller::Session(me);
+    let guessed = ApprovalId::generate();
+    for (approval, what) in
+        [(asked["id"].clone(), "a stranger's"), (own["id"].clone(), "its own"), (json!(guessed), "a guess")]
+    {
+        for approve in [true, false] {
+            let refused =
+                desk.call_as(caller, "loopback.respond", json!({"approval_id": approval, "approve": approve})).await;
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::NotFound, "{what}");
+            assert_eq!(
+                refused.message,
+                format!("find the approval {}", approval.as_str().unwrap()),
+                "{what} reads like any other"
+            );
+        }
+    }
+    let many = json!({"approval_ids": [asked["id"], own["id"]], "approve": true});
+    let outcomes = desk.call_as(caller, "loopback.respond_many", many).await.unwrap()["outcomes"].clone();
+    assert!(outcomes.as_array().unwrap().iter().all(|outcome| outcome["error"]["kind"] == "not_found"), "{outcomes}");
+    for id in [victim, of_victim, me, SessionId::generate()] {
+        for (method, params) in [
+            ("claudecode.get", json!({"session_id": id})),
+            ("claudecode.poll", json!({"session_id": id})),
+            ("claudecode.cancel", json!({"session_id": id})),
+            ("claudecode.delete", json!({"session_id": id})),
+            ("claudecode.chat_async", json!({"session_id": id, "prompt": "x"})),
+            ("claudecode.fork", json!({"session_id": id, "new_name": "x"})),
+            ("loopback.configure", json!({"session_id": id})),
+            ("loopback.rule_test", json!({"session_id": id, "tool_name": "Bash", "input": {}})),
+            ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash", "scope": {"session": id}})),
+        ] {
+            let refused = desk.call_as(caller, method, params).await.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::NotFound, "{method} of {id}: {refused:?}");
+        }
+    }
+    let mode = json!({"session_id": of_victim, "mode": "allow_all", "expires_in_secs": 60});
+    assert_eq!(desk.call_as(caller, "loopback.mode_set", mode).await.unwrap_err().kind, ErrorKind::Forbidden);
+    assert!(desk.audit("refused").await.iter().all(|line| line.session == Some(me)));
+    assert!(desk.audit("refused").await.len() > 40);
+    for (task, asked) in [(task, asked), (own_task, own)] {
+        desk.respond(Caller::Operator, &asked, true).await.unwrap();
+        assert_eq!(answer(task).await["behavior"], "allow");
+    }
+}
+
+#[tokio::test]
+async fn the_same_call_with_other_input_is_denied_and_on_record() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
+    // Before the decision, and after it: an allow for one input is no allow for another.
+    let told = desk.permit(session, "t", "Bash", bash("rm -rf /")).await;
+    assert_eq!(told["behavior"], "deny");
+    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    assert_eq!(answer(task).await["behavior"], "allow");
+    let told = desk.permit(session, "t", "Bash", bash("rm -rf /")).await;
+    assert_eq!(told["behavior"], "deny");
+    assert!(told["message"].as_str().unwrap().contains("other input"), "{told}");
+    let lines = desk.audit("refused").await;
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|line| line.session == Some(session) && line.body.to_value()["tool_use_id"] == "t"));
+}
+
+#[tokio::test]
+async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() {
+    let desk = Desk::new().await;
+    let session = desk.create("s", json!({})).await;
+    for wrong in [
+        json!({}),
+        json!({"tool_name": "Bash", "input": {}}),
+        json!({"tool_name": "Bash", "input": "ls", "tool_use_id": "t"}),
+        json!({"tool_name": 1, "input": {}, "tool_use_id": "t"}),
+        json!([]),
+    ] {
+        let refused = desk.call_as(Caller::Child(session), "loopback.permit", wrong.clone()).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{wrong}");
+        assert!(!refused.message.is_empty());
+    }
+    for empty in [
+        json!({"tool_name": "", "input": {}, "tool_use_id": "t"}),
+        json!({"tool_name": "Bash", "input": {}, "tool_use_id": ""}),
+    ] {
+        let told = desk.call_as(Caller::Child(session), "loopback.permit", empty).await.unwrap();
+        assert_eq!(told["behavior"], "deny");
+    }
+    for not_a_child in [Caller::Operator, Caller::Session(session)] {
+        let params = json!({"tool_name": "Bash", "input": {}, "tool_use_id": "t"});
+        let refused = desk.call_as(not_a_child, "loopback.permit", params).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Forbidden);
+    }
+    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+}
+
+#[tokio::test]
+async fn tokens_stand_for_one_caller_and_end() {
+    let desk = Desk::new().await;
+    let identity = desk.activations.identity();
+    let who = async |token: &str| identity.authenticate(&SecretToken::new(token)).await;
+    let session = desk.create("s", json!({})).await;
+    let config = desk.ok("loopback.configure", json!({"session_id": session})).await;
+    let header = config["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"].as_str().unwrap().to_owned();
+    let child = header.strip_prefix("Bearer ").unwrap();
+    assert_eq!(who(child).await.unwrap(), Caller::Child(session));
+    assert_eq!(who("plx_operator-of-the-desk-0123456789").await.unwrap(), Caller::Operator);
+    let parent = desk.ok("identity.parent", json!({"name": "ide"})).await;
+    assert!(matches!(who(parent["token"].as_str().unwrap()).await.unwrap(), Caller::Session(_)));
+    for wrong in [
+        "",
+        "plx_",
+        "plx_operator-of-the-desk-012345678",
+        &child[..child.len() - 1],
+        &format!("{child}0"),
+        &child.to_uppercase(),
+    ] {
+        assert_eq!(who(wrong).await.unwrap_err().kind, ErrorKind::Unauthorized, "{wrong}");
+    }
+    desk.ok("claudecode.delete", json!({"session_id": session})).await;
+    assert_eq!(who(child).await.unwrap_err().kind, ErrorKind::Unauthorized, "a token goes with its session");
+    // A one-time code works once.
+    let code = desk.ok("identity.code", json!({})).await["code"].as_str().unwrap().to_owned();
+    let token = identity.exchange(&SecretToken::new(code.clone())).await.unwrap();
+    assert_eq!(who(token.expose()).await.unwrap(), Caller::Operator);
+    assert_eq!(identity.exchange(&SecretToken::new(code)).await.unwrap_err().kind, ErrorKind::Unauthorized);
+}
