@@ -4,6 +4,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod accidents;
+mod background;
+mod bad_input;
+mod breach;
 mod cancel;
 mod flow;
+mod many;
+mod readers;
 mod restart;

@@ -67,7 +67,9 @@ impl ClaudeCode {
         let patterns = |what: &str, list: &[String]| {
             list.iter().filter(|text| *text != EVERYTHING).try_for_each(|text| match text.parse::<Pattern>() {
                 Ok(_) => Ok(()),
-                Err(error) => Err(CallError::invalid(format_args!("read {what}: {error}"))),
+                Err(error) => Err(CallError::invalid(format_args!("read {what}: {error}")).with_hint(
+                    "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
+                )),
             })
         };
         let may_decide = params.may_decide.clone().unwrap_or_default();
@@ -80,7 +82,8 @@ impl ClaudeCode {
         if let Some(name) =
             params.env.iter().flatten().map(|(name, _)| name).find(|name| name.is_empty() || name.contains(['=', '\0']))
         {
-            return Err(CallError::invalid(format_args!("set the variable {name:?}: that is no name")));
+            return Err(CallError::invalid(format_args!("set the variable {name:?}: that is no name"))
+                .with_hint("a variable's name has no '=' and is not empty"));
         }
         Ok(SessionConfig {
             working_dir: self.usable_dir("working_dir", &params.working_dir)?,

@@ -143,9 +143,13 @@ impl Run {
             session: Some(self.key.session),
             body,
         }));
+        if draft.translation.chat.as_ref().is_some_and(|chat| chat.breach.is_some()) {
+            // It is being stopped; the audit keeps what else it does meanwhile.
+            return Ok(());
+        }
         draft.event(&ChatEvent::Error { message: format!("stopped: {what}") })?;
         if let Some(chat) = &mut draft.translation.chat {
-            chat.breach.get_or_insert_with(|| what.clone());
+            chat.breach = Some(what.clone());
         }
         tracing::error!(run = %self.key, what, "breach: the run is stopped");
         draft.after.push(After::Stop(what));

@@ -1,0 +1,100 @@
+//! What can go wrong with a child: it says nonsense, dies, is killed, or its shim is. The chat ends with the reason, and nothing is left.
+
+use serde_json::json;
+
+use crate::common::{DEADLINE, World, texts, types};
+
+async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
+    assert_eq!(world.wait_for_end(session, chat).await, "failed");
+    let events = world.events(session, chat).await;
+    let last = events.last().unwrap()["message"].as_str().unwrap().to_owned();
+    assert!(last.contains(why), "{last}");
+    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    testkit::eventually_async("the end of every process", DEADLINE, gone).await;
+    assert!(!world.run_dir(session, 0).exists(), "its files are left");
+}
+
+fn pids(world: &World, session: &str) -> (u32, u32) {
+    let dir = plexus_shim::layout::RunDir::new(world.run_dir(session, 0));
+    let pid = dir.read_pid().unwrap().unwrap();
+    (u32::try_from(pid.shim_pid).unwrap(), u32::try_from(pid.child_pid).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() {
+    let world = World::new().await;
+    let session = world.create("dies", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3").await;
+    fails_with(&world, &session, chat, "exit code 3").await;
+    let events = world.events(&session, chat).await;
+    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("the disk is on fire"), "{:?}", events.last());
+    assert!(events.contains(&json!({"type": "notice", "message": "stderr: the disk is on fire"})), "{events:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_run_can_be_resumed() {
+    let world = World::new().await;
+    let session = world.create("killed", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay remembered").await;
+    let chat = world.chat(&session, "sim:\nsay now\ncrash").await;
+    fails_with(&world, &session, chat, "signal 9").await;
+    let next = world.chat_to_end(&session, "sim:\nrecall").await;
+    assert!(texts(&next)[0].contains("say remembered"), "{next:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_somebody_kills_failed() {
+    let world = World::new().await;
+    let session = world.create("victim", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay hello\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    testkit::process::kill(pids(&world, &session).1);
+    fails_with(&world, &session, chat, "signal 9").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_shim_takes_its_child_and_its_tools_along() {
+    let world = World::new().await;
+    let session = world.create("shim", json!({"allowed_tools": ["Bash"]})).await;
+    let input = json!({"command": "touch begun; while :; do sleep 0.05; done"});
+    let chat = world.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
+    let begun = world.work().join("begun");
+    testkit::eventually_async("the tool", DEADLINE, || std::future::ready(begun.exists().then_some(()))).await;
+    testkit::process::kill(pids(&world, &session).0);
+    fails_with(&world, &session, chat, "nobody saw how").await;
+    assert_eq!(texts(&world.events(&session, chat).await), ["hello"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nonsense_and_news_do_not_stop_a_chat() {
+    let world = World::new().await;
+    let session = world.create("odd", json!({})).await;
+    let events = world.chat_to_end(&session, "sim:\nsay before\ngarbage\nunknown\nsay after").await;
+    assert_eq!(types(&events), ["start", "notice", "content", "error", "passthrough", "content", "complete"]);
+    assert_eq!(texts(&events), ["before", "after"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
+    let world = World::new().await;
+    let session = world.create("api", json!({})).await;
+    let chat = world.chat(&session, "sim:\nfail 529").await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    let events = world.events(&session, chat).await;
+    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("529"), "{events:#?}");
+    // The process is fine, and so is the session.
+    assert_eq!(world.chat_to_end(&session, "sim:\nsay fine").await.last().unwrap()["type"], "complete");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
+    let world = World::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into()).await;
+    let session = world.create("no-shim", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay x").await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    let events = world.events(&session, chat).await;
+    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("/nonexistent/plexus-shim"), "{events:#?}");
+    let open = || async { world.store().open_runs().await.unwrap().is_empty().then_some(()) };
+    testkit::eventually_async("the end of the run's row", DEADLINE, open).await;
+    assert!(!world.run_dir(&session, 0).exists());
+}

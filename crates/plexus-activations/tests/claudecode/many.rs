@@ -1,0 +1,105 @@
+//! Many at once and many in a row: everything is there once, and nothing is left. The full numbers run with `PLEXUS_FULL=1`.
+
+use serde_json::json;
+
+use crate::common::{DEADLINE, World, texts};
+
+/// The number of the normal suite, or the one that the promise names.
+fn full(quick: usize, full: usize) -> usize {
+    if std::env::var_os("PLEXUS_FULL").is_some() { full } else { quick }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
+    let (children, events) = (full(8, 64), full(1_000, 10_000));
+    let world = World::with(|settings| settings.max_warm = 64).await;
+    let began = std::time::Instant::now();
+    let mut sessions = Vec::new();
+    for n in 0..children {
+        let session = world.create(&format!("burst-{n}"), json!({})).await;
+        world.chat(&session, &format!("sim:\nburst {events} 40")).await;
+        sessions.push(session);
+    }
+    for session in &sessions {
+        while world.session(session).await["status"] == "running" {
+            let total = world.page(session, 0, 0, 1).await["total_events"].clone();
+            world.ok("claudecode.poll", json!({"session_id": session, "from_seq": total, "wait_ms": 1000})).await;
+        }
+    }
+    let took = began.elapsed();
+    let own = testkit::process::peak_resident_bytes(std::process::id()).unwrap();
+    println!(
+        "{children} children with {events} events each: {took:?}, {:.0} events/s, peak {} MiB",
+        (children * events) as f64 / took.as_secs_f64(),
+        own >> 20
+    );
+    for session in &sessions {
+        let stored = world.events(session, 0).await;
+        let numbers: Vec<usize> =
+            texts(&stored).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
+        assert_eq!(numbers, (0..events).collect::<Vec<_>>());
+        assert_eq!(stored.last().unwrap()["type"], "complete");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_a_row_leave_nothing_behind() {
+    let runs = full(20, 1_000);
+    let world = World::with(|settings| settings.max_warm = 0).await;
+    let session = world.create("again", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay warming up").await;
+    let settled = || std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()));
+    testkit::eventually_async("the first child's end", DEADLINE, settled).await;
+    let (fds, tasks) = (testkit::process::open_fds(std::process::id()).unwrap(), alive_tasks());
+    for n in 0..runs {
+        world.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
+    }
+    testkit::eventually_async("the end of every child", DEADLINE, settled).await;
+    assert!(!world.run_dir(&session, 0).exists());
+    assert_eq!(
+        std::fs::read_dir(world.data().join("runs").join(&session)).unwrap().count(),
+        0,
+        "run directories are left"
+    );
+    let more = |now: usize, then: usize| now.saturating_sub(then);
+    let few = || std::future::ready((more(alive_tasks(), tasks) == 0).then_some(()));
+    testkit::eventually_async("the end of every task", DEADLINE, few).await;
+    // The store's readers open connections as they are needed; what a run costs would show in its number.
+    assert!(more(testkit::process::open_fds(std::process::id()).unwrap(), fds) < 10, "descriptors are left");
+}
+
+fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn warm_children_stay_within_their_bound_and_the_longest_idle_leaves_first() {
+    let world = World::with(|settings| settings.max_warm = 2).await;
+    let mut sessions = Vec::new();
+    for n in 0..4 {
+        let session = world.create(&format!("warm-{n}"), json!({})).await;
+        world.chat_to_end(&session, "sim:\nsay x").await;
+        sessions.push(session);
+    }
+    let bounded = || std::future::ready((world.children() == 2).then_some(()));
+    testkit::eventually_async("two children left", DEADLINE, bounded).await;
+    for (session, runs) in sessions.iter().zip([2, 2, 1, 1]).rev() {
+        world.chat_to_end(session, "sim:\nsay again").await;
+        assert_eq!(world.runs(session).await, runs, "{session}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_children_than_may_run_is_busy_and_a_warm_one_makes_room() {
+    let world = World::with(|settings| settings.max_running = 1).await;
+    let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
+    world.chat_to_end(&a, "sim:\nsay idle now").await;
+    world.chat(&b, "sim:\nsay mine\nhang").await;
+    world.wait_for_event(&b, "content").await;
+    let busy =
+        world.call("claudecode.chat_async", json!({"session_id": a, "prompt": "sim:\nsay x"})).await.unwrap_err();
+    assert_eq!(serde_json::to_value(busy.kind).unwrap(), "busy");
+    world.ok("claudecode.cancel", json!({"session_id": b})).await;
+    world.wait_for_end(&b, 0).await;
+    assert_eq!(world.chat_to_end(&a, "sim:\nsay again").await.last().unwrap()["type"], "complete");
+}

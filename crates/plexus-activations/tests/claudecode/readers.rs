@@ -1,0 +1,224 @@
+//! Readers: each with a position of its own, at its own speed, through all chats; and what else can be read of a session.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::common::{World, take, texts, types};
+
+/// Reads as a named consumer until it has seen `complete` events of `chats` chats, `limit` events at a time; acknowledges each page by asking for the next.
+async fn read_as(
+    world: &World,
+    session: &str,
+    consumer: &str,
+    limit: u64,
+    chats: usize,
+    pause: Duration,
+) -> Vec<(u64, u64)> {
+    let mut seen = Vec::new();
+    let mut cursor: Option<Value> = None;
+    let mut completed = 0;
+    while completed < chats {
+        let mut params = json!({"session_id": session, "consumer": consumer, "limit": limit, "wait_ms": 1000});
+        if let Some(cursor) = &cursor {
+            params["cursor"] = cursor.clone();
+        }
+        let page = world.ok("claudecode.poll", params).await;
+        // A lost reply: the same page comes again until its cursor is handed back.
+        let events = page["events"].as_array().unwrap();
+        for event in events {
+            seen.push((chat_of(&page, events, event), event["seq"].as_u64().unwrap()));
+            completed += usize::from(event["event"]["type"] == "complete");
+        }
+        cursor = Some(page["cursor"].clone());
+        tokio::time::sleep(pause).await;
+    }
+    seen
+}
+
+/// A page may reach over the end of a chat; what comes before the last `start` in it is of the chat before.
+fn chat_of(page: &Value, events: &[Value], event: &Value) -> u64 {
+    let at = |wanted: &Value| events.iter().position(|event| event["handle"] == wanted["handle"]).unwrap();
+    let later_starts = events[at(event) + 1..].iter().filter(|event| event["event"]["type"] == "start").count();
+    page["chat"].as_u64().unwrap() - later_starts as u64
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order() {
+    let world = World::new().await;
+    let session = world.create("read", json!({})).await;
+    world.chat(&session, "sim:\nburst 60 20").await;
+    let readers = (0..10u64).map(|n| {
+        let (world, session) = (&world, &session);
+        async move {
+            let name = format!("reader-{n}");
+            read_as(world, session, &name, 1 + n * 7, 2, Duration::from_millis(n)).await
+        }
+    });
+    let second = async {
+        world.wait_for_end(&session, 0).await;
+        world.chat(&session, "sim:\nburst 30 20").await;
+    };
+    let (all, ()) = futures::future::join(futures::future::join_all(readers), second).await;
+    let expected: Vec<(u64, u64)> = (0..63).map(|seq| (0, seq)).chain((0..32).map(|seq| (1, seq))).collect();
+    for (n, seen) in all.into_iter().enumerate() {
+        assert_eq!(seen, expected, "reader-{n}");
+    }
+    let cursors = world.ok("claudecode.cursors", json!({"session_id": session})).await;
+    assert_eq!(cursors["cursors"].as_array().unwrap().len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_was_not_acknowledged_comes_again_also_after_a_restart() {
+    let world = World::new().await;
+    let session = world.create("acknowledged", json!({})).await;
+    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let params = json!({"session_id": session, "consumer": "c", "limit": 3});
+    let first = world.ok("claudecode.poll", params.clone()).await;
+    let (world, _) = world.restart().await;
+    let again = world.ok("claudecode.poll", params.clone()).await;
+    assert_eq!(first["events"], again["events"]);
+    let mut acknowledge = params.clone();
+    acknowledge["cursor"] = again["cursor"].clone();
+    let next = world.ok("claudecode.poll", acknowledge).await;
+    assert_eq!(next["events"][0]["seq"], 3);
+    let (world, _) = world.restart().await;
+    assert_eq!(world.ok("claudecode.poll", params).await["events"], next["events"]);
+    // An event's node is a position too.
+    let behind = json!({"session_id": session, "cursor": first["events"][1]["node_id"]});
+    assert_eq!(world.ok("claudecode.poll", behind).await["events"][0]["seq"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
+    let world = World::new().await;
+    let session = world.create("default", json!({})).await;
+    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let read = |more: Value| {
+        let mut params = json!({"session_id": session, "limit": 2});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        world.ok("claudecode.poll", params)
+    };
+    let seqs = |page: &Value| {
+        page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(seqs(&read(json!({})).await), [0, 1]);
+    assert_eq!(seqs(&read(json!({"from_seq": 0})).await), [0, 1]);
+    assert_eq!(seqs(&read(json!({})).await), [2, 3]);
+    let rest = read(json!({"limit": 100})).await;
+    assert_eq!((seqs(&rest), &rest["has_more"], &rest["read_position"]), (vec![4, 5, 6, 7], &json!(false), &json!(8)));
+    assert_eq!(seqs(&read(json!({})).await), [] as [u64; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
+    let world = World::new().await;
+    let session = world.create("followed", json!({})).await;
+    let mut plain = world.stream("claudecode.follow", json!({"session_id": session})).await;
+    let mut live = world.stream("claudecode.follow", json!({"session_id": session, "deltas": true})).await;
+    world.chat(&session, "sim:\nslowly 10 one two three").await;
+    let first = take(&mut plain, 4).await;
+    world.wait_for_end(&session, 0).await;
+    world.chat(&session, "sim:\nsay again").await;
+    let second = take(&mut plain, 3).await;
+    let kinds = |items: &[Value]| {
+        items.iter().map(|item| item["event"]["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(&first), ["start", "notice", "content", "complete"]);
+    assert_eq!(kinds(&second), ["start", "content", "complete"]);
+    assert_eq!((&second[0]["chat"], &second[2]["seq"]), (&json!(1), &json!(2)));
+    let mut spoken = String::new();
+    while spoken.trim() != "one two three" {
+        let item = take(&mut live, 1).await.remove(0);
+        if item["event"]["type"] == "delta" {
+            spoken.push_str(item["event"]["text"].as_str().unwrap());
+        }
+    }
+    let stored = world.events(&session, 0).await;
+    assert!(!types(&stored).contains(&"delta"), "live text is never stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_tells_only_what_changed() {
+    let world = World::new().await;
+    let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
+    let all = world.ok("claudecode.wait", json!({})).await;
+    assert_eq!(all["sessions"].as_array().unwrap().len(), 2);
+    world.chat_to_end(&a, "sim:\nsay said by a").await;
+    let changed = world.ok("claudecode.wait", json!({"after": all["after"], "wait_ms": 5000})).await;
+    let [only] = changed["sessions"].as_array().unwrap().as_slice() else { panic!("{changed}") };
+    assert_eq!(
+        (&only["session_id"], &only["status"], &only["total_events"]),
+        (&json!(a), &json!("complete"), &json!(4))
+    );
+    let none = world.ok("claudecode.wait", json!({"after": changed["after"], "session_ids": [b], "wait_ms": 50})).await;
+    assert_eq!(none["sessions"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_shares_the_past_and_goes_its_own_way() {
+    let world = World::new().await;
+    let session = world.create("trunk", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay shared").await;
+    let forked = world.ok("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
+    let branch = forked["id"].as_str().unwrap();
+    assert_eq!(forked["head"], world.session(&session).await["head"]);
+    let on_branch = world.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
+    let on_trunk = world.chat_to_end(&session, "sim:\nsay on the trunk\nrecall").await;
+    assert_eq!(texts(&on_branch), ["on the branch", "sim:\nsay shared"]);
+    assert_eq!(texts(&on_trunk), ["on the trunk", "sim:\nsay shared"]);
+    let (trunk, fork) = (world.session(&session).await, world.session(branch).await);
+    assert_ne!(trunk["claude_session_id"], fork["claude_session_id"]);
+    assert_eq!(trunk["head"]["tree_id"], fork["head"]["tree_id"]);
+    // The second chat of the branch resumes the branch, and its cost is its own.
+    let again = world.chat_to_end(branch, "sim:\nrecall").await;
+    assert!(texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk"));
+    for events in [&on_branch, &on_trunk, &again] {
+        let cost = events.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
+        assert!((cost - 0.0008).abs() < 1e-9, "{cost}");
+    }
+    let messages = world.ok("claudecode.render_context", json!({"session_id": branch})).await["messages"].clone();
+    let roles: Vec<&str> =
+        messages.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "user", "assistant", "user", "assistant"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ephemeral_chat_leaves_the_head_and_the_conversation_where_they_were() {
+    let world = World::new().await;
+    let session = world.create("ephemeral", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay kept").await;
+    let before = world.session(&session).await;
+    let aside = json!({"session_id": session, "prompt": "sim:\nsay aside\nrecall", "ephemeral": true});
+    let chat = world.ok("claudecode.chat_async", aside).await["chat"].as_u64().unwrap();
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let events = world.events(&session, chat).await;
+    assert_eq!(texts(&events), ["aside", "sim:\nsay kept"], "it knows what was said before it");
+    let after = world.session(&session).await;
+    assert_eq!((&after["head"], &after["claude_session_id"]), (&before["head"], &before["claude_session_id"]));
+    assert_eq!(events.last().unwrap()["new_head"], before["head"]);
+    let next = world.chat_to_end(&session, "sim:\nrecall").await;
+    assert_eq!(texts(&next), ["sim:\nsay kept"], "nothing later knows of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree() {
+    let world = World::new().await;
+    let session = world.create("handled", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay look me up").await;
+    let page = world.page(&session, 0, 0, 100).await;
+    for event in page["events"].as_array().unwrap() {
+        let resolved = world.ok("plexus.resolve_handle", json!({"handle": event["handle"]})).await;
+        assert_eq!(resolved["type"], "event");
+        assert_eq!((&resolved["event"], &resolved["seq"]), (&event["event"], &event["seq"]));
+        let node = world.ok("arbor.node_get", json!({"node_id": event["node_id"]})).await;
+        assert_eq!(node["node"]["data"]["handle"], event["handle"], "{node}");
+    }
+    let streams = world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+    let stream = &streams[0];
+    assert_eq!((&stream["status"], &stream["total_events"]), (&json!("complete"), &json!(4)));
+    assert_eq!(stream["head_node"], page["events"][3]["node_id"]);
+    let root = world.ok("arbor.node_get", json!({"node_id": stream["root_node"]})).await;
+    let message = world.ok("plexus.resolve_handle", json!({"handle": root["node"]["data"]["handle"]})).await;
+    assert_eq!((&message["type"], &message["content"]), (&json!("message"), &json!("sim:\nsay look me up")));
+}
