@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_core::{Authenticator, CallError, Caller, SecretToken};
 use plexus_store::{Change, Priority, RunKey, Store, StoreError, Token, TokenHash, UnixMillis};
+use serde_json::json;
 use subtle::ConstantTimeEq;
+
+use crate::loopback::audit::Refusals;
 
 /// How long a dashboard code works.
 const CODE_LIFE: Duration = Duration::from_secs(60);
@@ -23,13 +26,20 @@ const DASHBOARD_LIFE: Duration = Duration::from_secs(24 * 3_600);
 pub struct Identity {
     store: Arc<dyn Store>,
     operator: TokenHash,
+    refusals: Arc<Refusals>,
     codes: Mutex<HashMap<[u8; 32], Instant>>,
 }
 
 impl Identity {
     /// Makes the identity of a server whose operator holds `operator`.
     pub fn new(store: Arc<dyn Store>, operator: &SecretToken) -> Self {
-        Self { store, operator: TokenHash::of(operator.expose()), codes: Mutex::default() }
+        let refusals = Refusals::new(Arc::clone(&store));
+        Self { store, operator: TokenHash::of(operator.expose()), refusals, codes: Mutex::default() }
+    }
+
+    /// The record of refused attempts, which a wrong token is one of.
+    pub(crate) fn refusals(&self) -> Arc<Refusals> {
+        Arc::clone(&self.refusals)
     }
 
     /// Draws a token: 256 random bits behind our prefix.
@@ -88,9 +98,18 @@ impl Authenticator for Identity {
             CallError::unauthorized("accept this token: it is unknown, revoked or expired")
                 .with_hint("`plexus token` prints the operator's; a session's token ends with its run")
         };
-        let found = self.store.token(hash).await?.ok_or_else(refused)?;
-        let alive = found.expires_at.is_none_or(|until| until > UnixMillis::now());
-        if alive && bool::from(found.hash.0.ct_eq(&hash.0)) { Ok(found.caller) } else { Err(refused()) }
+        let found = self.store.token(hash).await?.filter(|found| {
+            let alive = found.expires_at.is_none_or(|until| until > UnixMillis::now());
+            alive && bool::from(found.hash.0.ct_eq(&hash.0))
+        });
+        match found {
+            Some(found) => Ok(found.caller),
+            None => {
+                let error = refused();
+                self.refusals.note(None, json!({"kind": error.kind, "message": error.message})).await;
+                Err(error)
+            }
+        }
     }
 
     async fn exchange(&self, code: &SecretToken) -> Result<SecretToken, CallError> {

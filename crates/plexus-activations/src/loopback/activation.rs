@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::approvals::{Answer, Approvals};
 use super::audit::Refusals;
 use super::params::{
-    ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
+    Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
     RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RuleRemoveParams, RuleTested,
     WaitForApprovalParams,
 };
@@ -42,7 +42,7 @@ pub struct Loopback {
 
 impl Loopback {
     pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
-        let refusals = Refusals::new(Arc::clone(&core.store));
+        let refusals = core.identity.refusals();
         Arc::new(Self { approvals: Arc::clone(&core.approvals), refusals, core })
     }
 
@@ -80,6 +80,10 @@ impl Loopback {
                 input_digest: None,
             };
             let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
+            if let Some(error) = &error {
+                // The call as a whole works, so nobody else notes what was tried in it.
+                self.refusals.failed(&call.caller, "loopback.respond_many", error).await;
+            }
             outcomes.push(Outcome { approval_id, ok: error.is_none(), error });
         }
         Ok(Outcomes { outcomes })
@@ -146,6 +150,15 @@ impl Loopback {
         let found = self.core.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
         Ok(History {
             decisions: found.items.iter().map(as_decision).collect(),
+            cursor: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    async fn audit(&self, _: Call, params: PageParams) -> Result<Audit, CallError> {
+        let found = self.core.store.audit(params.session_id, page(params.limit, params.cursor.as_deref())?).await?;
+        let shown = |line: plexus_store::AuditLine| json!({"at": line.at.as_secs(), "kind": line.kind, "session_id": line.session, "body": line.body.to_value()});
+        Ok(Audit {
+            lines: found.items.into_iter().map(shown).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
     }
@@ -226,6 +239,10 @@ impl Activation for Loopback {
         }
         let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
         let operators: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
+        let audits: fn(&mut MethodDescriptor) = |d| {
+            d.audience = Audience::Operator;
+            d.hints.read_only = true;
+        };
         let asks: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
@@ -255,6 +272,7 @@ impl Activation for Loopback {
             .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", reads, with!(pending))
             .unary::<_, Pending, _, _>("wait_for_approval", "Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
             .unary::<_, History, _, _>("history", "Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
+            .unary::<PageParams, Audit, _, _>("audit", "Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
             .unary::<_, Done, _, _>("mode_set", "Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))
             .unary::<_, RuleAdded, _, _>("rule_add", "Adds a standing rule that answers permission requests before anybody is asked.", |_| {}, with!(rule_add))
             .unary::<_, RuleList, _, _>("rules", "Lists the standing rules, with how often each has decided.", reads, with!(rules))

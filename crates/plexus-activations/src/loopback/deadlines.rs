@@ -47,6 +47,7 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
             _ = wake.changed() => {}
+            () = approvals.rulebook.wider() => {}
             () = shutdown.cancelled() => return,
         }
     }

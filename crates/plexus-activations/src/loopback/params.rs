@@ -230,6 +230,18 @@ pub struct History {
     pub cursor: Option<String>,
 }
 
+/// A result of `audit`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Audit {
+    /// Lines `{at, kind, session_id, body}`, newest first.
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub lines: Vec<Value>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
 /// A result of `rule_add`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "ok")]

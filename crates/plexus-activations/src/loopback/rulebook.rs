@@ -24,6 +24,8 @@ pub(crate) struct Rulebook {
     from_file: RwLock<Vec<Rule>>,
     /// When a rule or a mode last came that may answer what waits.
     widened_at: RwLock<Option<UnixMillis>>,
+    /// Tells whoever looks at what waits that a rule or a mode came.
+    wider: tokio::sync::Notify,
 }
 
 /// What was compiled, and how often the rules have changed: a reading that began before a change is not kept.
@@ -35,7 +37,13 @@ struct Compiled {
 
 impl Rulebook {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, compiled: RwLock::default(), from_file: RwLock::default(), widened_at: RwLock::default() }
+        Self {
+            store,
+            compiled: RwLock::default(),
+            from_file: RwLock::default(),
+            widened_at: RwLock::default(),
+            wider: tokio::sync::Notify::new(),
+        }
     }
 
     /// Says what the rules say of a call. `rule_test` and the live path are this one function.
@@ -112,6 +120,12 @@ impl Rulebook {
     pub(crate) fn widened(&self) {
         self.changed();
         *self.widened_at.write().unwrap_or_else(PoisonError::into_inner) = Some(UnixMillis::now());
+        self.wider.notify_one();
+    }
+
+    /// Waits until a rule or a mode comes.
+    pub(crate) async fn wider(&self) {
+        self.wider.notified().await;
     }
 
     /// When a rule or a mode last came.

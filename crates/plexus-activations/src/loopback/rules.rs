@@ -56,8 +56,8 @@ impl Loopback {
         let home = std::env::home_dir();
         rule.check_examples(&ExampleContext { working_dir: &working_dir, home: home.as_deref(), paths: &RealPaths })
             .map_err(|error| CallError::invalid(format_args!("add the rule: {error}")))?;
-        if params.uses == Some(0) {
-            return Err(CallError::invalid("add a rule with no uses"));
+        if params.uses == Some(0) || params.expires_in_secs == Some(0) {
+            return Err(CallError::invalid("add a rule that ends before it begins"));
         }
         let author = match caller {
             Caller::Session(id) => Owner::Session(*id),

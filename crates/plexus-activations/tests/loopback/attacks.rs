@@ -16,6 +16,7 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
         ("loopback.pending", json!({"session_id": own})),
         ("loopback.wait_for_approval", json!({"wait_ms": 0})),
         ("loopback.history", json!({})),
+        ("loopback.audit", json!({})),
         ("loopback.mode_set", json!({"session_id": own, "mode": "allow_all", "expires_in_secs": 60})),
         ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash"})),
         ("loopback.rules", json!({})),
@@ -190,6 +191,9 @@ async fn tokens_stand_for_one_caller_and_end() {
     ] {
         assert_eq!(who(wrong).await.unwrap_err().kind, ErrorKind::Unauthorized, "{wrong}");
     }
+    let noted = desk.ok("loopback.audit", json!({})).await["lines"].clone();
+    assert_eq!(noted.as_array().unwrap().len(), 6);
+    assert!(!noted.to_string().contains(&child[8..24]), "no part of a token is on record");
     desk.ok("claudecode.delete", json!({"session_id": session})).await;
     assert_eq!(who(child).await.unwrap_err().kind, ErrorKind::Unauthorized, "a token goes with its session");
     // A one-time code works once.

@@ -11,3 +11,4 @@ mod decisions;
 mod desk;
 mod listing;
 mod races;
+mod rules;

@@ -1,0 +1,250 @@
+//! Standing rules end to end: scopes, bounds, examples, remembering, modes and the operator's file.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::{Caller, ErrorKind, SessionId};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, answer, bash, pass};
+
+/// What happens to a Bash command of a session: `allow`, `deny`, or `ask` when it waits (it is then denied, so that the next may come).
+async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String {
+    let id = format!("{command} {}", uuid::Uuid::now_v7());
+    let tested = desk
+        .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash(command), "session_id": session}))
+        .await["decision"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let live = if tested == "ask" {
+        let (task, asked) = desk.ask(session, &id, "Bash", bash(command)).await;
+        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        answer(task).await;
+        "ask".to_owned()
+    } else {
+        desk.permit(session, &id, "Bash", bash(command)).await["behavior"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(tested, live, "rule_test and the live path agree on {command}");
+    live
+}
+
+async fn add(desk: &Desk, params: Value) -> Value {
+    desk.ok("loopback.rule_add", params).await["rule_id"].clone()
+}
+
+#[tokio::test]
+async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let allow = add(&desk, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"})).await;
+    let deny =
+        add(&desk, json!({"decision": "deny", "pattern": "Bash(git push:*)", "reason": "a person pushes"})).await;
+    let ask = add(&desk, json!({"decision": "ask", "pattern": "Bash(git commit:*)"})).await;
+    assert_eq!(outcome(&desk, session, "git log").await, "allow");
+    let decided = desk.last_decision(session).await;
+    assert_eq!((&decided["decided_by"], &decided["status"]), (&json!({"rule": allow}), &json!("allowed")));
+    assert_eq!(outcome(&desk, session, "git push origin").await, "deny");
+    let decided = desk.last_decision(session).await;
+    assert_eq!(decided["decided_by"], json!({"rule": deny}));
+    assert!(decided["message"].as_str().unwrap().contains("a person pushes"), "{decided}");
+    assert_eq!(outcome(&desk, session, "git commit -m x").await, "ask");
+    assert_eq!(outcome(&desk, session, "git log && rm x").await, "ask");
+    let tested = desk
+        .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git commit"), "session_id": session}))
+        .await;
+    assert_eq!((&tested["decision"], &tested["rule_id"]), (&json!("ask"), &ask));
+    let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
+    let used: Vec<&Value> = rules.as_array().unwrap().iter().map(|rule| &rule["used"]).collect();
+    assert_eq!(used, [1, 1, 0]);
+    desk.ok("loopback.rule_remove", json!({"rule_id": allow})).await;
+    assert_eq!(outcome(&desk, session, "git log").await, "ask");
+    assert_eq!(
+        desk.call("loopback.rule_remove", json!({"rule_id": allow})).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
+}
+
+#[tokio::test]
+async fn scopes_bound_where_a_rule_holds() {
+    let desk = Arc::new(Desk::new().await);
+    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
+    let other = desk.create("other", json!({})).await;
+    let everywhere = async |command: &str| {
+        let mut got = Vec::new();
+        for session in [top, child, other] {
+            got.push(outcome(&desk, session, command).await);
+        }
+        got
+    };
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(a)", "scope": {"session": top}})).await;
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(b)", "scope": {"subtree": top}})).await;
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(c)", "scope": "all"})).await;
+    assert_eq!(everywhere("a").await, ["allow", "ask", "ask"]);
+    assert_eq!(everywhere("b").await, ["allow", "allow", "ask"]);
+    assert_eq!(everywhere("c").await, ["allow", "allow", "allow"]);
+    // A session's rule covers what is below it, never itself.
+    let own = json!({"decision": "allow", "pattern": "Bash(d)"});
+    let rule = desk.call_as(Caller::Session(top), "loopback.rule_add", own).await.unwrap()["rule_id"].clone();
+    assert_eq!(everywhere("d").await, ["ask", "allow", "ask"]);
+    // It sees and removes its own, and not the operator's.
+    let seen = desk.call_as(Caller::Session(top), "loopback.rules", json!({})).await.unwrap()["rules"].clone();
+    assert_eq!(seen.as_array().unwrap().iter().map(|rule| &rule["id"]).collect::<Vec<_>>(), [&rule]);
+    desk.call_as(Caller::Session(top), "loopback.rule_remove", json!({"rule_id": rule})).await.unwrap();
+    assert_eq!(everywhere("d").await, ["ask", "ask", "ask"]);
+}
+
+#[tokio::test]
+async fn a_rule_ends_with_its_uses_and_with_its_time() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(a)", "uses": 2})).await;
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(b)", "expires_in_secs": 1})).await;
+    assert_eq!(outcome(&desk, session, "b").await, "allow");
+    for expected in ["allow", "allow", "ask"] {
+        assert_eq!(outcome(&desk, session, "a").await, expected);
+    }
+    pass(Duration::from_millis(2_100)).await;
+    assert_eq!(outcome(&desk, session, "b").await, "ask");
+}
+
+#[tokio::test]
+async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
+    let desk = Desk::new().await;
+    for wrong in [
+        json!({"decision": "allow", "pattern": "Bash("}),
+        json!({"decision": "maybe", "pattern": "Bash"}),
+        json!({"decision": "allow", "pattern": "Bash(git:*)", "matches": ["Bash(gitk)"]}),
+        json!({"decision": "allow", "pattern": "Bash(git:*)", "does_not_match": ["Bash(git log)"]}),
+        json!({"decision": "allow", "pattern": "Bash", "matches": ["ls -l"]}),
+        json!({"decision": "allow", "pattern": "Bash", "uses": 0}),
+        json!({"decision": "allow", "pattern": "Bash", "expires_in_secs": 0}),
+    ] {
+        let refused = desk.call("loopback.rule_add", wrong.clone()).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Invalid, "{wrong}: {refused:?}");
+    }
+    let nobody = json!({"decision": "allow", "pattern": "Bash", "scope": {"session": uuid::Uuid::nil()}});
+    assert_eq!(desk.call("loopback.rule_add", nobody).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]));
+    let fine = json!({"decision": "allow", "pattern": "Bash(git log:*)", "matches": ["Bash(git log -3)"], "does_not_match": ["Bash(git push)"]});
+    add(&desk, fine).await;
+}
+
+#[tokio::test]
+async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
+    let desk = Arc::new(Desk::new().await);
+    let (one, two) = (desk.create("one", json!({})).await, desk.create("two", json!({})).await);
+    let (first, asked) = desk.ask(one, "t1", "Bash", bash("npm test")).await;
+    let (same, same_asked) = desk.ask(one, "t2", "Bash", bash("npm test")).await;
+    let (elsewhere, elsewhere_asked) = desk.ask(two, "t3", "Bash", bash("npm test")).await;
+    let (different, other) = desk.ask(one, "t4", "Bash", bash("npm publish")).await;
+    let remember = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all"}});
+    let told = desk.ok("loopback.respond", remember.clone()).await;
+    let mut released: Vec<&Value> = told["released"].as_array().unwrap().iter().collect();
+    released.sort_by_key(|id| id.to_string());
+    let mut expected = [&same_asked["id"], &elsewhere_asked["id"]];
+    expected.sort_by_key(|id| id.to_string());
+    assert_eq!(released, expected);
+    for task in [first, same, elsewhere] {
+        assert_eq!(answer(task).await["behavior"], "allow");
+    }
+    let decided = desk.last_decision(two).await;
+    assert_eq!(decided["decided_by"], json!({"rule": told["rule_id"]}));
+    // The narrowest pattern was taken, and the same answer again makes no second rule.
+    assert_eq!(desk.ok("loopback.respond", remember).await["rule_id"], told["rule_id"]);
+    let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
+    let patterns: Vec<&Value> = rules.as_array().unwrap().iter().map(|rule| &rule["pattern"]).collect();
+    assert_eq!(patterns, ["Bash(npm test)"]);
+    desk.respond(Caller::Operator, &other, false).await.unwrap();
+    answer(different).await;
+    assert_eq!(outcome(&desk, two, "npm test").await, "allow");
+}
+
+#[tokio::test]
+async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
+    let desk = Arc::new(Desk::new().await);
+    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)"]})).await;
+    let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
+    let other = desk.create("other", json!({})).await;
+    let (task, asked) = desk.ask(child, "t", "Bash", bash("git status")).await;
+    let (own_task, own) = desk.ask(top, "t", "Bash", bash("git status")).await;
+    let (other_task, others) = desk.ask(other, "t", "Bash", bash("git status")).await;
+    let answer_with = |remember: Value| json!({"approval_id": asked["id"], "approve": true, "remember": remember});
+    for too_much in [
+        json!({"scope": "all"}),
+        json!({"scope": {"subtree": top}, "pattern": "Bash"}),
+        json!({"scope": {"session": top}}),
+        json!({"scope": {"session": other}}),
+    ] {
+        let refused = desk.call_as(Caller::Session(top), "loopback.respond", answer_with(too_much.clone())).await;
+        let kind = refused.unwrap_err().kind;
+        assert!(matches!(kind, ErrorKind::Forbidden | ErrorKind::NotFound), "{too_much}: {kind:?}");
+    }
+    assert_eq!(desk.pending_for(child, "t").await["status"], "pending", "a refused rule decides nothing");
+    let fine = answer_with(json!({"scope": {"subtree": top}, "pattern": "Bash(git status:*)"}));
+    desk.call_as(Caller::Session(top), "loopback.respond", fine).await.unwrap();
+    assert_eq!(answer(task).await["behavior"], "allow");
+    // Neither itself nor a stranger was released.
+    for (task, asked, session) in [(own_task, own, top), (other_task, others, other)] {
+        assert_eq!(desk.pending_for(session, "t").await["id"], asked["id"]);
+        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        answer(task).await;
+    }
+}
+
+#[tokio::test]
+async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let set = |mode: &str, secs: u64| json!({"session_id": session, "mode": mode, "expires_in_secs": secs});
+    for wrong in [set("allow_all", 0), set("allow_all", 86_401), set("sudo", 5)] {
+        assert_eq!(desk.call("loopback.mode_set", wrong).await.unwrap_err().kind, ErrorKind::Invalid);
+    }
+    let (waiting, _) = desk.ask(session, "before", "Bash", bash("make")).await;
+    desk.ok("loopback.mode_set", set("allow_all", 1)).await;
+    assert_eq!(answer(waiting).await["behavior"], "allow", "what waited is answered too");
+    assert_eq!(desk.last_decision(session).await["decided_by"], "operator");
+    let shown = desk.ok("claudecode.get", json!({"session_id": session})).await["session"]["mode"].clone();
+    assert_eq!(shown["mode"], "allow_all");
+    assert_eq!(outcome(&desk, session, "rm -rf build").await, "allow");
+    add(&desk, json!({"decision": "deny", "pattern": "Bash(rm:*)"})).await;
+    assert_eq!(outcome(&desk, session, "rm -rf build").await, "deny", "a rule that denies beats a mode");
+    pass(Duration::from_millis(2_100)).await;
+    assert_eq!(outcome(&desk, session, "make").await, "ask");
+    assert_eq!(desk.ok("claudecode.get", json!({"session_id": session})).await["session"].get("mode"), None);
+
+    desk.ok("loopback.mode_set", set("accept_edits", 60)).await;
+    assert_eq!(outcome(&desk, session, "make").await, "ask");
+    let inside = json!({"file_path": desk.work().join("a.txt"), "content": "x"});
+    assert_eq!(desk.permit(session, "w", "Write", inside).await["behavior"], "allow");
+    let outside = json!({"file_path": desk.folder.path().join("a.txt"), "content": "x"});
+    let (task, asked) = desk.ask(session, "o", "Write", outside).await;
+    desk.ok("loopback.mode_set", set("ask", 60)).await;
+    assert_eq!(desk.pending_for(session, "o").await["id"], asked["id"]);
+    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    answer(task).await;
+}
+
+#[tokio::test]
+async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let file = Path::new("loopback.toml");
+    let text = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(ls:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(make)\"\nuses = 1\n";
+    let (waiting, _) = desk.ask(session, "before", "Bash", bash("ls -l")).await;
+    assert_eq!(desk.activations.load_rules(file, text).unwrap(), 2);
+    assert_eq!(outcome(&desk, session, "ls").await, "allow");
+    assert_eq!(outcome(&desk, session, "make").await, "allow");
+    assert_eq!(outcome(&desk, session, "make").await, "ask", "its one use is taken");
+    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"].as_array().unwrap().len(), 2);
+    assert_eq!(answer(waiting).await["behavior"], "allow");
+    let wrong = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(rm:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(\"\n";
+    let refused = desk.activations.load_rules(file, wrong).unwrap_err();
+    assert!(refused.to_string().starts_with("loopback.toml, line 7: "), "{refused}");
+    assert_eq!(outcome(&desk, session, "rm x").await, "ask", "half of a file is not taken");
+    assert_eq!(outcome(&desk, session, "ls").await, "allow", "what was in force stays");
+    assert_eq!(desk.activations.load_rules(file, "").unwrap(), 0);
+    assert_eq!(outcome(&desk, session, "ls").await, "ask");
+}
