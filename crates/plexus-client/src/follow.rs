@@ -43,6 +43,9 @@ pub enum Followed {
         /// The piece.
         text: String,
     },
+    /// A message of the agent begins. Live text that was shown and did not become an event is void: after a broken connection to the model it
+    /// comes again.
+    DeltaStart,
     /// The connection is lost; it is tried again until it works.
     Lost,
     /// The connection is back; what was missed follows.
@@ -133,6 +136,7 @@ impl Follower {
             *pause = FIRST_PAUSE;
             let item = match heard {
                 Heard::Alive => continue,
+                Heard::DeltaStart => Followed::DeltaStart,
                 Heard::Delta { text } => Followed::Delta { text },
                 Heard::Event(event) => {
                     if event.cursor.is_some() {

@@ -16,7 +16,7 @@
 //!             Event::Complete { .. } | Event::Error { .. } => break,
 //!             _ => {}
 //!         },
-//!         Followed::Delta { .. } | Followed::Lost | Followed::Back => {}
+//!         Followed::Delta { .. } | Followed::DeltaStart | Followed::Lost | Followed::Back => {}
 //!     }
 //! }
 //! # Ok(())

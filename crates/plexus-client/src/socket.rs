@@ -35,6 +35,7 @@ pub(crate) enum Heard {
     /// Something that only says that the server is there.
     Alive,
     Event(Box<SessionEvent>),
+    DeltaStart,
     Delta {
         text: String,
     },
@@ -132,9 +133,14 @@ impl Socket {
             (_, Some(error)) => Err(error.into_call_error().into()),
             (None, None) => Err(self.lost("the server has ended the stream")),
             (Some(Item { event, cursor }), None) => {
-                let delta = &event["event"];
-                if delta["type"] == "delta" {
-                    return Ok(Heard::Delta { text: delta["text"].as_str().unwrap_or_default().to_owned() });
+                // What has no position was never stored: live text, and whatever a later server shows live.
+                if cursor.is_none() {
+                    let live = &event["event"];
+                    return Ok(match live["type"].as_str() {
+                        Some("delta") => Heard::Delta { text: live["text"].as_str().unwrap_or_default().to_owned() },
+                        Some("delta_start") => Heard::DeltaStart,
+                        _ => Heard::Alive,
+                    });
                 }
                 SessionEvent::read(event, cursor).map(|event| Heard::Event(Box::new(event))).map_err(bad)
             }

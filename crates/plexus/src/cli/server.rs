@@ -11,6 +11,7 @@ use plexus_client::{Client, ClientError, read_announcement};
 use serde_json::{Value, json};
 
 use super::could_not;
+use crate::serve::listen::PORT_TAKEN;
 
 /// The log of a server that a command started.
 pub(crate) const LOG_FILE: &str = "server.log";
@@ -65,14 +66,27 @@ pub(crate) async fn find_or_start(data_dir: &Path, arguments: &[String]) -> Resu
         .create(data_dir)
         .with_context(|| format!("could not create {}", data_dir.display()))?;
     let log = data_dir.join(LOG_FILE);
-    let mut child = spawn(data_dir, &log, arguments)?;
+    match start(&client, data_dir, &log, arguments).await {
+        Ok(()) => {}
+        // Whoever has the usual port, this server can have another: clients find it by its data directory.
+        Err(error) if error.to_string().contains(PORT_TAKEN) => {
+            let elsewhere = [arguments, &["--listen".to_owned(), "127.0.0.1:0".to_owned()]].concat();
+            start(&client, data_dir, &log, &elsewhere).await?;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok((client, Found::Started { log }))
+}
+
+async fn start(client: &Client, data_dir: &Path, log: &Path, arguments: &[String]) -> Result<()> {
+    let mut child = spawn(data_dir, log, arguments)?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         if read_announcement(data_dir).is_some() && client.call::<Value>("plexus.version", json!({})).await.is_ok() {
-            return Ok((client, Found::Started { log }));
+            return Ok(());
         }
         if let Some(status) = child.try_wait().context("could not watch the server")? {
-            bail!("could not start a server ({status}):\n{}", last_lines(&log));
+            bail!("could not start a server ({status}):\n{}", last_lines(log));
         }
         if Instant::now() > deadline {
             bail!(

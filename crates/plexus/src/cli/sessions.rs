@@ -60,15 +60,19 @@ fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
         Status::Unknown => ("unknown", Tone::Faint),
     };
     let age = duration(now_ms() - session.updated_at);
-    let facts = format!("{age:>10} {:>8}", dollars(session.spent.cost_usd));
-    let room = screen.width().saturating_sub(10 + facts.len() + 2).max(12);
+    let facts = match screen.width() {
+        // On a narrow screen the name matters most.
+        0..50 => String::new(),
+        _ => format!("{age:>10} {:>8}  ", dollars(session.spent.cost_usd)),
+    };
+    let room = screen.width().saturating_sub(10 + facts.len()).max(10);
     let name = format!("{}{}", "  ".repeat(depth), sanitize::one_line(&session.name));
     let folder = sanitize::one_line(&session.working_dir.display().to_string()).into_owned();
     let name = cut(&name, room);
     let left = room.saturating_sub(name.chars().count() + 2);
     let folder =
         if left >= 10 { format!("  {}", screen.paint(Tone::Faint, &cut(&folder, left))) } else { String::new() };
-    format!("{} {facts}  {name}{folder}", screen.paint(tone, &format!("{word:<9}")))
+    format!("{} {facts}{name}{folder}", screen.paint(tone, &format!("{word:<9}")))
 }
 
 /// `plexus tree`: all sessions, or the nodes of one session's tree.
@@ -125,7 +129,7 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
             Followed::Event(event) => show(&client, &mut view, &event).await?,
             Followed::Lost => view.remark("  (the server is away)")?,
             Followed::Back => view.remark("  (the server is back)")?,
-            Followed::Delta { .. } => {}
+            Followed::Delta { .. } | Followed::DeltaStart => {}
         }
     }
     Ok(exit::OK)
@@ -190,7 +194,7 @@ mod tests {
         let other = session("other", None);
         let lost = session("lost", Some(&session("gone", None)));
         let lines = outline(&[top, a, b, below, other, lost], Screen::plain(60));
-        let names: Vec<&str> = lines.iter().map(|line| line.split_at(30).1.split("  /").next().unwrap()).collect();
+        let names: Vec<&str> = lines.iter().map(|line| line.split_at(31).1.split("  /").next().unwrap()).collect();
         assert_eq!(names, ["top", "  a", "    below", "  b", "other", "lost"], "{lines:#?}");
     }
 

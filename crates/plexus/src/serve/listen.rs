@@ -9,6 +9,9 @@ use tokio::net::TcpListener;
 use super::port_owner;
 use crate::config::Config;
 
+/// The words by which whoever started a server knows that another port would do.
+pub(crate) const PORT_TAKEN: &str = "has the port";
+
 /// Binds the configured address.
 ///
 /// # Errors
@@ -26,7 +29,7 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let owner = port_owner::find(address).unwrap_or_else(|| "another program".to_owned());
             bail!(
-                "could not listen on {address}: {owner} has the port; if it is a Plexus server, use it (`plexus ps`) or stop it (`plexus stop`), \
+                "could not listen on {address}: {owner} {PORT_TAKEN}; if it is a Plexus server, use it (`plexus ps`) or stop it (`plexus stop`), \
                  else choose another port: --listen 127.0.0.1:0 takes a free one"
             )
         }

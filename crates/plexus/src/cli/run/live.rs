@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 pub(super) struct Live {
     /// Shown by pieces; its event has not come yet.
     ahead: String,
+    /// Shown by pieces of the message before: its event is still to come, or it never will, because the message was begun anew.
+    before: String,
     /// Shown by an event; its pieces may still come.
     owed: String,
     /// Pieces that came while a tool ran: the text behind the tool's result.
@@ -48,18 +50,40 @@ impl Live {
 
     /// Takes a text that came whole.
     pub(super) fn whole(&mut self, text: &str) -> Whole {
-        let ahead = std::mem::take(&mut self.ahead);
-        self.held.clear();
-        match text.strip_prefix(ahead.as_str()) {
-            Some(rest) => {
-                self.owed = rest.to_owned();
-                Whole::Rest(rest.to_owned())
-            }
-            None => {
-                self.owed.clear();
-                Whole::Anew(text.to_owned())
-            }
+        if !self.before.is_empty() && fit(&self.before, text) > fit(&self.ahead, text) {
+            let before = std::mem::take(&mut self.before);
+            return match before.strip_prefix(text) {
+                Some(more) => {
+                    self.before = more.to_owned();
+                    Whole::Rest(String::new())
+                }
+                None => Whole::Rest(text.strip_prefix(before.as_str()).unwrap_or_default().to_owned()),
+            };
         }
+        self.before.clear();
+        if let Some(more) = self.ahead.strip_prefix(text) {
+            // The next block of the same message has begun already.
+            self.ahead = more.to_owned();
+            return Whole::Rest(String::new());
+        }
+        let ahead = std::mem::take(&mut self.ahead);
+        let held = std::mem::take(&mut self.held);
+        let Some(rest) = text.strip_prefix(ahead.as_str()) else {
+            self.owed.clear();
+            return Whole::Anew(text.to_owned());
+        };
+        // Pieces that were held back have come, although they were not shown: they are not owed.
+        self.owed = rest.strip_prefix(held.as_str()).unwrap_or_default().to_owned();
+        Whole::Rest(rest.to_owned())
+    }
+
+    /// Notes that a message begins; says whether what was shown so far stands on a line of its own.
+    pub(super) fn message_starts(&mut self) -> bool {
+        if self.ahead.is_empty() {
+            return false;
+        }
+        self.before = std::mem::take(&mut self.ahead);
+        true
     }
 
     /// Notes that a tool runs.
@@ -79,6 +103,12 @@ impl Live {
     }
 }
 
+/// How much of a text that came whole these pieces are; `None` when they are of another.
+fn fit(pieces: &str, text: &str) -> Option<usize> {
+    let longer = pieces.starts_with(text) || text.starts_with(pieces);
+    longer.then(|| pieces.len().min(text.len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,6 +124,7 @@ mod tests {
                     Whole::Rest(rest) => all.push_str(&format!("{rest}|")),
                     Whole::Anew(text) => all.push_str(&format!("^{text}|")),
                 },
+                ("m:", _) => all.push_str(if live.message_starts() { "/" } else { "" }),
                 ("t+", id) => live.tool_started(id),
                 ("t-", id) => all.extend(live.tool_ended(id).into_iter().chain([String::from("#")]).rev()),
                 other => panic!("{other:?}"),
@@ -112,6 +143,18 @@ mod tests {
             (&["w:one", "w:two", "p:two"], "one|two|"),
             (&["p:one ", "w:other"], "one ^other|"),
             (&["w:lost pieces", "p:next ", "w:next one"], "lost pieces|next one|"),
+        ] {
+            assert_eq!(shown(steps), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_was_begun_anew_is_shown_anew() {
+        for (steps, expected) in [
+            (&["m:", "p:one", "m:", "w:one", "p:two", "w:two"][..], "one/|two|"),
+            (&["m:", "p:one", "m:", "p:two", "w:one", "w:two"], "one/two||"),
+            (&["m:", "p:hello wor", "m:", "p:hello world", "w:hello world"], "hello wor/hello world|"),
+            (&["m:", "p:ab", "w:a", "w:b"], "ab||"),
         ] {
             assert_eq!(shown(steps), expected, "{steps:?}");
         }

@@ -106,6 +106,7 @@ impl Supervision {
     async fn heard(&mut self, item: Followed) -> Result<Flow> {
         match item {
             Followed::Delta { text } => self.view.delta(&text)?,
+            Followed::DeltaStart => self.view.message_starts()?,
             Followed::Lost => {
                 self.view.remark("  (the server is away; the agent goes on, waiting for it to come back)")?
             }

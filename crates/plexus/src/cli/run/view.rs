@@ -49,6 +49,11 @@ impl View {
         }
     }
 
+    /// Notes that a message begins.
+    pub(in crate::cli) fn message_starts(&mut self) -> std::io::Result<()> {
+        if self.live.message_starts() { self.fresh_line() } else { Ok(()) }
+    }
+
     /// Prints an event.
     pub(in crate::cli) fn event(&mut self, event: &SessionEvent) -> std::io::Result<()> {
         match self.form {

@@ -1,0 +1,174 @@
+//! The other commands, as scripts use them.
+
+use std::process::Stdio;
+
+use crate::place::{Place, eventually, text};
+use serde_json::{Value, json};
+
+#[test]
+fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
+    let place = Place::new();
+    let run = place.command(&["run", "--name", "batch", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    let approval = place.pending();
+    place.works(&["approve", approval["id"].as_str().unwrap()]);
+    let output = run.wait_with_output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains(&format!("plexus approve {}", approval["id"].as_str().unwrap())), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "no colours without a terminal: {shown:?}");
+
+    let sessions: Value = serde_json::from_str(&place.works(&["ps", "--json"])).unwrap();
+    assert_eq!((&sessions[0]["name"], &sessions[0]["status"]), (&json!("batch"), &json!("complete")));
+    let log = place.works(&["logs", "batch"]);
+    assert!(log.contains("[0] hello") && log.contains("Done: plexus-sim.txt is written."), "{log}");
+    for line in place.works(&["logs", "batch", "--json"]).lines() {
+        serde_json::from_str::<Value>(line).expect("one JSON object a line");
+    }
+    assert!(place.works(&["tree", "batch"]).contains("hello"));
+}
+
+#[test]
+fn exit_codes_tell_how_a_chat_ended() {
+    let place = Place::new();
+    for (prompt, code) in [("sim:\nsay fine", 0), ("sim:\nexit 7", 3), ("sim:\ncrash", 3)] {
+        let output = place.plexus(&["run", prompt]);
+        assert_eq!(output.status.code(), Some(code), "{prompt:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    }
+    assert_eq!(place.plexus(&["run"]).status.code(), Some(2));
+    assert_eq!(place.plexus(&["run", "--session", "nobody", "hi"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_denial_from_the_shell_reaches_the_agent() {
+    let place = Place::new();
+    let run = place.command(&["run", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    let approval = place.pending();
+    let pending = place.works(&["pending"]);
+    assert!(pending.contains("wants Write") && pending.contains("+ hello"), "{pending}");
+    place.works(&["deny", approval["id"].as_str().unwrap(), "--reason", "not today"]);
+    let shown = text(&run.wait_with_output().unwrap().stdout);
+    assert!(shown.contains("denied: not today"), "{shown}");
+    let complaint = place.fails(&["approve", approval["id"].as_str().unwrap()]);
+    assert!(complaint.contains("plexus pending"), "{complaint}");
+}
+
+#[test]
+fn a_running_session_can_be_cancelled() {
+    let place = Place::new();
+    let run = place.command(&["run", "--name", "long", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    place.pending();
+    place.works(&["cancel", "long", "--reason", "enough"]);
+    assert_eq!(run.wait_with_output().unwrap().status.code(), Some(4));
+}
+
+#[test]
+fn our_own_data_is_no_place_for_an_agent() {
+    let place = Place::new();
+    let mut command = place.command(&["run", "hello"]);
+    let output = command.current_dir(place.work().join("..")).output().unwrap();
+    let complaint = text(&output.stderr);
+    assert!(!output.status.success() && complaint.contains("--data-dir"), "{complaint}");
+    assert!(!place.data().exists(), "nothing was started");
+}
+
+#[test]
+fn doctor_finds_what_is_wrong_and_says_the_next_step() {
+    let place = Place::new();
+    let verdicts = |output: &std::process::Output| -> Value { serde_json::from_slice(&output.stdout).expect("JSON") };
+    let of = |findings: &Value, what: &str| {
+        findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).expect(what).clone()
+    };
+    let fresh = place.plexus(&["doctor", "--json"]);
+    assert!(fresh.status.success(), "{}", text(&fresh.stdout));
+    let findings = verdicts(&fresh);
+    assert_eq!(of(&findings, "server")["verdict"], "odd");
+    assert_eq!(of(&findings, "store")["verdict"], "good");
+
+    let missing = place.command(&["doctor", "--json"]).env("PLEXUS_CLAUDE_BIN", "/no/such/claude").output().unwrap();
+    assert_eq!(of(&verdicts(&missing), "agent")["verdict"], "bad");
+
+    place.start_server();
+    assert_eq!(of(&verdicts(&place.plexus(&["doctor", "--json"])), "server")["verdict"], "good");
+    place.works(&["stop"]);
+
+    std::fs::write(place.data().join("plexus.db"), "this is no database").unwrap();
+    std::fs::write(place.data().join("plexus.toml"), "lissten = 1\n").unwrap();
+    let broken = place.plexus(&["doctor", "--json"]);
+    assert_eq!(broken.status.code(), Some(1));
+    let findings = verdicts(&broken);
+    assert!(of(&findings, "configuration")["words"].as_str().unwrap().contains("lissten"));
+    assert_eq!(of(&findings, "store")["verdict"], "bad");
+    let shown = text(&place.plexus(&["doctor"]).stdout);
+    assert!(shown.contains('→'), "{shown}");
+}
+
+#[test]
+fn rules_are_added_listed_tried_and_removed() {
+    let place = Place::new();
+    place.start_server();
+    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
+    place.works(&["rules", "add", "deny", "Bash(rm:*)", "--reason", "careful"]);
+    let tried = place.works(&["rules", "test", "Bash", "{\"command\":\"rm x\"}"]);
+    assert!(tried.starts_with("deny:"), "{tried}");
+    let listed: Value = serde_json::from_str(&place.works(&["rules", "--json"])).unwrap();
+    let id = listed[0]["id"].as_str().unwrap();
+    assert!(place.works(&["rules"]).contains("Bash(rm:*)"));
+    place.works(&["rules", "remove", id]);
+    assert!(place.works(&["rules"]).contains("no rules"));
+}
+
+#[test]
+fn a_parent_gets_a_configuration_with_or_without_a_token() {
+    let place = Place::new();
+    let stdio: Value = serde_json::from_str(&place.works(&["mcp-config"])).unwrap();
+    assert_eq!(stdio["mcpServers"]["plexus"]["args"][0], "mcp");
+    let http: Value = serde_json::from_str(&place.works(&["mcp-config", "--as", "boss"])).unwrap();
+    let entry = &http["mcpServers"]["plexus"];
+    assert!(entry["url"].as_str().unwrap().ends_with("/mcp"));
+    let token = entry["headers"]["Authorization"].as_str().unwrap();
+    let operator = place.works(&["token"]);
+    assert!(token.starts_with("Bearer plx_") && !token.contains(operator.trim()), "not the operator's");
+}
+
+#[test]
+fn errors_of_a_call_are_for_programs_to_read() {
+    let place = Place::new();
+    place.start_server();
+    let output = place.plexus(&["call", "claudecode.get", "{\"name\":\"nobody\"}"]);
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &told["error"]["kind"]), (Some(1), &json!("not_found")));
+}
+
+#[test]
+fn what_is_old_is_pruned_with_and_without_a_server() {
+    let place = Place::new();
+    assert!(place.fails(&["prune", "--older-than", "30d"]).contains("no store"));
+    place.start_server();
+    place.works(&["prune", "--older-than", "30d", "--json"]);
+    place.works(&["stop"]);
+    assert!(place.works(&["prune", "--older-than", "30"]).contains("removed 0"));
+    assert!(place.fails(&["migrate"]).contains("PostgreSQL"));
+}
+
+#[test]
+fn completions_and_manual_pages_are_written() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(place.works(&["completions", shell]).contains("mcp-config"), "{shell}");
+    }
+    place.works(&["man", place.work().join("man").to_str().unwrap()]);
+    let page = std::fs::read_to_string(place.work().join("man/plexus-run.1")).unwrap();
+    assert!(page.contains("Exit codes") && page.contains("130"), "{page}");
+}
+
+#[test]
+fn the_tour_ends_by_itself_and_leaves_nothing() {
+    let place = Place::new();
+    let output = place.command(&["demo"]).env("TMPDIR", place.work()).output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));
+    for words in ["allowed by rule", "4 still are", "test the parser first", "denied by operator", "4 decisions"] {
+        assert!(shown.contains(words), "{words:?} is not in:\n{shown}");
+    }
+    eventually("an empty folder", || std::fs::read_dir(place.work()).unwrap().next().is_none().then_some(()));
+}

@@ -1,0 +1,117 @@
+//! What the tests of the program share: a place of its own for each test, and the program in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take on a loaded machine before a test says what did not come.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A data directory and a working directory. Dropping it ends the server and its children.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("plexus-test-").tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("work")).expect("a working directory");
+        Self { folder }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// The variables every command gets: this place, a free port, the simulator, nobody's configuration.
+    pub(crate) fn env(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("PLEXUS_DATA_DIR", self.data().display().to_string()),
+            ("PLEXUS_LISTEN", "127.0.0.1:0".to_owned()),
+            ("PLEXUS_CLAUDE_BIN", "sim".to_owned()),
+            ("HOME", self.folder.path().display().to_string()),
+            ("NO_COLOR", "1".to_owned()),
+        ]
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_plexus"));
+        command.args(arguments).current_dir(self.work()).env_clear().envs(self.env()).stdin(Stdio::null());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    }
+
+    pub(crate) fn plexus(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("plexus runs")
+    }
+
+    /// Runs a command that must work, and returns what it printed.
+    pub(crate) fn works(&self, arguments: &[&str]) -> String {
+        let output = self.plexus(arguments);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{arguments:?} gave {}:\n{out}\n{err}", output.status);
+        out
+    }
+
+    /// Runs a command that must fail, and returns what it complained.
+    pub(crate) fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.plexus(arguments);
+        assert!(!output.status.success(), "{arguments:?} worked:\n{}", text(&output.stdout));
+        text(&output.stderr)
+    }
+
+    /// Starts a server in the background; it is there when this returns.
+    pub(crate) fn start_server(&self) {
+        self.works(&["dashboard", "--print"]);
+    }
+
+    pub(crate) fn call(&self, method: &str, params: &Value) -> Value {
+        serde_json::from_str(&self.works(&["call", method, &params.to_string()])).expect("JSON")
+    }
+
+    /// Waits for the one thing that waits for an answer.
+    pub(crate) fn pending(&self) -> Value {
+        eventually("something that waits for an answer", || {
+            // The server may still be starting.
+            let output = self.plexus(&["pending", "--json"]);
+            serde_json::from_slice::<Value>(&output.stdout).ok()?.get(0).cloned()
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.data().join("server.json").exists() {
+            // A test that failed may have left no server to stop.
+            let _stopped = self.plexus(&["stop", "--children"]);
+        }
+    }
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Looks again and again until there is something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} did not come within {} s", DEADLINE.as_secs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().expect("it exists").permissions().mode() & 0o777
+}

@@ -1,0 +1,208 @@
+//! `plexus serve`: its files, its pages, its start and its end.
+
+use std::process::Child;
+
+use crate::place::{self, Place, eventually, mode, text};
+use plexus_client::{Client, Followed};
+use serde_json::{Value, json};
+
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let log = std::fs::File::options().create(true).append(true).open(place.work().join("../log")).unwrap();
+        let mut command = place.command(&[&["serve"], arguments].concat());
+        let mut process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let pid = process.id();
+        let url = eventually("server.json", || {
+            assert!(process.try_wait().unwrap().is_none(), "the server ended:\n{}", log_of(place));
+            let announced: Value =
+                serde_json::from_slice(&std::fs::read(place.data().join("server.json")).ok()?).ok()?;
+            (announced["pid"] == pid).then(|| announced["url"].as_str().unwrap().to_owned())
+        });
+        Self { process, url }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    fn kill_9(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    fn wait(mut self) -> std::process::ExitStatus {
+        eventually("the end of the server", || self.process.try_wait().unwrap())
+    }
+}
+
+fn log_of(place: &Place) -> String {
+    std::fs::read_to_string(place.work().join("../log")).unwrap_or_default()
+}
+
+fn token(place: &Place) -> String {
+    std::fs::read_to_string(place.data().join("operator.token")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn its_files_are_closed_to_others_and_the_announcement_goes_with_it() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    assert_eq!(mode(&place.data()), 0o700);
+    for file in ["operator.token", "server.json", "plexus.db", "plexus.lock"] {
+        assert_eq!(mode(&place.data().join(file)), 0o600, "{file}");
+    }
+    assert_eq!(place.works(&["token"]).trim(), token(&place));
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait().success());
+    assert!(!place.data().join("server.json").exists());
+    let log = log_of(&place);
+    assert!(log.contains("stopped; no child is running"), "{log}");
+    assert!(!log.contains(&token(&place)), "the log holds the token");
+}
+
+#[test]
+fn a_second_server_is_refused_and_told_who_is_there() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let complaint = place.fails(&["serve"]);
+    assert!(complaint.contains(&format!("process {}", server.process.id())), "{complaint}");
+    assert!(place.data().join("server.json").exists(), "the first one's announcement stays");
+    server.kill_9();
+    // What a killed server leaves behind does not keep the next one out.
+    Server::start(&place, &[]).kill_9();
+}
+
+#[test]
+fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    let complaint = place.fails(&["serve", "--listen", &taken]);
+    assert!(complaint.contains("has the port") && complaint.contains("--listen"), "{complaint}");
+    let complaint = place.fails(&["serve", "--set", "limits.streems=1"]);
+    assert!(complaint.contains("limits.streems"), "{complaint}");
+    let complaint = place.fails(&["serve", "--listen", "0.0.0.0:0"]);
+    assert!(complaint.contains("--allow-non-loopback"), "{complaint}");
+    assert!(!place.data().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_answer_as_they_should() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let get = |path: &str| http.get(format!("{}{path}", server.url));
+
+    let health: Value = serde_json::from_str(&get("/healthz").send().await.unwrap().text().await.unwrap()).unwrap();
+    assert_eq!(health["status"], "ok");
+
+    assert_eq!(get("/metrics").send().await.unwrap().status(), 401);
+    let metrics = get("/metrics").bearer_auth(token(&place)).send().await.unwrap().text().await.unwrap();
+    for name in ["plexus_children 0", "plexus_approvals{state=\"pending\"} 0", "plexus_events_total"] {
+        assert!(metrics.contains(name), "{name} is not in\n{metrics}");
+    }
+
+    let page = get("/").send().await.unwrap();
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    assert!(policy.starts_with("default-src 'none'; script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    assert_eq!(page.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(page.headers()["referrer-policy"], "no-referrer");
+    let tag = page.headers()["etag"].clone();
+    assert_eq!(get("/").header("if-none-match", tag).send().await.unwrap().status(), 304);
+
+    let link = tokio::task::spawn_blocking({
+        let arguments = place.command(&["dashboard", "--print"]).output();
+        move || text(&arguments.unwrap().stdout)
+    });
+    let link = link.await.unwrap();
+    let code = link.trim().split("#code=").nth(1).expect("a code");
+    let exchange = || http.post(format!("{}/auth/exchange", server.url)).body(json!({"code": code}).to_string());
+    let told: Value = serde_json::from_str(&exchange().send().await.unwrap().text().await.unwrap()).unwrap();
+    let signed_in = get("/metrics").bearer_auth(told["token"].as_str().unwrap()).send().await.unwrap();
+    assert_eq!(signed_in.status(), 200);
+    assert_eq!(exchange().send().await.unwrap().status(), 401, "a code works once");
+    server.kill_9();
+}
+
+#[test]
+fn hangup_reads_the_rules_again() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
+    let rules = place.data().join("loopback.toml");
+    let asked = || {
+        let told = place.works(&["rules", "test", "Bash", "{\"command\":\"git fetch\"}", "--json"]);
+        serde_json::from_str::<Value>(&told).unwrap()["decision"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(asked(), "ask");
+    std::fs::write(&rules, "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(git fetch:*)\"\n").unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    eventually("the new rule", || (asked() == "allow").then_some(()));
+    std::fs::write(&rules, "[[rule]]\ndecision = \"perhaps\"\n").unwrap();
+    server.signal(rustix::process::Signal::HUP);
+    eventually("a word about the bad rule", || log_of(&place).contains("the rules stay as they were").then_some(()));
+    assert_eq!(asked(), "allow");
+    server.kill_9();
+}
+
+#[test]
+fn children_outlive_the_server_and_are_counted() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
+    place.call("claudecode.chat_async", &json!({"name": "a", "prompt": "hello"}));
+    let before = place.pending();
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait().success());
+    assert!(log_of(&place).contains("1 child goes on running"), "{}", log_of(&place));
+
+    let _again = Server::start(&place, &[]);
+    let after = place.pending();
+    assert_eq!(after["id"], before["id"], "the question is the same one");
+    place.works(&["approve", after["id"].as_str().unwrap()]);
+    eventually("the end of the chat", || {
+        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete").then_some(())
+    });
+    assert!(place.work().join("plexus-sim.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_misses_nothing_and_hears_nothing_twice_across_a_kill() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let client = Client::from_data_dir(place.data());
+    let session = client.create(&plexus_client::CreateSession::new("f", place.work())).await.unwrap();
+    let mut events = client.follow(Some(session), None);
+    let script = "sim:\nburst 50 10\nsleep 300\nburst 50 10\nsleep 300\nburst 50 10\nsay end";
+    client.chat_async(session, script).await.unwrap();
+
+    let mut server = Some(server);
+    let (mut seqs, mut lost) = (Vec::new(), false);
+    let reading = async {
+        while let Some(item) = events.next().await {
+            match item.unwrap() {
+                Followed::Event(event) => {
+                    seqs.push(event.seq);
+                    if seqs.len() == 20 {
+                        server.take().unwrap().kill_9();
+                        server = Some(Server::start(&place, &[]));
+                    }
+                    if matches!(event.event, plexus_client::Event::Complete { .. }) {
+                        return;
+                    }
+                }
+                Followed::Lost => lost = true,
+                Followed::Back | Followed::Delta { .. } | Followed::DeltaStart => {}
+            }
+        }
+    };
+    tokio::time::timeout(place::DEADLINE, reading).await.expect("the end of the chat");
+    let expected: Vec<u32> = (0..u32::try_from(seqs.len()).unwrap()).collect();
+    assert_eq!(seqs, expected);
+    assert!(lost && seqs.len() > 150, "{lost} {}", seqs.len());
+}

@@ -1,0 +1,149 @@
+//! `plexus run` as a person meets it: in a terminal, with a keyboard.
+
+use crate::place::Place;
+use crate::pty::Terminal;
+
+const ASKS: &str = "[?] > ";
+
+fn run(place: &Place, prompt: &str) -> Terminal {
+    Terminal::start(place, 100, &[], &["run", prompt])
+}
+
+#[test]
+fn a_new_user_approves_a_write_and_sees_the_outcome() {
+    let place = Place::new();
+    let mut terminal = run(&place, "say hello");
+    terminal.wait_for("started a server");
+    terminal.wait_for("wants Write");
+    terminal.wait_for("+ say hello");
+    terminal.answer(ASKS, "y\n");
+    terminal.wait_for("allowed");
+    terminal.wait_for("Done: plexus-sim.txt is written.");
+    terminal.wait_for("complete in");
+    terminal.wait_for("plexus run --session");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 0, "{shown}");
+    assert!(std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap().contains("say hello"));
+    assert_eq!(shown.matches("Done: plexus-sim.txt").count(), 1, "live text and its event are shown once:\n{shown}");
+}
+
+#[test]
+fn a_denial_carries_its_reason_to_the_agent() {
+    let place = Place::new();
+    let mut terminal = run(&place, "hello");
+    terminal.answer(ASKS, "?\n");
+    terminal.wait_for("deny it, with a reason");
+    terminal.answer(ASKS, "n\n");
+    terminal.answer("why not?", "write it elsewhere\n");
+    terminal.wait_for("denied: write it elsewhere");
+    terminal.wait_for("I was not allowed to write");
+    assert_eq!(terminal.finish().0, 0);
+    assert!(!place.work().join("plexus-sim.txt").exists());
+}
+
+#[test]
+fn an_edited_input_is_what_runs() {
+    let place = Place::new();
+    let editor = place.work().join("editor.sh");
+    std::fs::write(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n").unwrap();
+    std::fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut terminal = Terminal::start(&place, 100, &[("EDITOR", editor.to_str().unwrap())], &["run", "hello"]);
+    terminal.answer(ASKS, "e\n");
+    terminal.wait_for("+ written by a person");
+    terminal.answer("run it like this?", "y\n");
+    terminal.wait_for("allowed as edited");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap(), "written by a person\n");
+}
+
+#[test]
+fn a_remembered_rule_answers_the_next_call() {
+    let place = Place::new();
+    let script = "sim:\ntool Bash {\"command\":\"touch a\"}\ntool Bash {\"command\":\"touch a\"}\nsay end";
+    let mut terminal = run(&place, script);
+    terminal.answer(ASKS, "a\n");
+    terminal.wait_for("exactly this command");
+    terminal.answer("empty goes back > ", "1\n");
+    terminal.wait_for("allowed by rule");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn what_was_typed_before_the_question_does_not_answer_it() {
+    let place = Place::new();
+    let mut terminal = run(&place, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");
+    terminal.wait_for("wait");
+    terminal.send("y\ny\n");
+    terminal.answer(ASKS, "n\n");
+    terminal.answer("why not?", "\n");
+    terminal.wait_for("denied");
+    assert_eq!(terminal.finish().0, 0);
+    assert!(!place.work().join("early").exists());
+}
+
+#[test]
+fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
+    let place = Place::new();
+    let mut terminal = run(&place, "sim:\nsay before\ntool Bash {\"command\":\"touch x\"}");
+    terminal.wait_for(ASKS);
+    terminal.send("\u{3}");
+    terminal.wait_for("asking the agent to stop");
+    terminal.wait_for("cancelled in");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 130, "{shown}");
+    let name = shown.split("plexus logs ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a name");
+    let log = place.works(&["logs", name]);
+    assert!(log.contains("before") && log.contains("Ctrl-C"), "{log}");
+    assert!(!place.work().join("x").exists());
+}
+
+#[test]
+fn a_question_answered_elsewhere_is_withdrawn() {
+    let place = Place::new();
+    let mut terminal = run(&place, "hello");
+    terminal.wait_for(ASKS);
+    let approval = place.pending();
+    place.works(&["approve", approval["id"].as_str().unwrap()]);
+    terminal.wait_for("answered elsewhere");
+    terminal.wait_for("complete in");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn a_narrow_terminal_gets_short_questions() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place, 30, &[], &["run", "hello"]);
+    terminal.answer("y/n/e/a/? > ", "y\n");
+    terminal.wait_for("complete in");
+    assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn an_agent_cannot_control_the_terminal() {
+    let place = Place::new();
+    // Clears the screen, sets the title, rings, and hides a command behind a carriage return.
+    let script =
+        "sim:\nsay \u{1b}[2J\u{1b}]0;owned\u{7} hi\ntool Bash {\"command\":\"touch a\\r\\u001b[1Anothing\"}\nsay end";
+    let mut terminal = run(&place, script);
+    terminal.wait_for("␛[2J");
+    terminal.wait_for("␍␛[1Anothing");
+    terminal.answer(ASKS, "n\n");
+    terminal.answer("why not?", "no\n");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 0, "{shown}");
+    let bad: Vec<char> = shown.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')).collect();
+    assert!(bad.is_empty(), "{bad:?} in {shown:?}");
+    assert!(!shown.replace("\r\n", "\n").contains('\r'), "{shown:?}");
+}
+
+#[test]
+fn a_session_goes_on_where_it_was() {
+    let place = Place::new();
+    let mut first = Terminal::start(&place, 100, &[], &["run", "--name", "mine", "sim:\nsay one"]);
+    first.wait_for("complete in");
+    assert_eq!(first.finish().0, 0);
+    let mut second = Terminal::start(&place, 100, &[], &["run", "--session", "mine", "sim:\nrecall"]);
+    second.wait_for("say one");
+    let (code, shown) = second.finish();
+    assert_eq!(code, 0, "{shown}");
+}
