@@ -8,6 +8,7 @@ use plexus_store::{Store, StoreError, UnixMillis};
 use tokio_util::task::TaskTracker;
 
 use crate::arbor::Arbor;
+use crate::budget;
 use crate::claudecode::supervisor::Supervisor;
 use crate::claudecode::{ClaudeCode, Core};
 use crate::health::Health;
@@ -111,6 +112,12 @@ impl Activations {
         let picked_up = self.supervisor.reattach().await?;
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.core.approvals), self.core.shutdown.clone()));
+        let stopper: Arc<dyn budget::Stopper> = Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
+        self.tasks.spawn(budget::keep(
+            Arc::clone(&self.core.store),
+            Arc::downgrade(&stopper),
+            self.core.shutdown.clone(),
+        ));
         Ok(picked_up)
     }
 

@@ -6,6 +6,7 @@ mod common;
 
 mod attacks;
 mod authority;
+mod budget;
 mod deadlines;
 mod decisions;
 mod desk;

@@ -32,7 +32,20 @@ impl Run {
             }
             Command::Close => self.close(),
             Command::Kill { reason } => self.kill(reason).await,
+            Command::Stop { reason } => self.stop(reason).await,
         }
+    }
+
+    /// Ends the child because of what its chat has used up, once: a second wish finds it ending.
+    async fn stop(&mut self, reason: String) {
+        let mut translation = self.translation.clone();
+        let Some(chat) = translation.chat.as_mut().filter(|chat| chat.breach.is_none()) else { return };
+        chat.breach = Some(reason);
+        if let Err(error) = self.remember(translation, UpdateRun::of(self.key), Vec::new()).await {
+            tracing::warn!(run = %self.key, %error, "could not note why a run is stopped; it is tried again");
+            return;
+        }
+        self.end_now();
     }
 
     async fn take_chat(&mut self, chat: u32, prompt_uuid: Uuid, prompt: &str) -> Taken {

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Close,
     /// End the child now, whatever it does.
     Kill { reason: String },
+    /// End the child now; its chat has failed, for this reason.
+    Stop { reason: String },
 }
 
 /// Whether a run takes another chat.
@@ -47,11 +49,18 @@ pub(crate) struct RunHandle {
 }
 
 impl RunHandle {
-    /// Waits until the run is over and everything of it is stored.
-    pub(crate) async fn wait_for_end(&self) {
+    /// Waits until the run is over and everything of it is stored. `false`: its task is gone because the server stops, and the child may live.
+    pub(crate) async fn wait_for_end(&self) -> bool {
         let mut ended = self.ended.clone();
-        // An error means that the task is gone, which is an end too.
-        let _gone = ended.wait_for(|ended| *ended).await;
+        ended.wait_for(|ended| *ended).await.is_ok()
+    }
+
+    /// Asks an idle run to leave. It takes no more work from this moment on, so nobody asks it twice.
+    pub(crate) fn ask_to_leave(&self) {
+        match self.commands.try_send(Command::Close) {
+            Ok(()) => self.facts.set_closing(),
+            Err(_) => tracing::debug!(run = %self.key, "an idle child is busy; it is asked again"),
+        }
     }
 
     /// Puts a message into the running chat.
