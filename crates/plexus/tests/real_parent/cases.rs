@@ -45,24 +45,10 @@ pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(cli:
     // The model was taught the flow, and offered what it takes, before its first turn.
     let first = &stage.parent_requests()[0];
     let told = first.body.to_string();
-    ensure!(
-        told.contains("Plexus runs Claude Code sessions for you"),
-        "the instructions did not reach the model: {told}"
-    );
-    ensure!(first.tool_names().contains(&"mcp__plexus__claudecode_create"), "{:?}", first.tool_names());
-    ensure!(
-        !first.tool_names().iter().any(|name| name.ends_with("_permit")),
-        "a parent was offered what is for children"
-    );
-    Ok(())
-}
-
-pub(crate) async fn a_child_that_asks_over_mcp_is_answered_by_its_parent(cli: PathBuf) -> Result<()> {
-    let (stage, last_word) = played(cli, asks("mcp", json!({"approve": true}))).await?;
-    ensure!(last_word == "The child said: the child is done", "{last_word}");
-    ensure!(stage.sandbox.work().join("made").exists(), "the child's command did not run");
-    let decision = only_decision(&stage).await?;
-    ensure!(decision["decided_by"] == json!({"session": stage.parent}), "{decision}");
+    ensure!(told.contains("Plexus runs Claude Code sessions for you"), "the model was not instructed: {told}");
+    // With many tools the CLI names them to the model, which loads what it wants; with few it sends them whole.
+    ensure!(told.contains("mcp__plexus__claudecode_create"), "the tools did not reach the model: {told}");
+    ensure!(!told.contains("mcp__plexus__loopback_permit"), "a parent was offered what is for children: {told}");
     Ok(())
 }
 

@@ -130,6 +130,7 @@ fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
         Some(last) => match last["pending_approvals"].get(0) {
             Some(asked) => tool("loopback_respond", decision(plan, asked)),
             None if last["status"] == "complete" => Step::text(&format!("The child said: {}", texts(&said))),
+            None if last["status"] == "failed" => Step::text(&format!("The child failed: {}", json!(said))),
             None if said.len() > MOST_TURNS => Step::text(&format!("It takes too long: {last}")),
             None => tool("claudecode_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS})),
         },
