@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Call, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable, Resolution,
-    SessionId, Shape,
+    ResourceForm, SessionId, Shape,
 };
 use plexus_store::{EVENT_OWNER, PageRequest, Session, SessionFilter, StoreError};
 use serde_json::json;
@@ -114,6 +114,15 @@ impl Activation for ClaudeCode {
             d.hints.read_only = true;
             d.door = Door::Events;
         };
+        // Both change when an event comes, and reading them moves nobody's position.
+        let session: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}", changes: "follow" });
+        };
+        let conversation: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}/conversation", changes: "follow" });
+        };
         MethodTable::new(EVENT_OWNER.0)
             .unary::<_, Created, _, _>("create", "Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
             .unary::<_, Started, _, _>("chat_async", "Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
@@ -123,13 +132,13 @@ impl Activation for ClaudeCode {
             .unary::<_, Waited, _, _>("wait", "Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
             .unary::<_, Sent, _, _>("send", "Puts a message into the running chat, to steer it.", |_| {}, with!(send))
             .unary::<_, Cancelled, _, _>("cancel", "Ends the running chat; what happened stays on record.", ends, with!(cancel))
-            .unary::<SessionRef, Got, _, _>("get", "Shows one session: status, chat, head, budget and what it has spent.", reads, with!(get))
+            .unary::<SessionRef, Got, _, _>("get", "Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
             .unary::<_, Listed, _, _>("list", "Lists your sessions, oldest first.", reads, with!(list))
             .unary::<SessionRef, Deleted, _, _>("delete", "Ends a session and everything below it, and removes their records.", ends, with!(delete))
             .unary::<_, Forked, _, _>("fork", "Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
             .unary::<_, Streams, _, _>("streams", "Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
             .unary::<SessionRef, TreeOf, _, _>("get_tree", "Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
-            .unary::<_, Rendered, _, _>("render_context", "Shows the conversation as messages: text, tool uses, tool results and thinking.", reads, with!(render_context))
+            .unary::<_, Rendered, _, _>("render_context", "Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
             .unary::<CursorsParams, Cursors, _, _>("cursors", "Lists the named readers of a session and where they stand.", reads, with!(cursors))
             .unary::<CursorSetParams, Done, _, _>("cursor_set", "Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
             .unary::<CursorDeleteParams, Done, _, _>("cursor_delete", "Forgets a named reader.", ends, with!(cursor_delete))

@@ -1,0 +1,165 @@
+//! A parent that listens instead of polling: its sessions as MCP resources, told of when they change, and nobody else's.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use futures::StreamExt as _;
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Value, json};
+use testkit::server::{ServerOptions, TestServer};
+use testkit::wait::{PATIENCE, within};
+
+/// A parent's MCP session, written by hand.
+struct Parent<'a> {
+    server: &'a TestServer,
+    http: reqwest::Client,
+    token: String,
+    session: String,
+}
+
+impl<'a> Parent<'a> {
+    async fn begin(server: &'a TestServer, name: &str) -> Self {
+        let identity = server.call("identity.parent", json!({"name": name})).await.unwrap();
+        let token = identity["token"].as_str().unwrap().to_owned();
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let mut parent = Self { server, http, token, session: String::new() };
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let response = parent.post(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
+        parent.session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+        let answer = last_message(&response.text().await.unwrap());
+        assert_eq!(answer["result"]["capabilities"]["resources"]["subscribe"], true, "{answer}");
+        parent.post(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        parent
+    }
+
+    fn with_headers(&self, request: RequestBuilder) -> RequestBuilder {
+        let request = request.bearer_auth(&self.token).header("accept", "application/json, text/event-stream");
+        if self.session.is_empty() {
+            return request;
+        }
+        request.header("mcp-session-id", &self.session).header("mcp-protocol-version", "2025-11-25")
+    }
+
+    async fn post(&self, message: Value) -> Response {
+        let request = self.http.post(format!("{}/mcp", self.server.url().unwrap())).json(&message);
+        within("an answer", PATIENCE, self.with_headers(request).send()).await.unwrap()
+    }
+
+    /// Makes a request and returns the whole answer.
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        let response = self.post(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await;
+        last_message(&within("the answer's end", PATIENCE, response.text()).await.unwrap())
+    }
+
+    /// Opens the stream on which the server tells of changes.
+    async fn listen(&self) -> Updates {
+        let request = self.http.get(format!("{}/mcp", self.server.url().unwrap()));
+        let response = self.with_headers(request).send().await.unwrap();
+        Updates {
+            chunks: response.bytes_stream().map(|chunk| chunk.map(|bytes| bytes.to_vec())).boxed(),
+            text: String::new(),
+            all: String::new(),
+        }
+    }
+
+    /// Creates a session with a simulated child and returns its id.
+    async fn create(&self, working_dir: &str) -> String {
+        let params = json!({"name": "child", "working_dir": working_dir});
+        let created = self.server.call_as(&self.token, "claudecode.create", params).await.unwrap().unwrap();
+        created["id"].as_str().unwrap().to_owned()
+    }
+}
+
+fn last_message(text: &str) -> Value {
+    let data = text.lines().rev().find_map(|line| line.strip_prefix("data:").filter(|data| !data.trim().is_empty()));
+    serde_json::from_str(data.unwrap_or(text)).unwrap_or_else(|_| panic!("no message in {text:?}"))
+}
+
+/// What the server tells without being asked.
+struct Updates {
+    chunks: futures::stream::BoxStream<'static, reqwest::Result<Vec<u8>>>,
+    /// What no wait has used up yet.
+    text: String,
+    /// Everything that was said.
+    all: String,
+}
+
+impl Updates {
+    /// Waits until the resource at `uri` is said to have changed, and forgets what was said before.
+    async fn wait_for(&mut self, uri: &str) {
+        let told = async {
+            loop {
+                if let Some(at) = self.text.find(uri) {
+                    self.text.drain(..at + uri.len());
+                    return;
+                }
+                let chunk = self.chunks.next().await.expect("the stream goes on").unwrap();
+                let said = std::str::from_utf8(&chunk).unwrap();
+                self.text.push_str(said);
+                self.all.push_str(said);
+            }
+        };
+        within(&format!("a notification about {uri}"), PATIENCE, told).await;
+    }
+}
+
+async fn server() -> TestServer {
+    let options = ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+    TestServer::with(options).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_parent_that_listens_learns_that_its_child_is_done() {
+    let (server, folder) = (server().await, tempfile::tempdir().unwrap());
+    let parent = Parent::begin(&server, "parent").await;
+    let listed = parent.ask("resources/templates/list", json!({})).await;
+    let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
+    let uris: Vec<_> = templates.iter().filter_map(|template| template["uriTemplate"].as_str()).collect();
+    assert_eq!(uris, ["plexus://sessions/{session_id}", "plexus://sessions/{session_id}/conversation"]);
+
+    let id = parent.create(folder.path().to_str().unwrap()).await;
+    let uri = format!("plexus://sessions/{id}");
+    let mut updates = parent.listen().await;
+    assert_eq!(parent.ask("resources/subscribe", json!({"uri": uri})).await["result"], json!({}));
+    let prompt = json!({"session_id": id, "prompt": "sim:\nsay the work is done"});
+    server.call_as(&parent.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
+    // Each notification is a reason to look again; nothing is read between two of them.
+    let read = loop {
+        updates.wait_for(&uri).await;
+        let read = parent.ask("resources/read", json!({"uri": uri})).await;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}")).to_owned();
+        let shown: Value = serde_json::from_str(&text).unwrap();
+        if shown["session"]["status"] == "complete" {
+            break shown;
+        }
+    };
+    assert_eq!(read["session"]["id"], json!(id));
+    let conversation = parent.ask("resources/read", json!({"uri": format!("{uri}/conversation")})).await;
+    assert!(conversation.to_string().contains("the work is done"), "{conversation}");
+}
+
+#[tokio::test]
+async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
+    let (server, folder) = (server().await, tempfile::tempdir().unwrap());
+    let (owner, other) = (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
+    let id = owner.create(folder.path().to_str().unwrap()).await;
+    for uri in [format!("plexus://sessions/{id}"), format!("plexus://sessions/{id}/conversation")] {
+        for method in ["resources/read", "resources/subscribe"] {
+            let (mine, theirs) =
+                (owner.ask(method, json!({"uri": uri})).await, other.ask(method, json!({"uri": uri})).await);
+            assert!(mine.get("result").is_some(), "{method} {uri}: {mine}");
+            assert_eq!(theirs["error"]["code"], -32002, "{method} {uri}: {theirs}");
+        }
+    }
+    // What was refused leaves nothing behind that would tell later: of two sessions that change, each hears of its own.
+    let own = other.create(folder.path().to_str().unwrap()).await;
+    let listened = other.ask("resources/subscribe", json!({"uri": format!("plexus://sessions/{own}")})).await;
+    assert_eq!(listened["result"], json!({}), "{listened}");
+    let (mut owner_hears, mut other_hears) = (owner.listen().await, other.listen().await);
+    for (parent, session) in [(&owner, &id), (&other, &own)] {
+        let prompt = json!({"session_id": session, "prompt": "sim:\nsay hi"});
+        server.call_as(&parent.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
+    }
+    owner_hears.wait_for(&id).await;
+    other_hears.wait_for(&own).await;
+    assert!(!other_hears.all.contains(&id), "another parent was told: {}", other_hears.all);
+}
