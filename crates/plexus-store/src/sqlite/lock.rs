@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::file::io_error;
 use crate::contract::StoreError;
@@ -17,6 +18,13 @@ pub(super) struct Lock {
 /// No process id is longer; whatever else is in the file is not read.
 const MAX_HOLDER_BYTES: u64 = 32;
 
+/// How long a lock may still be held by nobody: a server that is being killed, or a process that is just being started, has a copy of the
+/// descriptor for a moment after its owner let go.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often it is tried meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 impl Lock {
     /// Takes the lock at `path`, or says who has it.
     pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
@@ -28,10 +36,14 @@ impl Lock {
             .mode(0o600)
             .open(path)
             .map_err(|error| io_error("open", path, error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { holder: holder(&mut file) }),
-            Err(TryLockError::Error(error)) => return Err(io_error("lock", path, error)),
+        let given_up = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < given_up => std::thread::sleep(LOOK_AGAIN),
+                Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { holder: holder(&mut file) }),
+                Err(TryLockError::Error(error)) => return Err(io_error("lock", path, error)),
+            }
         }
         let write = |file: &mut File| {
             file.set_len(0)?;
