@@ -117,6 +117,13 @@ impl<P: Copy + PartialEq> Ring<P> {
         while self.events.len() > RING_EVENTS || self.bytes > RING_BYTES {
             let Some((position, _, item)) = self.events.pop_front() else { break };
             self.bytes -= item.body.get().len();
+            // Events of one commit share a position, so they leave together: a ring never begins in the middle of one.
+            while let Some((next, _, item)) = self.events.front()
+                && *next == position
+            {
+                self.bytes -= item.body.get().len();
+                self.events.pop_front();
+            }
             self.span = self.span.map(|(_, end)| (position, end));
         }
     }
@@ -242,6 +249,15 @@ mod tests {
         assert_eq!(positions(ring.after(2)), Some(vec![3]));
         assert_eq!(positions(ring.after(3)), Some(vec![]));
         assert_eq!(positions(ring.after(9)), None);
+    }
+
+    #[test]
+    fn a_ring_never_begins_in_the_middle_of_a_commit() {
+        let mut ring = Ring::default();
+        let half = RING_EVENTS / 2 + 100;
+        ring.extend(0, &(0..half).map(|_| entry(1)).collect::<Vec<_>>());
+        ring.extend(1, &(0..half).map(|_| entry(2)).collect::<Vec<_>>());
+        assert_eq!(positions(ring.after(1)), Some(vec![2; half]));
     }
 
     #[test]

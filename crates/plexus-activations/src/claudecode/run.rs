@@ -117,7 +117,9 @@ impl Run {
             Some(json) => json.read()?,
             None => Translation::default(),
         };
-        let inbox = dir.inbox_state().unwrap_or_default();
+        // Numbers that were used must not be used again: the shim would take a new message for one it has sent.
+        let inbox =
+            dir.inbox_state().map_err(|error| StoreError::Unavailable { message: error.to_string(), source: None })?;
         let facts = Arc::new(Facts::default());
         if translation.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
@@ -178,6 +180,14 @@ impl Run {
             return over;
         }
         loop {
+            // What is due is done first: a child that floods us must not put off its own end.
+            let now = Instant::now();
+            if self.ladder.is_some_and(|ladder| ladder.at <= now) {
+                self.climb();
+            }
+            if self.send_again_at.is_some_and(|at| at <= now) {
+                self.send_unsent();
+            }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
             let progressed = match self.pump().await {
                 Ok(progressed) => progressed,
@@ -208,6 +218,9 @@ impl Run {
     /// After a restart: ask the CLI what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
         while self.pump().await? {}
+        if let Err(error) = self.known().await {
+            tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
+        }
         if self.hold.is_gone() {
             return Ok(());
         }
@@ -232,6 +245,11 @@ impl Run {
             Some(_) | None => {}
         }
         Ok(())
+    }
+
+    /// Whether the child is about to go, or is being ended.
+    fn is_leaving(&self) -> bool {
+        self.facts.is_closing() || self.ladder.is_some()
     }
 
     /// Reads a bounded amount of the journal and stores it. Says whether there was anything.

@@ -41,8 +41,8 @@ pub(crate) enum StartError {
     Watch(std::io::Error),
     #[error("could not start the agent: this server does not know its own address, which the MCP channel needs")]
     NoAddress,
-    #[error("could not start the agent: there is no place for it")]
-    NoPlace,
+    #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
+    Moved(PathBuf),
 }
 
 /// Starts a process for `chat` and returns its run, not yet running.
@@ -60,6 +60,7 @@ pub(crate) async fn start(
         ChannelChoice::Mcp => Channel::Mcp,
         ChannelChoice::Auto => agent.channel,
     };
+    check_dirs(core, &config)?;
     let conversation = conversation(session, keeping)?;
     let key = RunKey { session: session.id, n: session.next_run };
     let dir = RunDir::new(core.settings.run_dir(key));
@@ -92,6 +93,19 @@ pub(crate) async fn start(
             Err(error)
         }
     }
+}
+
+/// The directories must still be what they were when the session was created: a link put in their place could lead to our own data.
+fn check_dirs(core: &Core, config: &SessionConfig) -> Result<(), StartError> {
+    let data = core.settings.data_dir.canonicalize().unwrap_or_else(|_| core.settings.data_dir.clone());
+    for dir in std::iter::once(&config.working_dir).chain(&config.add_dirs) {
+        let same =
+            dir.canonicalize().is_ok_and(|real| real == *dir && !real.starts_with(&data) && !data.starts_with(&real));
+        if !same {
+            return Err(StartError::Moved(dir.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// Makes the directory with everything in it, and starts the shim there.

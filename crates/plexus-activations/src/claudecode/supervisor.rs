@@ -3,18 +3,19 @@
 //! One process of the CLI at most serves a session: two that resume one conversation at the same time would both write to it, and nothing
 //! in the CLI prevents it. A lock for each session keeps starts in line; the runs themselves are tasks of their own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use plexus_core::SessionId;
-use plexus_shim::layout::RunDir;
+use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
-    ApprovalRecord, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority, Run as StoredRun,
-    RunKey, Session, SessionFilter, SessionStatus, StoreError, Trace,
+    ApprovalRecord, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority, RevokeTokens,
+    Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Trace,
 };
 use plexus_store::{Change, limits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::Core;
@@ -31,6 +32,12 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// How long a shim that was started by an earlier server may take until it has written its `pid.json`.
 const LATE_SHIM: Duration = Duration::from_secs(2);
 
+/// How often that is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How often another idle child is asked to leave while a chat waits for a place.
+const EVICT_AGAIN: Duration = Duration::from_secs(1);
+
 /// Holds every live run.
 pub(crate) struct Supervisor {
     core: Arc<Core>,
@@ -38,18 +45,22 @@ pub(crate) struct Supervisor {
     starts: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
     tasks: TaskTracker,
+    /// Set when the server stops or ends its children: nothing is started from then on.
+    draining: CancellationToken,
     this: Weak<Supervisor>,
 }
 
 impl Supervisor {
     pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(core.settings.max_running));
+        let draining = core.shutdown.child_token();
         Arc::new_cyclic(|this| Self {
             core,
             live: Mutex::default(),
             starts: Mutex::default(),
             places,
             tasks: TaskTracker::new(),
+            draining,
             this: this.clone(),
         })
     }
@@ -91,17 +102,20 @@ impl Supervisor {
             }
             // It leaves, or is about to: two processes must not share a conversation.
             let _leaving = handle.commands.send(Command::Close).await;
-            handle.wait_for_end().await;
+            if !handle.wait_for_end().await {
+                // The server stops; the chat is served by the next one.
+                return Ok(());
+            }
             self.forget(handle.key);
         }
         let session = self.core.store.session(id).await?;
-        let place = self.place().await;
+        let Some(place) = self.place().await else { return Ok(()) };
         // Waiting for a place may take long, and the chat may have been cancelled meanwhile.
         if self.core.store.chat(id, Some(number)).await?.status != ChatStatus::Running {
             return Ok(());
         }
         let run = start::start(&self.core, &session, &chat, &prompt, keeping).await?;
-        self.adopt(run, place);
+        self.adopt(run, Some(place));
         // Looked at once more, now that whoever cancels finds the run: one of the two sees the other.
         let wanted = match self.core.store.chat(id, Some(number)).await {
             Ok(chat) => chat.status == ChatStatus::Running,
@@ -126,20 +140,26 @@ impl Supervisor {
         }
     }
 
-    /// Takes a place among the running children, asking the longest idle one to leave if there is none.
-    async fn place(&self) -> OwnedSemaphorePermit {
-        if self.places.available_permits() == 0 {
-            self.evict_longest_idle();
-        }
-        match Arc::clone(&self.places).acquire_owned().await {
-            Ok(place) => place,
-            // The semaphore is never closed.
-            Err(_) => std::future::pending().await,
+    /// Takes a place among the running children, asking idle ones to leave while there is none. `None` when the server stops.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if self.draining.is_cancelled() {
+                return None;
+            }
+            if self.places.available_permits() == 0 {
+                self.evict_longest_idle();
+            }
+            tokio::select! {
+                place = Arc::clone(&self.places).acquire_owned() => return place.ok(),
+                // Another child may have gone idle meanwhile.
+                () = tokio::time::sleep(EVICT_AGAIN) => {}
+                () = self.draining.cancelled() => return None,
+            }
         }
     }
 
     /// Gives a run its task.
-    fn adopt(&self, run: Run, place: OwnedSemaphorePermit) {
+    fn adopt(&self, run: Run, place: Option<OwnedSemaphorePermit>) {
         let (commands, queue) = mpsc::channel(COMMAND_QUEUE);
         let (ended, ended_seen) = watch::channel(false);
         let handle = RunHandle { key: run.key, commands, facts: Arc::clone(&run.facts), ended: ended_seen };
@@ -190,8 +210,15 @@ impl Supervisor {
 
     /// Ends every child, for `stop --children`.
     pub(crate) async fn end_all(&self, reason: &str) {
-        let sessions: Vec<SessionId> = self.live().keys().copied().collect();
-        self.end(&sessions, reason).await;
+        self.draining.cancel();
+        // A start that was under way may still add one.
+        loop {
+            let sessions: Vec<SessionId> = self.live().keys().copied().collect();
+            if sessions.is_empty() || self.core.shutdown.is_cancelled() {
+                return;
+            }
+            self.end(&sessions, reason).await;
+        }
     }
 
     /// How many children live.
@@ -223,7 +250,7 @@ impl Supervisor {
             .filter(|run| !run.facts.is_closing())
             .filter_map(|run| run.facts.idle_since().map(|since| (since, run)));
         if let Some((_, run)) = idle.min_by_key(|(since, _)| *since) {
-            ask_to_leave(run);
+            run.ask_to_leave();
         }
     }
 
@@ -242,7 +269,7 @@ impl Supervisor {
                     tracing::debug!(run = %run.key, %error, "could not touch a lease");
                 }
                 if run.facts.idle_since().is_some_and(|since| since.elapsed() > self.core.settings.warm_idle) {
-                    ask_to_leave(&run);
+                    run.ask_to_leave();
                 }
             }
             let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,16 +281,19 @@ impl Supervisor {
     pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
         let runs = self.core.store.open_runs().await?;
         let count = runs.len();
+        let mut unreachable = HashSet::new();
         for run in runs {
             if let Err(error) = self.pick_up(&run).await {
-                tracing::error!(run = %run.key, %error, "a run could not be picked up");
+                // Its child may live: a second process on the same conversation would be worse than a chat that waits.
+                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart the server once the cause is gone");
+                unreachable.insert(run.key.session);
             }
         }
         let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
         loop {
             let filter = SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
             let sessions = self.core.store.sessions(filter, page).await?;
-            for session in &sessions.items {
+            for session in sessions.items.iter().filter(|session| !unreachable.contains(&session.id)) {
                 self.start_if_nobody_serves(session).await?;
             }
             match sessions.next {
@@ -288,8 +318,8 @@ impl Supervisor {
 
     async fn pick_up(&self, stored: &StoredRun) -> Result<(), StartError> {
         let dir = RunDir::new(self.core.settings.run_dir(stored.key));
-        let pid_file = wait_for_pid_file(&dir).await;
-        if pid_file.is_none() && dir.read_exit().ok().flatten().is_none() {
+        let pid_file = wait_for_pid_file(&dir).await?;
+        if pid_file.is_none() && dir.read_exit()?.is_none() {
             // The server ended between the row and the process. Removing the directory makes a late shim leave; the chat is served anew.
             return self.abandon(stored, &dir).await;
         }
@@ -297,15 +327,8 @@ impl Supervisor {
         let keeping = start::keeping_of(stored);
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
         let run = Run::new(Arc::clone(&self.core), stored, channel, keeping, Origin::Found, hold)?;
-        // A run that lives keeps its place; more of them than the bound only means that no new one starts.
-        let place = match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => {
-                self.places.add_permits(1);
-                Arc::clone(&self.places).try_acquire_owned().map_err(|_| StartError::NoPlace)?
-            }
-        };
-        self.adopt(run, place);
+        // A run that lives goes on, also when there are more than places: the bound is for those that are yet to start.
+        self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
         Ok(())
     }
 
@@ -316,7 +339,11 @@ impl Supervisor {
             tracing::warn!(run = %stored.key, %error, "could not remove the directory of a run that never started");
         }
         let exit = JsonText::from(serde_json::json!({"reason": "the server stopped before the process was started"}));
-        self.core.store.commit(vec![Change::EndRun(EndRun { run: stored.key, exit })], Priority::Normal).await?;
+        let revoke = Change::RevokeTokens(RevokeTokens::Run(stored.key));
+        self.core
+            .store
+            .commit(vec![Change::EndRun(EndRun { run: stored.key, exit }), revoke], Priority::Normal)
+            .await?;
         Ok(())
     }
 
@@ -350,27 +377,19 @@ impl Courier for Supervisor {
     }
 }
 
-fn ask_to_leave(run: &RunHandle) {
-    if run.commands.try_send(Command::Close).is_err() {
-        tracing::debug!(run = %run.key, "an idle child is busy; it is asked again");
-    }
-}
-
-async fn wait_for_pid_file(dir: &RunDir) -> Option<plexus_shim::layout::PidFile> {
+/// Waits a little for a shim that an earlier server has just started. A file that cannot be read is an error, not an absence.
+async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError> {
     let deadline = Instant::now() + LATE_SHIM;
     loop {
         match dir.read_pid() {
-            Ok(Some(pid)) => return Some(pid),
-            Ok(None)
-                if dir.path().exists() && dir.read_exit().ok().flatten().is_none() && Instant::now() < deadline =>
-            {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(Some(pid)) => return Ok(Some(pid)),
+            Ok(None) if !dir.path().exists() || dir.read_exit()?.is_some() || Instant::now() >= deadline => {
+                return Ok(None);
             }
-            Ok(None) => return None,
-            Err(error) => {
-                tracing::warn!(%error, "could not read who runs in a run directory");
-                return None;
-            }
+            Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
+            // Too many open files, a slow disk: worth another look before a living child is given up.
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, SessionId};
-use plexus_store::{Change, CreateSession, Fork, JsonText, Outcome, Priority, StoreError, limits};
+use plexus_store::{Change, CreateSession, Fork, JsonText, Outcome, Priority, StoreError, UpdateSession, limits};
 
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
@@ -30,19 +30,26 @@ impl ClaudeCode {
         self.check_children_budget(parent).await?;
         let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
         let session = CreateSession { config: config.to_json()?, metadata, ..CreateSession::new(params.name, parent) };
-        self.create_row(session).await.map(|(id, head)| Created { id, head })
+        self.create_row(session, None).await.map(|(id, head)| Created { id, head })
     }
 
-    async fn create_row(&self, session: CreateSession) -> Result<(SessionId, plexus_store::Position), CallError> {
-        let name = session.name.clone();
-        let committed =
-            self.core.store.commit(vec![Change::CreateSession(session)], Priority::Normal).await.map_err(|error| {
-                match error {
-                    StoreError::Conflict { .. } => CallError::from(error)
-                        .with_hint(format_args!("choose another name than {name:?}, or delete that session")),
-                    other => other.into(),
-                }
-            })?;
+    /// Creates the session, with its first state, in one transaction.
+    async fn create_row(
+        &self,
+        session: CreateSession,
+        state: Option<SessionState>,
+    ) -> Result<(SessionId, plexus_store::Position), CallError> {
+        let (id, name) = (session.id, session.name.clone());
+        let mut changes = vec![Change::CreateSession(session)];
+        if let Some(state) = state {
+            changes
+                .push(Change::UpdateSession(UpdateSession { state: Some(state.to_json()?), ..UpdateSession::of(id) }));
+        }
+        let committed = self.core.store.commit(changes, Priority::Normal).await.map_err(|error| match error {
+            StoreError::Conflict { .. } => CallError::from(error)
+                .with_hint(format_args!("choose another name than {name:?}, or delete that session")),
+            other => other.into(),
+        })?;
         match committed.outcomes.into_iter().next() {
             Some(Outcome::Session { id, head }) => Ok((id, head)),
             _ => Err(CallError::internal("create the session: the store did not say which it is")),
@@ -78,6 +85,9 @@ impl ClaudeCode {
         let mut add_dirs = Vec::new();
         for dir in params.add_dirs.iter().flatten() {
             add_dirs.push(self.usable_dir("add_dirs", dir)?);
+        }
+        for entry in params.allowed_tools.iter().chain(&params.disallowed_tools).flatten() {
+            check_tool_entry(entry)?;
         }
         if let Some(name) =
             params.env.iter().flatten().map(|(name, _)| name).find(|name| name.is_empty() || name.contains(['=', '\0']))
@@ -164,6 +174,11 @@ impl ClaudeCode {
     pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         check_name(&params.new_name)?;
+        if let Caller::Session(own) = call.caller {
+            // A fork has the powers of its source again, so whoever makes it must have them to give.
+            let above = SessionConfig::of(&self.core.store.session(own).await?)?;
+            narrowed(&above, &SessionConfig::of(&source)?)?;
+        }
         let fork = CreateSession {
             fork: Some(Fork { of: source.id, at: params.at }),
             config: source.config.clone(),
@@ -171,28 +186,49 @@ impl ClaudeCode {
             ..CreateSession::new(params.new_name, source.parent)
         };
         self.check_children_budget(source.parent).await?;
-        let (id, head) = self.create_row(fork).await?;
-        if let Some(conversation) = &source.claude_session_id {
-            let conversation_cost = SessionState::of(&source)?.conversation_cost;
-            let state = SessionState { fork_from: Some(conversation.clone()), conversation_cost, mode: None };
-            let update =
-                plexus_store::UpdateSession { state: Some(state.to_json()?), ..plexus_store::UpdateSession::of(id) };
-            self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;
-        }
+        let remembered = SessionState::of(&source)?;
+        // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
+        let conversation = source.claude_session_id.clone().or(remembered.fork_from);
+        let state = conversation.map(|conversation| SessionState {
+            fork_from: Some(conversation),
+            conversation_cost: remembered.conversation_cost,
+            mode: None,
+        });
+        let (id, head) = self.create_row(fork, state).await?;
         Ok(Forked { id, head })
     }
 }
 
 /// What a child has from its parent without saying so: what is forbidden above stays forbidden, and supervision gets no looser.
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
-    for tool in &parent.disallowed_tools {
-        if !child.disallowed_tools.contains(tool) {
-            child.disallowed_tools.push(tool.clone());
-        }
-    }
+    // What comes from above stands first.
+    let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
+    child.disallowed_tools.extend(own.into_iter().filter(|tool| !parent.disallowed_tools.contains(tool)));
     if parent.supervise == Supervise::All {
         child.supervise = Supervise::All;
     }
+}
+
+/// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside parentheses. An entry that would fall apart there,
+/// or swallow its neighbours, would mean something else than what was checked here.
+fn check_tool_entry(entry: &str) -> Result<(), CallError> {
+    let mut depth = 0_u32;
+    let mut whole = !entry.is_empty();
+    for c in entry.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => whole = false,
+            ')' => depth -= 1,
+            ',' | ' ' if depth == 0 => whole = false,
+            c if c.is_control() => whole = false,
+            _ => {}
+        }
+    }
+    if whole && depth == 0 {
+        return Ok(());
+    }
+    Err(CallError::invalid(format_args!("take {entry:?} as one tool"))
+        .with_hint("name one tool an entry, such as Read or Bash(git diff:*), with its parentheses closed"))
 }
 
 fn check_name(name: &str) -> Result<(), CallError> {

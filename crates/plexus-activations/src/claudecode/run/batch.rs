@@ -8,11 +8,11 @@ use claude_code::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
 use plexus_store::{
     AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, JsonText, NewEvent, Origin as ChatOrigin, Outcome,
-    Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat, StoreError, UnixMillis, UpdateRun,
+    Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat, StoreError, Trace, UnixMillis, UpdateRun,
     UpdateSession,
 };
 
-use super::permission::request_at_head;
+use super::permission::{is_control_response, request_at_head};
 use super::{Keeping, Over, Run, STORE_RETRY};
 use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::claudecode::event::ChatEvent;
@@ -113,7 +113,11 @@ impl Run {
                     | StoreError::Busy { .. }
                     | StoreError::Closed
                     | StoreError::Poisoned { .. },
-                ) => tokio::time::sleep(STORE_RETRY).await,
+                ) => {
+                    // Back to the loop, which looks at commands and at a child that is to be ended meanwhile.
+                    tokio::time::sleep(STORE_RETRY).await;
+                    return Ok(());
+                }
                 Err(_) if replans < REPLANS => {
                     replans += 1;
                     self.known = None;
@@ -184,7 +188,8 @@ impl Run {
     /// What a line asks of us; `None` when it begins a turn that needs a chat of its own first.
     fn steps_of(&mut self, draft: &mut Draft, line: &LineContent) -> Option<Vec<Step>> {
         match line.parse(&mut self.parser) {
-            Ok(Some(event)) if draft.translation.needs_own_chat(&event) => None,
+            // A child that is leaving works for nobody: no chat is opened, and none taken over, for its last words.
+            Ok(Some(event)) if draft.translation.needs_own_chat(&event) && !self.is_leaving() => None,
             Ok(Some(event)) => Some(draft.translation.line(&event)),
             Ok(None) => Some(Vec::new()),
             Err(error) => {
@@ -196,6 +201,8 @@ impl Run {
                             draft.after.push(After::Put(control::answer_permission(&id, &answer)));
                             draft.translation.refused.insert(id);
                         }
+                        // The answer to that very question may be what cannot be read: asking again would go on for ever.
+                        None if is_control_response(line) => {}
                         None if draft.after.iter().any(|after| matches!(after, After::AskWhatIsOpen)) => {}
                         None => draft.after.push(After::AskWhatIsOpen),
                     }
@@ -381,8 +388,17 @@ impl Run {
         let mut translation = self.translation.clone();
         let mut changes = Vec::new();
         let mut prompt = None;
-        if let Some(number) = session.open_chat() {
-            let chat = self.core.store.chat(session.id, Some(number)).await?;
+        let open = match session.open_chat() {
+            Some(number) => Some(self.core.store.chat(session.id, Some(number)).await?),
+            None => None,
+        };
+        if open.as_ref().is_some_and(|chat| chat.trace == Trace::Ephemeral) {
+            // That chat gets a process of its own, on a copy of the conversation; this one's turn waits for nobody.
+            self.end_now();
+            return Ok(());
+        }
+        if let Some(chat) = open {
+            let number = chat.number;
             let text = self.core.prompt_text(session.id, number).await?;
             prompt = Some(control::user_prompt(Some(&chat.prompt_uuid.to_string()), &text));
             translation.chat = Some(OpenChat::new(number, Some(chat.prompt_uuid), Begun::OnWarm));

@@ -107,6 +107,8 @@ impl Run {
         // The shim writes whole lines; only one that was killed leaves half of one behind.
         if let Some(tail) = self.journal.drain_tail() {
             self.unwritten.push_back(tail);
+        }
+        while !self.unwritten.is_empty() {
             self.store_lines().await?;
         }
         loop {

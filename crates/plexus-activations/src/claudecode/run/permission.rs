@@ -3,6 +3,7 @@
 //! The CLI runs a tool only when an allow of ours has reached it or its own configuration says so. Whatever else shows here as accepted was not
 //! approved by anybody: the run is stopped and the audit says why.
 
+use claude_code::control;
 use claude_code::journal::LineContent;
 use plexus_core::digest::input_digest;
 use plexus_store::{
@@ -73,7 +74,14 @@ impl Run {
         decision: Option<Echo>,
     ) -> Result<(), StoreError> {
         if draft.translation.refused.contains(request_id) {
-            return Ok(());
+            return match decision {
+                Some(Echo::Allow { .. }) => self.breach(
+                    draft,
+                    None,
+                    format!("an allow reached the agent for a request that was refused ({request_id})"),
+                ),
+                Some(Echo::Deny) | None => Ok(()),
+            };
         }
         let Some(record) = self.by_request(request_id).await? else {
             return self.breach(
@@ -181,7 +189,9 @@ impl Run {
         if let Some(error) = answered.error {
             tracing::warn!(run = %self.key, request_id, error, "the CLI refused a request of ours");
         }
-        let ours = draft.translation.chat.as_ref().and_then(|chat| chat.prompt).map(|uuid| uuid.to_string());
+        // Only of a chat that is to end: an interrupt's late answer says nothing about the chat that came after it.
+        let ending = draft.translation.chat.as_ref().filter(|chat| chat.cancel.is_some());
+        let ours = ending.and_then(|chat| chat.prompt).map(|uuid| uuid.to_string());
         if ours.is_some_and(|ours| answered.still_queued.contains(&ours)) {
             draft.after.push(After::InterruptAgain);
         }
@@ -198,7 +208,11 @@ impl Run {
             match self.by_request(&ask.request_id).await? {
                 Some(record) if record.status != ApprovalStatus::Pending => resend.push(record),
                 Some(_) => {}
-                None if draft.translation.refused.contains(&ask.request_id) => {}
+                // Refused without an approval, and the refusal has not arrived: it is said again.
+                None if draft.translation.refused.contains(&ask.request_id) => {
+                    let again = super::deny("the request could not be taken, so nobody was asked");
+                    draft.after.push(After::Put(control::answer_permission(&ask.request_id, &again)));
+                }
                 None => self.open(draft, ask).await?,
             }
         }
@@ -221,13 +235,24 @@ fn same_input(record: &ApprovalRecord, echoed: Option<&claude_code::RawJson>) ->
     Ok(echoed.is_some_and(|echoed| input_digest(&echoed) == input_digest(&approved)))
 }
 
-/// Finds the `request_id` of a control request in the first bytes of a line that is too long to read.
+/// The first bytes of a line, in which the CLI writes its type and a request's id.
+fn head_of(line: &LineContent) -> std::borrow::Cow<'_, str> {
+    match line {
+        LineContent::TooLong { head, .. } => String::from_utf8_lossy(head),
+        LineContent::Whole(bytes) => {
+            String::from_utf8_lossy(&bytes[..bytes.len().min(claude_code::SKIPPED_HEAD_BYTES)])
+        }
+    }
+}
+
+/// Whether a line that cannot be read is an answer to a request of ours.
+pub(super) fn is_control_response(line: &LineContent) -> bool {
+    head_of(line).contains(r#""type":"control_response""#)
+}
+
+/// Finds the `request_id` of a control request in the first bytes of a line that is too long, or too deep, to read.
 pub(super) fn request_at_head(line: &LineContent) -> Option<String> {
-    let head = match line {
-        LineContent::TooLong { head, .. } => head,
-        LineContent::Whole(_) => return None,
-    };
-    let head = String::from_utf8_lossy(head);
+    let head = head_of(line);
     if !head.contains(r#""type":"control_request""#) {
         return None;
     }

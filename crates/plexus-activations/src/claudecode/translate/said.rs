@@ -46,8 +46,10 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
     for meta in &message.meta.tool_result_meta {
         let decision = meta.permission_decision.as_ref();
         let accepted = decision.filter(|decision| decision.decision.as_deref() == Some("accept"));
-        if let (Some(id), Some(source)) = (&meta.id, accepted.and_then(|decision| decision.source.as_ref())) {
-            steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), source: source.as_str().to_owned() });
+        if let (Some(id), Some(decision)) = (&meta.id, accepted) {
+            // An acceptance that does not say by whom is one that nobody here gave.
+            let source = decision.source.as_ref().map_or("nobody named", |source| source.as_str()).to_owned();
+            steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), source });
         }
     }
     // The task of a subagent and the summary of a compaction are for the model, and long; an interruption is for the reader.
