@@ -105,7 +105,8 @@ impl Parents {
     }
 }
 
-fn is_identity(session: &Session) -> bool {
+/// Says whether a session only stands for a parent outside.
+pub(crate) fn is_identity(session: &Session) -> bool {
     session.metadata.to_value()["identity"] == json!(true)
 }
 

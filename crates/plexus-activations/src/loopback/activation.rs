@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle, HubContext,
-    MethodDescriptor, MethodTable, Resolution, Resume, WireForm,
+    MethodDescriptor, MethodTable, Resolution, Resume, Shape, WireForm,
 };
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis, UpdateSession, limits,
@@ -246,6 +246,8 @@ impl Activation for Loopback {
         let asks: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
+            // It writes its answer itself, and that is one answer: only so do doors without streams offer it.
+            d.shape = Shape::Unary;
             d.hints.waits = true;
             d.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_rejoin" });
             d.on_cancel = Some("permit_cancel");
@@ -253,6 +255,7 @@ impl Activation for Loopback {
         let rejoins: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
+            d.shape = Shape::Unary;
             d.door = Door::Internal;
         };
         let withdraws: fn(&mut MethodDescriptor) = |d| {
@@ -278,7 +281,7 @@ impl Activation for Loopback {
             .unary::<_, RuleList, _, _>("rules", "Lists the standing rules, with how often each has decided.", reads, with!(rules))
             .unary::<RuleRemoveParams, Done, _, _>("rule_remove", "Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
             .unary::<_, RuleTested, _, _>("rule_test", "Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
-            .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", |_| {}, with!(configure))
+            .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
     }
 
     fn attach(&self, hub: HubContext) {

@@ -30,6 +30,13 @@ impl ClaudeCode {
                 CallError::invalid("start a chat with an empty prompt").with_hint("say what the agent should do")
             );
         }
+        if crate::parents::is_identity(session) {
+            return Err(CallError::invalid(format_args!(
+                "start a chat in {}: it stands for a parent outside and has no agent",
+                session.name
+            ))
+            .with_hint("create a session below it, and start the chat there"));
+        }
         if params.prompt.len() > limits::MAX_PROMPT_BYTES {
             return Err(CallError::invalid(format_args!("take a prompt of {} bytes", params.prompt.len())).with_hint(
                 format_args!("a prompt has at most {} bytes; put the rest into a file", limits::MAX_PROMPT_BYTES),

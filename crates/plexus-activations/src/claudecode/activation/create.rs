@@ -238,3 +238,44 @@ fn check_name(name: &str) -> Result<(), CallError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_the_cli_would_split_or_join_is_refused() {
+        for entry in ["Read", "Bash(git diff:*)", "Bash(echo (a, b))", "mcp__github__*", "Read(/src/a b.rs)"] {
+            assert!(check_tool_entry(entry).is_ok(), "{entry}");
+        }
+        for entry in [
+            "",
+            "Read(a),Bash,Read(b)",
+            "Read Bash",
+            "X(",
+            "X)",
+            "Read(a) Bash(b)",
+            "Bash(git diff 'x),Bash,Read(y':*)",
+            "a\nb",
+        ] {
+            assert!(check_tool_entry(entry).is_err(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_is_forbidden_above_stands_first() {
+        let config = |tools: &[&str]| {
+            SessionConfig {
+            disallowed_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..serde_json::from_value(serde_json::json!({
+                "working_dir": "/w", "loopback_enabled": true, "loopback_timeout_secs": 0, "supervise": "default", "can_spawn": false,
+                "may_decide": [], "project_settings": "ignore", "channel": "auto", "allowed_tools": [], "disallowed_tools": [], "add_dirs": [], "env": {},
+            }))
+            .unwrap()
+        }
+        };
+        let mut child = config(&["Write", "Bash"]);
+        inherit(&config(&["WebFetch", "Bash"]), &mut child);
+        assert_eq!(child.disallowed_tools, ["WebFetch", "Bash", "Write"]);
+    }
+}
