@@ -1,5 +1,9 @@
 //! The server goes and comes back on the same data while its children live, or die: events are complete, in order, once.
 
+use std::io::Write as _;
+
+use plexus_shim::layout::{RunDir, SegmentNo};
+use plexus_store::{Change, DecideApproval, DecidedBy, Priority, UnixMillis, Verdict};
 use serde_json::json;
 
 use crate::common::{DEADLINE, World, texts, types};
@@ -71,4 +75,123 @@ async fn while_the_server_is_away_the_child_finishes_and_leaves() {
     let events = world.events(&session, chat).await;
     assert_eq!(texts(&events).len(), 502);
     assert!(events.last().unwrap()["message"].as_str().unwrap().contains("exit code 0"), "{:?}", events.last());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_died_while_the_server_was_away_failed_with_everything_it_said() {
+    let world = World::new().await;
+    let session = world.create("died", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay first\nsleep 200\nburst 200 30\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    let down = world.down().await;
+    let dir = RunDir::new(down.data().join("runs").join(&session).join("0"));
+    let journal = dir.segment(SegmentNo(1));
+    let said = || std::future::ready(std::fs::read_to_string(&journal).unwrap().contains("199 xx").then_some(()));
+    testkit::eventually_async("the child's last words", DEADLINE, said).await;
+    kill(dir.read_pid().unwrap().unwrap().child_pid);
+    let (world, _) = down.up().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    let events = world.events(&session, chat).await;
+    assert_eq!(texts(&events).len(), 201);
+    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("signal 9"), "{:?}", events.last());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_line_of_a_shim_that_was_killed_is_told_of_and_nothing_before_it_is_lost() {
+    let world = World::new().await;
+    let session = world.create("torn", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay whole\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    let down = world.down().await;
+    let dir = RunDir::new(down.data().join("runs").join(&session).join("0"));
+    let pids = dir.read_pid().unwrap().unwrap();
+    kill(pids.shim_pid);
+    kill(pids.child_pid);
+    let mut journal = std::fs::OpenOptions::new().append(true).open(dir.segment(SegmentNo(1))).unwrap();
+    journal.write_all(b"{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"te").unwrap();
+    let (world, _) = down.up().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    let events = world.events(&session, chat).await;
+    assert_eq!(types(&events), ["start", "notice", "content", "error", "error"], "{events:#?}");
+    assert!(events[3]["message"].as_str().unwrap().contains("could not be read"), "{:?}", events[3]);
+    assert!(!events[3].to_string().contains("\"te"), "nothing of a line that cannot be read is shown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recycled_pid_is_not_taken_for_the_child() {
+    let world = World::new().await;
+    let session = world.create("recycled", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay here\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    let down = world.down().await;
+    let dir = RunDir::new(down.data().join("runs").join(&session).join("0"));
+    let mut pids = dir.read_pid().unwrap().unwrap();
+    kill(pids.shim_pid);
+    kill(pids.child_pid);
+    // Somebody else has the numbers now: a process that must not be watched, and must not be hurt.
+    let mut stranger = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    pids.shim_pid = i32::try_from(stranger.id()).unwrap();
+    pids.child_pid = pids.shim_pid;
+    dir.write_pid(&pids).unwrap();
+    let (world, _) = down.up().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    assert!(stranger.try_wait().unwrap().is_none(), "a stranger was killed");
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_was_never_delivered_is_sent_again() {
+    let world = World::new().await;
+    let session = world.create("undelivered", json!({})).await;
+    let chat = world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    // Decided in the store, and the server dies before the answer leaves: as if by another process that never tells the run.
+    let decide = DecideApproval {
+        id: approval["id"].as_str().unwrap().parse().unwrap(),
+        expects_digest: None,
+        verdict: Verdict::Allow { updated_input: None },
+        by: DecidedBy::Operator,
+        message: None,
+        at: UnixMillis::now(),
+        event: None,
+    };
+    world.store().commit(vec![Change::DecideApproval(decide)], Priority::Urgent).await.unwrap();
+    // What a crash in the middle of a write leaves in the inbox is not a message.
+    std::fs::write(world.run_dir(&session, 0).join("inbox").join(".half-a-message"), "{\"type\":\"con").unwrap();
+    let (world, _) = world.restart().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
+    let history = world.ok("loopback.history", json!({})).await;
+    assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_was_asked_for_before_the_restart_is_carried_out_after_it() {
+    let world = World::with(|settings| settings.grace = std::time::Duration::from_secs(5)).await;
+    let session = world.create("late-cancel", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay here\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    world.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await;
+    let (world, _) = world.restart().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_warm_child_is_known_to_be_idle_after_a_restart() {
+    let world = World::with(|settings| settings.max_warm = 1).await;
+    let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
+    world.chat_to_end(&a, "sim:\nsay x").await;
+    let (world, _) = world.restart().await;
+    world.chat_to_end(&b, "sim:\nsay y").await;
+    let bounded = || std::future::ready((world.children() == 1).then_some(()));
+    testkit::eventually_async("one child left", DEADLINE, bounded).await;
+    world.chat_to_end(&b, "sim:\nsay z").await;
+    assert_eq!(world.runs(&b).await, 1, "the one that was idle longer had to leave");
+}
+
+fn kill(pid: i32) {
+    let pid = u32::try_from(pid).unwrap();
+    testkit::process::kill(pid);
+    testkit::process::wait_until_gone(pid, DEADLINE);
 }
