@@ -10,6 +10,8 @@ mod budget;
 mod deadlines;
 mod decisions;
 mod desk;
+mod http;
 mod listing;
 mod races;
 mod rules;
+mod with_children;

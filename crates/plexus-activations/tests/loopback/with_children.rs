@@ -1,0 +1,116 @@
+//! Children that really ask, over the control channel: the shim holds them, the simulator plays them.
+
+use plexus_core::Caller;
+use serde_json::{Value, json};
+
+use crate::common::{World, types};
+
+const MAKE: &str = "sim:\ntool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\nsay after it";
+
+fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["type"] == kind).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_answers_a_child_and_nobody_is_asked() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let pattern = format!("Write({}/**)", world.work().display());
+    let rule = world.ok("loopback.rule_add", json!({"decision": "allow", "pattern": pattern})).await["rule_id"].clone();
+    let events = world.chat_to_end(&session, MAKE).await;
+    assert_eq!(of_type(&events, "approval_resolved")[0]["decided_by"], json!({"rule": rule}));
+    assert!(world.work().join("made.txt").exists());
+    let decided = world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+    assert_eq!(decided["status"], "allowed");
+    assert!(decided["delivered_at"].is_number(), "the child's echo proves that it has the answer: {decided}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expiry_reaches_a_child_as_a_denial_after_a_notice() {
+    let world = World::new().await;
+    let session = world.create("s", json!({"loopback_timeout_secs": 2})).await;
+    let events = world.chat_to_end(&session, MAKE).await;
+    let told = of_type(&events, "notice")
+        .iter()
+        .any(|it| it["message"].as_str().unwrap().contains("still waiting for the operator"));
+    assert!(told, "{events:#?}");
+    let resolved = of_type(&events, "approval_resolved")[0];
+    assert_eq!((&resolved["approved"], &resolved["decided_by"]), (&json!(false), &json!("deadline")));
+    assert_eq!(of_type(&events, "tool_result")[0]["output"], "denied: nobody answered within 2 s");
+    assert!(!world.work().join("made.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_ends_takes_its_questions_with_it() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let chat = world.chat(&session, MAKE).await;
+    let asked = world.wait_for_approval(&session).await;
+    world.ok("claudecode.cancel", json!({"session_id": session})).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
+    world.end_children().await;
+    let decided = world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+    assert_eq!((&decided["approval_id"], &decided["status"]), (&asked["id"], &json!("cancelled")));
+    assert_eq!(decided["decided_by"], "agent_ended");
+    let late = world.call("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await.unwrap_err();
+    assert_eq!(late.standing.unwrap()["status"], "cancelled");
+    assert!(!world.work().join("made.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pending_question_survives_a_restart_and_is_asked_once() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let chat = world.chat(&session, MAKE).await;
+    let asked = world.wait_for_approval(&session).await;
+    let (world, picked_up) = world.restart().await;
+    assert_eq!(picked_up, 1);
+    let still = world.wait_for_approval(&session).await;
+    assert_eq!(still, asked);
+    let (world, _) = world.restart().await;
+    world.respond(&still, true).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let events = world.events(&session, chat).await;
+    assert_eq!(types(&events).iter().filter(|kind| **kind == "awaiting_approval").count(), 1);
+    assert_eq!(types(&events).iter().filter(|kind| **kind == "tool_result").count(), 1);
+    assert_eq!(std::fs::read_to_string(world.work().join("made.txt")).unwrap(), "x");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
+    let world = World::new().await;
+    let parent = world.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
+    let chat = world.chat(&parent, "sim:\nsay I watch\nhang").await;
+    world.wait_for_event(&parent, "content").await;
+    let child = world.create("child", json!({"parent": parent})).await;
+    let child_chat = world.chat(&child, MAKE).await;
+    let request = world.wait_for_event(&parent, "tool_request").await;
+    assert_eq!((&request["session_id"], &request["session_name"]), (&json!(child), &json!("child")));
+    assert_eq!(request["tool_name"], "Write");
+    let as_parent = Caller::Session(parent.parse().unwrap());
+    let yes = json!({"approval_id": request["approval_id"], "approve": true});
+    world.call_as(as_parent, "loopback.respond", yes).await.unwrap();
+    assert_eq!(world.wait_for_end(&child, child_chat).await, "complete");
+    let events = world.events(&child, child_chat).await;
+    assert_eq!(of_type(&events, "approval_resolved")[0]["decided_by"], json!({"session": parent}));
+    world.ok("claudecode.cancel", json!({"session_id": parent})).await;
+    world.wait_for_end(&parent, chat).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_that_only_uses_calls_that_seem_to_block_never_hangs() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let script = "sim:\ntool Write {\"file_path\":\"one.txt\",\"content\":\"1\"}\ntool Write {\"file_path\":\"two.txt\",\"content\":\"2\"}\nsay done";
+    let mut page =
+        world.ok("claudecode.chat", json!({"session_id": session, "prompt": script, "wait_ms": 30_000})).await;
+    let mut answered = 0;
+    while page["status"] != "complete" {
+        for approval in page["pending_approvals"].as_array().unwrap() {
+            world.respond(approval, true).await;
+            answered += 1;
+        }
+        page = world.ok("claudecode.poll", json!({"session_id": session, "wait_ms": 30_000})).await;
+    }
+    assert_eq!(answered, 2);
+}
