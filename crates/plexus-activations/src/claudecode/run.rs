@@ -97,7 +97,7 @@ enum Over {
     /// The process is gone and everything of it is stored.
     Ended,
     /// Somebody else moves its journal position: it is theirs.
-    TakenOver,
+    Fenced,
     /// The supervisor is gone: so is the server.
     Left,
 }
@@ -163,7 +163,7 @@ impl Run {
         };
         match over {
             Over::Left => return,
-            Over::TakenOver => tracing::error!(run = %self.key, "a run was taken over; it is left alone from here"),
+            Over::Fenced => tracing::error!(run = %self.key, "a run was taken over; it is left alone from here"),
             Over::Ended => {}
         }
         // Nobody is told before everything is stored; those who still ask learn that it is over.

@@ -353,7 +353,7 @@ impl Run {
             match self.store_refusal(&translation, &notice, to).await {
                 Ok(()) => break,
                 Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Invalid { .. }) => {
-                    return Err(Over::TakenOver);
+                    return Err(Over::Fenced);
                 }
                 Err(_) => tokio::time::sleep(STORE_RETRY).await,
             }
