@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use plexus_core::{ApprovalId, RuleId};
 
-use crate::config::{Sources, default_data_dir, user_config_file};
+use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
 
 /// Supervise Claude Code sessions: you, a program or another agent answers what they ask.
@@ -35,7 +35,7 @@ impl Global {
     /// When none is named and none can be found.
     pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
         match &self.data_dir {
-            Some(dir) => Ok(std::path::absolute(dir)?),
+            Some(dir) => Ok(real_path(&std::path::absolute(dir)?)),
             None => default_data_dir().map_err(super::could_not),
         }
     }

@@ -15,7 +15,7 @@ use plexus_store::Durability;
 use serde::{Deserialize, Serialize};
 
 pub use layers::{ConfigError, Sources, load};
-pub use paths::{DataDirError, default_data_dir, user_config_file};
+pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
 
 /// Everything that can be configured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Where files are: the data directory, and the configuration of a person.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// No data directory could be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -22,6 +22,23 @@ pub fn user_config_file() -> Option<PathBuf> {
     config_from(|name| std::env::var_os(name))
 }
 
+/// Returns where a path leads, without links and `..` as far as it exists: two paths can then be compared.
+#[must_use]
+pub fn real_path(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => real_path(parent).join(name),
+        // It ends with `..`.
+        (Some(parent), None) => {
+            let parent = real_path(parent);
+            parent.parent().map_or_else(|| parent.clone(), Path::to_owned)
+        }
+        (None, _) => path.to_owned(),
+    }
+}
+
 fn data_dir_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("PLEXUS_DATA_DIR")
@@ -38,6 +55,16 @@ fn config_from(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_that_does_not_exist_yet_is_told_without_detours() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
+        for (path, expected) in [("a/../b", "b"), ("link/b/c", "b/c"), ("a/b/../../c", "c"), ("link", "")] {
+            assert_eq!(real_path(&real.join(path)), real.join(expected).components().collect::<PathBuf>(), "{path}");
+        }
+    }
 
     #[test]
     fn the_nearest_variable_names_the_data_directory() {

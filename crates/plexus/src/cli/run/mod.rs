@@ -24,6 +24,7 @@ use super::sanitize;
 use super::screen::{self, Screen, Tone};
 use super::server::{self, Found, failed};
 use crate::agent::{Agent, AgentChoice, INSTALL_HINT};
+use crate::config::real_path;
 use supervise::{Supervision, Watched};
 pub(super) use view::{Form, View};
 
@@ -92,8 +93,7 @@ fn prompt_of(arguments: &Run) -> Result<String> {
 
 /// An agent reads everything below its directory unasked: that must not be the tokens of this server.
 fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
-    let data = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
-    let here = here.canonicalize().unwrap_or_else(|_| here.to_owned());
+    let (data, here) = (real_path(data_dir), real_path(here));
     if data.starts_with(&here) {
         bail!(
             "could not run in {}: Plexus keeps its own data below it, in {}, and an agent reads everything below its directory unasked\n  \
