@@ -102,7 +102,6 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
             ("claudecode.delete", json!({"session_id": id})),
             ("claudecode.chat_async", json!({"session_id": id, "prompt": "x"})),
             ("claudecode.fork", json!({"session_id": id, "new_name": "x"})),
-            ("loopback.configure", json!({"session_id": id})),
             ("loopback.rule_test", json!({"session_id": id, "tool_name": "Bash", "input": {}})),
             ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash", "scope": {"session": id}})),
         ] {
@@ -111,7 +110,9 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
         }
     }
     let mode = json!({"session_id": of_victim, "mode": "allow_all", "expires_in_secs": 60});
-    assert_eq!(desk.call_as(caller, "loopback.mode_set", mode).await.unwrap_err().kind, ErrorKind::Forbidden);
+    for (method, params) in [("loopback.mode_set", mode), ("loopback.configure", json!({"session_id": of_victim}))] {
+        assert_eq!(desk.call_as(caller, method, params).await.unwrap_err().kind, ErrorKind::Forbidden, "{method}");
+    }
     assert!(desk.audit("refused").await.iter().all(|line| line.session == Some(me)));
     assert!(desk.audit("refused").await.len() > 40);
     for (task, asked) in [(task, asked), (own_task, own)] {

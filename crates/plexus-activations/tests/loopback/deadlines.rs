@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_core::{Caller, ErrorKind, SessionId};
-use plexus_store::{Owner, PageRequest, Store, Topic};
+use plexus_store::{Owner, PageRequest, Topic};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, pass, within};

@@ -46,12 +46,7 @@ impl Desk {
         Self { hub, store, activations, folder }
     }
 
-    /// Ends the server and starts another one on the same file.
-    pub(crate) async fn restart(self) -> Self {
-        self.down().await;
-        Self::in_file(self.folder).await
-    }
-
+    /// Ends the server; another desk may start in the same folder.
     pub(crate) async fn down(&self) {
         self.activations.stop().await;
         self.store.close().await.unwrap();
