@@ -1,0 +1,41 @@
+//! Sessions and chats with the real Claude Code CLI, which talks to a scripted stand-in for the Messages API.
+//!
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that
+//! is a failure.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[cfg(target_os = "linux")]
+mod cases;
+#[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
+mod stage;
+
+/// Makes a suite of functions, each under its own name.
+#[cfg(target_os = "linux")]
+macro_rules! suite {
+    ($($case:ident,)*) => {
+        testkit::real_claude::suite::Suite::new()$(.case(stringify!($case), cases::$case))*
+    };
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    suite! {
+        a_chat_asks_is_answered_and_completes,
+        a_denial_reaches_the_model_with_its_words,
+        an_edited_input_is_what_runs,
+        a_chat_after_the_process_has_left_resumes_the_conversation,
+        a_task_that_ends_after_the_first_result_ends_its_chat_once_and_at_the_right_line,
+        a_cancel_right_behind_a_prompt_ends_the_chat,
+        hooks_of_a_hostile_repository_do_not_run,
+        a_restart_in_the_middle_of_an_answer_loses_nothing,
+        a_restart_while_it_waits_for_permission_asks_nobody_again,
+        a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,
+    }
+    .run()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

@@ -1,0 +1,49 @@
+//! What every case begins with: a stand-in for the API, a sandbox for the CLI, and a hub whose agent is the real one.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use plexus_activations::Settings;
+use serde_json::{Map, Value, json};
+use testkit::messages_api::MessagesApi;
+use testkit::real_claude::Sandbox;
+
+use crate::common::World;
+
+/// A hub with the real CLI.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) sandbox: Sandbox,
+    _api: MessagesApi,
+}
+
+impl Stage {
+    pub(crate) async fn new(cli: PathBuf, change: impl FnOnce(&mut Settings)) -> Result<Self> {
+        let api = MessagesApi::start().await?;
+        let sandbox = Sandbox::new(&api)?;
+        let world = World::with(|settings| {
+            settings.agent.program = cli;
+            settings.grace = std::time::Duration::from_secs(5);
+            change(settings);
+        })
+        .await;
+        Ok(Self { world, sandbox, _api: api })
+    }
+
+    /// Creates a session whose child has the sandbox's environment, and a mark by which the world finds what it left.
+    pub(crate) async fn session(&self, name: &str) -> String {
+        let mut env: Map<String, Value> =
+            self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();
+        env.insert("CLAUDE_CODE_MAX_RETRIES".into(), json!("1"));
+        env.insert("PLEXUS_TEST_WORLD".into(), json!(self.world.data()));
+        self.world.create(name, json!({"working_dir": self.sandbox.work(), "env": env})).await
+    }
+
+    /// The same hub after a restart.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { world, sandbox, _api } = self;
+        let (world, picked_up) = world.restart().await;
+        assert_eq!(picked_up, 1, "the child was not picked up");
+        Self { world, sandbox, _api }
+    }
+}
