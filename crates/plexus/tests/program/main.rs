@@ -2,6 +2,8 @@
 //!
 //! [`place`] is where each test plays, [`pty`] a terminal with a keyboard.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+
 mod commands;
 mod place;
 mod pty;
