@@ -12,6 +12,7 @@ pub(crate) struct Random(u64);
 
 impl Random {
     /// Takes the seed of `PLEXUS_TEST_SEED`, else a new one, and prints it.
+    #[expect(clippy::print_stdout, reason = "whoever sees a failure needs the seed")]
     pub(crate) fn seeded() -> Self {
         let given = std::env::var("PLEXUS_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let clock = || std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_micros() as u64);
