@@ -148,6 +148,8 @@ impl Supervision {
 
     fn asked(&mut self, approval: ApprovalId, session: SessionId) -> Result<()> {
         match self.asks {
+            // Whoever has pressed Ctrl-C is not asked any more.
+            Asks::Here if self.interrupts > 0 => {}
             Asks::Here => self.waiting.push_back((approval, session)),
             Asks::Elsewhere => {
                 let words = format!(
