@@ -11,7 +11,8 @@ async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
     assert!(last.contains(why), "{last}");
     let gone = || std::future::ready(world.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of every process", DEADLINE, gone).await;
-    assert!(!world.run_dir(session, 0).exists(), "its files are left");
+    let removed = || std::future::ready((!world.run_dir(session, 0).exists()).then_some(()));
+    testkit::eventually_async("the end of its files", DEADLINE, removed).await;
 }
 
 fn pids(world: &World, session: &str) -> (u32, u32) {

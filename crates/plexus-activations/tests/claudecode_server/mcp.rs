@@ -19,18 +19,11 @@ async fn a_chat_asks_is_answered_and_completes_and_the_next_resumes() {
     let (status, events) = site.end(&session).await;
     let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(status, "complete");
-    let expected = [
-        "start",
-        "notice",
-        "content",
-        "tool_use",
-        "awaiting_approval",
-        "approval_resolved",
-        "tool_result",
-        "content",
-        "complete",
-    ];
-    assert_eq!(kinds, expected);
+    // The question comes by its own connection, what the agent says through its journal: which of the two is stored first is open.
+    let asked = |kind: &&&str| ["awaiting_approval", "approval_resolved"].contains(*kind);
+    let said: Vec<&str> = kinds.iter().filter(|kind| !asked(kind)).copied().collect();
+    assert_eq!(kinds.iter().filter(asked).copied().collect::<Vec<_>>(), ["awaiting_approval", "approval_resolved"]);
+    assert_eq!(said, ["start", "notice", "content", "tool_use", "tool_result", "content", "complete"]);
     assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
     site.chat(&session, "sim:\nrecall").await;
     let (status, events) = site.end(&session).await;
