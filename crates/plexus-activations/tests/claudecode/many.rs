@@ -43,36 +43,6 @@ async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_in_a_row_leave_nothing_behind() {
-    let runs = full(20, 1_000);
-    let world = World::with(|settings| settings.max_warm = 0).await;
-    let session = world.create("again", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay warming up").await;
-    let settled = || std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()));
-    testkit::eventually_async("the first child's end", DEADLINE, settled).await;
-    let (fds, tasks) = (testkit::process::open_fds(std::process::id()).unwrap(), alive_tasks());
-    for n in 0..runs {
-        world.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
-    }
-    testkit::eventually_async("the end of every child", DEADLINE, settled).await;
-    assert!(!world.run_dir(&session, 0).exists());
-    assert_eq!(
-        std::fs::read_dir(world.data().join("runs").join(&session)).unwrap().count(),
-        0,
-        "run directories are left"
-    );
-    let more = |now: usize, then: usize| now.saturating_sub(then);
-    let few = || std::future::ready((more(alive_tasks(), tasks) == 0).then_some(()));
-    testkit::eventually_async("the end of every task", DEADLINE, few).await;
-    // The store's readers open connections as they are needed; what a run costs would show in its number.
-    assert!(more(testkit::process::open_fds(std::process::id()).unwrap(), fds) < 10, "descriptors are left");
-}
-
-fn alive_tasks() -> usize {
-    tokio::runtime::Handle::current().metrics().num_alive_tasks()
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn warm_children_stay_within_their_bound_and_the_longest_idle_leaves_first() {
     let world = World::with(|settings| settings.max_warm = 2).await;
     let mut sessions = Vec::new();

@@ -1,0 +1,39 @@
+//! Many runs in a row leave nothing behind. In a program of its own, since descriptors are counted for the whole process. The full number, a
+//! thousand, runs with `PLEXUS_FULL=1`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use serde_json::json;
+
+use crate::common::{DEADLINE, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_in_a_row_leave_nothing_behind() {
+    let runs = if std::env::var_os("PLEXUS_FULL").is_some() { 1_000 } else { 30 };
+    let world = World::with(|settings| settings.max_warm = 0).await;
+    let session = world.create("again", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay warming up").await;
+    let settled = || std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()));
+    testkit::eventually_async("the first child's end", DEADLINE, settled).await;
+    let (fds, tasks) = (testkit::process::open_fds(std::process::id()).unwrap(), alive_tasks());
+    for n in 0..runs {
+        world.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
+    }
+    testkit::eventually_async("the end of every child", DEADLINE, settled).await;
+    assert!(!world.run_dir(&session, 0).exists());
+    assert_eq!(
+        std::fs::read_dir(world.data().join("runs").join(&session)).unwrap().count(),
+        0,
+        "run directories are left"
+    );
+    let more = |now: usize, then: usize| now.saturating_sub(then);
+    let few = || std::future::ready((more(alive_tasks(), tasks) == 0).then_some(()));
+    testkit::eventually_async("the end of every task", DEADLINE, few).await;
+    // The store's readers open connections as they are needed; what a run costs would show in its number.
+    assert!(more(testkit::process::open_fds(std::process::id()).unwrap(), fds) < 10, "descriptors are left");
+}
+
+fn alive_tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
