@@ -52,6 +52,15 @@ pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(cli:
     Ok(())
 }
 
+pub(crate) async fn a_child_that_asks_over_mcp_is_answered_by_its_parent(cli: PathBuf) -> Result<()> {
+    let (stage, last_word) = played(cli, asks("mcp", json!({"approve": true}))).await?;
+    ensure!(last_word == "The child said: the child is done", "{last_word}");
+    ensure!(stage.sandbox.work().join("made").exists(), "the child's command did not run");
+    let decision = only_decision(&stage).await?;
+    ensure!(decision["decided_by"] == json!({"session": stage.parent}), "{decision}");
+    Ok(())
+}
+
 pub(crate) async fn a_child_reads_why_its_parent_refused(cli: PathBuf) -> Result<()> {
     let (stage, last_word) =
         played(cli, asks("control", json!({"approve": false, "message": "not on a Sunday"}))).await?;

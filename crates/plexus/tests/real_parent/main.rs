@@ -16,6 +16,10 @@ fn main() -> std::process::ExitCode {
         )
         .case("a_child_reads_why_its_parent_refused", cases::a_child_reads_why_its_parent_refused)
         .case("an_edit_of_the_parent_is_what_runs", cases::an_edit_of_the_parent_is_what_runs)
+        .case(
+            "a_child_that_asks_over_mcp_is_answered_by_its_parent",
+            cases::a_child_that_asks_over_mcp_is_answered_by_its_parent,
+        )
         .run()
 }
 

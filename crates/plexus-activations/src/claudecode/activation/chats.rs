@@ -55,7 +55,7 @@ impl ClaudeCode {
         }
         if !self.supervisor.has_room_for(session.id) {
             return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
-                .with_hint("wait for one to end, or raise limits.running in plexus.toml"));
+                .with_hint("wait for one to end, or raise limits.running_children in plexus.toml"));
         }
         crate::budget::check(&*self.core.store, session).await?;
         let start = StartChat {
