@@ -37,10 +37,13 @@ impl Run {
         let Some(chat) = &mut translation.chat else {
             return Err(CallError::conflict("cancel: no chat is running"));
         };
-        if chat.cancel.is_none() {
-            chat.cancel = Some(reason);
-            self.remember(translation, UpdateRun::of(self.key), Vec::new()).await?;
+        if chat.cancel.is_some() {
+            // Asked twice, it goes faster: the process itself is ended, warm or not.
+            self.end_now();
+            return Ok(());
         }
+        chat.cancel = Some(reason);
+        self.remember(translation, UpdateRun::of(self.key), Vec::new()).await?;
         self.begin_cancel();
         Ok(())
     }
