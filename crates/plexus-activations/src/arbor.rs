@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::claudecode::activation::page;
+use crate::handler::handler;
 
 /// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session reads its own descendants through `claudecode`.
 pub struct Arbor {
@@ -347,13 +348,9 @@ impl Activation for Arbor {
 
     fn methods(self: Arc<Self>) -> MethodTable {
         macro_rules! with {
-            ($method:ident) => {{
-                let this = Arc::clone(&self);
-                move |call: Call, params| {
-                    let this = Arc::clone(&this);
-                    async move { this.$method(call, params).await }
-                }
-            }};
+            ($method:ident) => {
+                handler!(self, $method)
+            };
         }
         let writes: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
         let reads: fn(&mut MethodDescriptor) = |d| {

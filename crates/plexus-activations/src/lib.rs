@@ -10,6 +10,7 @@
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for parents outside.
 //! - [`scrub`]: tokens of ours never reach an event.
+//! - [`handler`]: a method becomes a line of a method table.
 //! - [`activations`]: all of them over one store, for whoever wires a server.
 
 mod activations;
@@ -17,6 +18,7 @@ pub mod arbor;
 mod authority;
 mod budget;
 pub mod claudecode;
+mod handler;
 pub mod health;
 pub mod identity;
 pub mod loopback;

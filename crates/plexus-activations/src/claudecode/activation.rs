@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Call, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable, Resolution,
+    Activation, ActivationInfo, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable, Resolution,
     ResourceForm, SessionId, Shape,
 };
 use plexus_store::{EVENT_OWNER, PageRequest, Session, SessionFilter, StoreError};
@@ -25,6 +25,7 @@ use super::params::{
 };
 use super::supervisor::Supervisor;
 use crate::authority::Authority;
+use crate::handler::handler;
 
 /// How long any call may wait.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
@@ -96,13 +97,9 @@ impl Activation for ClaudeCode {
     fn methods(self: Arc<Self>) -> MethodTable {
         // One line for each method: its name, what it is for, what is special about it, and who does it.
         macro_rules! with {
-            ($method:ident) => {{
-                let this = Arc::clone(&self);
-                move |call: Call, params| {
-                    let this = Arc::clone(&this);
-                    async move { this.$method(call, params).await }
-                }
-            }};
+            ($method:ident) => {
+                handler!(self, $method)
+            };
         }
         let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
         let waits: fn(&mut MethodDescriptor) = |d| {

@@ -26,6 +26,7 @@ use crate::claudecode::Core;
 use crate::claudecode::activation::{checked_wait, page};
 use crate::claudecode::config::{SessionState, TimedMode};
 use crate::claudecode::params::Done;
+use crate::handler::handler;
 
 /// The longest a mode may hold, in seconds: a day.
 const MAX_MODE_SECS: u64 = 24 * 3_600;
@@ -229,13 +230,9 @@ impl Activation for Loopback {
 
     fn methods(self: Arc<Self>) -> MethodTable {
         macro_rules! with {
-            ($method:ident) => {{
-                let this = Arc::clone(&self);
-                move |call: Call, params| {
-                    let this = Arc::clone(&this);
-                    async move { this.$method(call, params).await }
-                }
-            }};
+            ($method:ident) => {
+                handler!(self, $method)
+            };
         }
         let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
         let operators: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
