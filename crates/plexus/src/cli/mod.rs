@@ -3,7 +3,7 @@
 //! In reading order:
 //! - [`args`]: the command line as clap reads it.
 //! - [`server`]: finds the server of a data directory, or starts one.
-//! - [`run`]: `run` and `attach`, the main job for a person.
+//! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`sessions`], [`approvals`], [`manage`]: what there is, what waits, and the server itself.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths, and text made safe to show.

@@ -1,6 +1,6 @@
 //! A test program that reports *ignored* where the CLI, or the network namespace it needs, cannot be had.
 //!
-//! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and a `main` that calls [`run`].
+//! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and a `main` that calls [`Suite::run`].
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
