@@ -18,7 +18,7 @@ try:
 
 # The dashboard's own tests, types and build.
 web:
-    cd web && npm ci && npm run check && npm run check-dist && npm test
+    cd web && npm install --no-save && npm run check && npm run check-dist && npm test
 
 # The suites that hold us against the real Claude Code CLI.
 real-claude:

@@ -12,6 +12,8 @@ after(() => target.close());
 const ask = (command) => `tool Bash ${JSON.stringify({ command })}`;
 
 test("a rule is added, tested and removed", async () => {
+  // A call is tested as some session would make it, so there must be one.
+  await target.run("tester", ["say hello"]);
   const { page, check, close } = await target.page("/rules");
   await page.getByRole("button", { name: "New rule" }).click();
   const dialog = page.getByRole("dialog", { name: "New rule" });
