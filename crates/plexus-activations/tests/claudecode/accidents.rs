@@ -99,3 +99,20 @@ async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
     testkit::eventually_async("the end of the run's row", DEADLINE, open).await;
     assert!(!world.run_dir(&session, 0).exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_became_a_link_is_not_worked_in() {
+    let world = World::new().await;
+    let (dir, elsewhere) = (world.work().join("sub"), world.work().join("elsewhere"));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::create_dir(&elsewhere).unwrap();
+    let session = world.create("moved", json!({"working_dir": dir})).await;
+    std::fs::remove_dir(&dir).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
+    let chat = world.chat(&session, "sim:\nsay hello").await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
+    let events = world.events(&session, chat).await;
+    let last = events.last().unwrap()["message"].as_str().unwrap();
+    assert!(last.contains("no longer the directory"), "{last}");
+    assert!(texts(&events).is_empty());
+}
