@@ -94,7 +94,7 @@ impl Stage {
         let pool = Pool::new(&[&own, &below, &parent, &polled], &work);
         // A connection for each call: a connection that breaks is then this call's own, not one that was closed after the call before.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
-        let http = http.timeout(Duration::from_secs(30)).build().unwrap();
+        let http = http.timeout(Duration::from_secs(120)).build().unwrap();
         Self { server, http, callers, targets, pool, _folder: folder }
     }
 

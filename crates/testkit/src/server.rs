@@ -21,7 +21,7 @@ use crate::wait::eventually_async;
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long a server may take to leave after it was asked to.
-const STOP_DEADLINE: Duration = Duration::from_secs(30);
+const STOP_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The longest a call may take: a long poll of a minute fits.
 const CALL_DEADLINE: Duration = Duration::from_secs(90);

@@ -12,7 +12,7 @@ use claude_code::{ClaudeClient, ClaudeClientBuilder};
 use uuid::Uuid;
 
 /// Long enough for a loaded machine, and a name for what did not come.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Where the recordings are.
 pub(crate) fn fixture_dir() -> PathBuf {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long anything may take on a busy machine before a test says what did not come.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A command that ends when the test says so: see [`Sandbox::tell`].
 pub(crate) const UNTIL_TOLD: &str = "while ! test -e told; do sleep 0.05; done; echo BG";

@@ -7,7 +7,7 @@ use plexus_store::{Change, Owner, Store, Topic, Wake};
 use crate::fixture::{allow, ask, chat, decision, events, one, session};
 
 /// How long a wake may take before it counts as missing; generous, since only a failing test waits for it.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 async fn woken(wake: &mut Wake, by: &str) -> u64 {
     tokio::time::timeout(DEADLINE, wake.changed()).await.unwrap_or_else(|_| panic!("no wake came for {by}"))
