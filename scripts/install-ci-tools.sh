@@ -13,11 +13,18 @@ need chromium chromium
 need python3 python3
 need curl curl
 need jq jq
+# The programs of PostgreSQL are not in PATH on Debian.
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need initdb postgresql
 if [ ${#missing[@]} -gt 0 ]; then
   echo "installing: ${missing[*]}"
   as_root=""
   [ "$(id -u)" = 0 ] || as_root=sudo
   $as_root apt-get update -qq
+  # Tests make clusters of their own; the package need not start one of its own.
+  if [[ " ${missing[*]} " == *" postgresql "* ]]; then
+    $as_root mkdir -p /etc/postgresql-common
+    echo "create_main_cluster = false" | $as_root tee /etc/postgresql-common/createcluster.conf >/dev/null
+  fi
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
 command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny

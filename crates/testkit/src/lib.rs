@@ -5,7 +5,8 @@
 //! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
 //! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
 //! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left behind.
-//! - [`proxy`]: a TCP relay that can be slowed, stalled and cut.
+//! - [`proxy`]: a TCP relay that can be slowed, stalled, half closed and cut.
+//! - [`postgres`]: a throw-away PostgreSQL that can be killed and started again.
 //! - [`netns`]: moves a whole test program into a network that has only loopback.
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
 //! - [`permit_server`]: a minimal MCP server with one permission tool.
@@ -17,6 +18,8 @@ pub mod messages_api;
 #[cfg(target_os = "linux")]
 pub mod netns;
 pub mod permit_server;
+#[cfg(target_os = "linux")]
+pub mod postgres;
 #[cfg(target_os = "linux")]
 pub mod process;
 pub mod proxy;

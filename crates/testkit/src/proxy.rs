@@ -1,4 +1,4 @@
-//! A TCP relay that can be slowed, stalled and cut: what a bad network does, on demand.
+//! A TCP relay that can be slowed, stalled, half closed and cut: what a bad network does, on demand.
 //!
 //! Clients connect to [`Proxy::address`]; bytes go on to the target. Changes apply at once to every open connection.
 
@@ -23,6 +23,8 @@ pub enum Weather {
     Slow(Duration),
     /// Accepts connections and bytes and passes nothing on: a network that has gone silent.
     Stalled,
+    /// Passes on what clients say and holds back every answer: what was asked is done, and nobody hears of it.
+    Unanswered,
     /// Refuses connections and has closed those that were open.
     Cut,
 }
@@ -33,6 +35,15 @@ struct Sky {
     weather: Weather,
     /// How often open connections were cut; one that began under a lower count ends.
     cuts: u64,
+    /// The same for those whose answers were ended while their questions went on.
+    half_closes: u64,
+}
+
+/// Which way bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToTarget,
+    ToClient,
 }
 
 /// A running relay; dropping it closes everything.
@@ -48,7 +59,7 @@ impl Proxy {
     pub async fn start(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("could not listen for the proxy")?;
         let address = listener.local_addr()?;
-        let (sky, watching) = watch::channel(Sky { weather: Weather::Clear, cuts: 0 });
+        let (sky, watching) = watch::channel(Sky { weather: Weather::Clear, cuts: 0, half_closes: 0 });
         let task = tokio::spawn(accept(listener, target, watching));
         Ok(Self { address, sky, task })
     }
@@ -70,6 +81,11 @@ impl Proxy {
     /// Closes every open connection; new ones are relayed as before.
     pub fn cut_open_connections(&self) {
         self.sky.send_modify(|sky| sky.cuts += 1);
+    }
+
+    /// Tells every client that nothing more will come, while the target keeps its connection and hears what is still said.
+    pub fn half_close_open_connections(&self) {
+        self.sky.send_modify(|sky| sky.half_closes += 1);
     }
 }
 
@@ -97,8 +113,8 @@ async fn relay(client: TcpStream, target: SocketAddr, mut sky: watch::Receiver<S
     let (Ok(()), Ok(())) = (client.set_nodelay(true), server.set_nodelay(true)) else { return };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let up = copy(from_client, to_server, sky.clone());
-    let down = copy(from_server, to_client, sky.clone());
+    let up = copy(from_client, to_server, sky.clone(), Direction::ToTarget);
+    let down = copy(from_server, to_client, sky.clone(), Direction::ToClient);
     tokio::select! {
         _cut = sky.wait_for(|sky| sky.cuts != began_under) => {}
         _ended = async { tokio::join!(up, down) } => {}
@@ -106,21 +122,42 @@ async fn relay(client: TcpStream, target: SocketAddr, mut sky: watch::Receiver<S
 }
 
 /// Relays one direction until its end; an end of file is passed on, so half-closed connections stay half closed.
-async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, mut sky: watch::Receiver<Sky>) {
-    let mut buffer = vec![0; CHUNK_BYTES];
-    while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let Ok(weather) = sky.wait_for(|sky| sky.weather != Weather::Stalled).await.map(|sky| sky.weather) else {
-            return;
-        };
-        if let Weather::Slow(delay) = weather {
-            tokio::time::sleep(delay).await;
+async fn copy(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut sky: watch::Receiver<Sky>,
+    direction: Direction,
+) {
+    let began_under = sky.borrow().half_closes;
+    let mut closing = sky.clone();
+    let relaying = async {
+        let mut buffer = vec![0; CHUNK_BYTES];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            let Ok(weather) = sky.wait_for(|sky| passes(sky.weather, direction)).await.map(|sky| sky.weather) else {
+                return;
+            };
+            if let Weather::Slow(delay) = weather {
+                tokio::time::sleep(delay).await;
+            }
+            if to.write_all(&buffer[..length]).await.is_err() {
+                return;
+            }
         }
-        if to.write_all(&buffer[..length]).await.is_err() {
-            return;
-        }
+    };
+    tokio::select! {
+        _closed = closing.wait_for(|sky| direction == Direction::ToClient && sky.half_closes != began_under) => {}
+        () = relaying => {}
     }
     // A peer that is gone already needs no goodbye.
     let _gone = to.shutdown().await;
+}
+
+fn passes(weather: Weather, direction: Direction) -> bool {
+    match weather {
+        Weather::Clear | Weather::Slow(_) | Weather::Cut => true,
+        Weather::Stalled => false,
+        Weather::Unanswered => direction == Direction::ToTarget,
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +207,37 @@ mod tests {
         proxy.set(Weather::Slow(Duration::from_millis(1)));
         within("the held bytes", PATIENCE, stream.read_exact(&mut answer)).await.unwrap();
         assert_eq!(&answer, b"held");
+    }
+
+    #[tokio::test]
+    async fn a_half_closed_connection_ends_for_the_client_and_still_carries_what_it_says() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let (mut target, _) = listener.accept().await.unwrap();
+        target.write_all(b"hello").await.unwrap();
+        client.read_exact(&mut [0; 5]).await.unwrap();
+        proxy.half_close_open_connections();
+        let end = within("the end of the answers", PATIENCE, client.read(&mut [0; 5])).await.unwrap();
+        assert_eq!(end, 0);
+        client.write_all(b"still").await.unwrap();
+        within("what the client still says", PATIENCE, target.read_exact(&mut [0; 5])).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_unanswered_question_arrives_and_its_answer_comes_when_the_weather_clears() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = Proxy::start(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        let (mut target, _) = listener.accept().await.unwrap();
+        proxy.set(Weather::Unanswered);
+        client.write_all(b"question").await.unwrap();
+        within("the question", PATIENCE, target.read_exact(&mut [0; 8])).await.unwrap();
+        target.write_all(b"answer").await.unwrap();
+        let early = tokio::time::timeout(Duration::from_millis(50), client.read_exact(&mut [0; 6])).await;
+        assert!(early.is_err(), "the answer must be held back");
+        proxy.set(Weather::Clear);
+        within("the answer", PATIENCE, client.read_exact(&mut [0; 6])).await.unwrap();
     }
 
     #[tokio::test]
