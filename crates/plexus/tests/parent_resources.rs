@@ -1,6 +1,8 @@
 //! A parent that listens instead of polling: its sessions as MCP resources, told of when they change, and nobody else's.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use futures::StreamExt as _;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -13,6 +15,8 @@ struct Parent<'a> {
     http: reqwest::Client,
     token: String,
     session: String,
+    /// The id of the next request: in one session each has its own.
+    requests: AtomicU64,
 }
 
 impl<'a> Parent<'a> {
@@ -20,7 +24,7 @@ impl<'a> Parent<'a> {
         let identity = server.call("identity.parent", json!({"name": name})).await.unwrap();
         let token = identity["token"].as_str().unwrap().to_owned();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut parent = Self { server, http, token, session: String::new() };
+        let mut parent = Self { server, http, token, session: String::new(), requests: AtomicU64::new(1) };
         let params =
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let response = parent.post(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
@@ -46,7 +50,8 @@ impl<'a> Parent<'a> {
 
     /// Makes a request and returns the whole answer.
     async fn ask(&self, method: &str, params: Value) -> Value {
-        let response = self.post(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await;
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let response = self.post(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
         last_message(&within("the answer's end", PATIENCE, response.text()).await.unwrap())
     }
 
@@ -85,7 +90,7 @@ struct Updates {
 
 impl Updates {
     /// Waits until the resource at `uri` is said to have changed, and forgets what was said before.
-    async fn wait_for(&mut self, uri: &str) {
+    async fn wait_for(&mut self, uri: &str, server: &TestServer) {
         let told = async {
             loop {
                 if let Some(at) = self.text.find(uri) {
@@ -98,7 +103,10 @@ impl Updates {
                 self.all.push_str(said);
             }
         };
-        within(&format!("a notification about {uri}"), PATIENCE, told).await;
+        if tokio::time::timeout(PATIENCE, told).await.is_err() {
+            let sessions = server.call("claudecode.list", json!({})).await;
+            panic!("no notification about {uri}; told: {}\n{sessions:?}\n{}", self.all, server.log());
+        }
     }
 }
 
@@ -124,12 +132,14 @@ async fn a_parent_that_listens_learns_that_its_child_is_done() {
     server.call_as(&parent.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
     // Each notification is a reason to look again; nothing is read between two of them.
     let read = loop {
-        updates.wait_for(&uri).await;
+        updates.wait_for(&uri, &server).await;
         let read = parent.ask("resources/read", json!({"uri": uri})).await;
         let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}")).to_owned();
         let shown: Value = serde_json::from_str(&text).unwrap();
-        if shown["session"]["status"] == "complete" {
-            break shown;
+        match shown["session"]["status"].as_str().unwrap() {
+            "running" => {}
+            "complete" => break shown,
+            _ => panic!("the child did not do its work: {shown}\n{}", server.log()),
         }
     };
     assert_eq!(read["session"]["id"], json!(id));
@@ -159,7 +169,7 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
         let prompt = json!({"session_id": session, "prompt": "sim:\nsay hi"});
         server.call_as(&parent.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
     }
-    owner_hears.wait_for(&id).await;
-    other_hears.wait_for(&own).await;
+    owner_hears.wait_for(&id, &server).await;
+    other_hears.wait_for(&own, &server).await;
     assert!(!other_hears.all.contains(&id), "another parent was told: {}", other_hears.all);
 }

@@ -26,6 +26,9 @@ const MAX_SUBSCRIPTIONS: usize = 128;
 /// Least time between two notifications for one resource: a reader of the second reads what both were about.
 const NOTIFY_AT_MOST_EVERY: Duration = Duration::from_millis(250);
 
+/// Rest before a stream of changes that ended is opened again.
+const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 const JSON: &str = "application/json";
 
 /// Lists the methods that `caller` may read as resources.
@@ -141,7 +144,7 @@ impl Subscriptions {
         doors: &Doors,
         caller: Caller,
         uri: String,
-        notify: impl Fn(ResourceUpdatedNotificationParam) -> F + Send + 'static,
+        notify: impl Fn(ResourceUpdatedNotificationParam) -> F + Send + Sync + 'static,
     ) -> Result<(), ErrorData>
     where
         F: Future<Output = bool> + Send,
@@ -152,11 +155,11 @@ impl Subscriptions {
         }
         let place = doors.admit_stream().map_err(|error| as_error(&error))?;
         // The stream is there before the client is told so: a change after that is not missed.
-        let changes = changes(doors, caller, found).await.map_err(|error| as_error(&error))?;
-        let watched = uri.clone();
+        let first = changes(doors, caller, &found).await.map_err(|error| as_error(&error))?;
+        let listener = Listener { doors: doors.clone(), caller, found, uri: uri.clone() };
         let task = tokio::spawn(async move {
             let _place = place;
-            watch(changes, &watched, notify).await;
+            listener.watch(first, notify).await;
         });
         self.lock().insert(uri, AbortOnDropHandle::new(task));
         Ok(())
@@ -172,38 +175,100 @@ impl Subscriptions {
     }
 }
 
-async fn changes(doors: &Doors, caller: Caller, found: Found) -> Result<ReplyStream, CallError> {
+async fn changes(doors: &Doors, caller: Caller, found: &Found) -> Result<ReplyStream, CallError> {
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     let name = format!("{}.{}", found.method.namespace, found.form.changes);
-    match doors.hub.call_internal(call, &name, found.params).await? {
+    match doors.hub.call_internal(call, &name, found.params.clone()).await? {
         Reply::Stream(stream) => Ok(stream),
         Reply::Value(_) => Err(CallError::internal(format_args!("listen to {name}: it is no stream"))),
     }
 }
 
-async fn watch<F: Future<Output = bool>>(
+/// One resource that somebody listens to.
+struct Listener {
+    doors: Doors,
+    caller: Caller,
+    found: Found,
+    uri: String,
+}
+
+impl Listener {
+    /// Tells of changes until nobody listens, or the resource is gone. A stream that ends otherwise is opened again: whoever listens
+    /// does not poll, so a subscription that ended unsaid would be a change unseen.
+    async fn watch<F: Future<Output = bool>>(
+        self,
+        first: ReplyStream,
+        notify: impl Fn(ResourceUpdatedNotificationParam) -> F,
+    ) {
+        let mut changes = first;
+        loop {
+            if !tell(changes, &self.uri, &notify).await {
+                return;
+            }
+            changes = match self.open_again().await {
+                Some(changes) => changes,
+                // The listener reads once more, and is told there what became of it.
+                None => {
+                    notify(ResourceUpdatedNotificationParam::new(&*self.uri)).await;
+                    return;
+                }
+            };
+            // What changed in between is not in the new stream.
+            if !notify(ResourceUpdatedNotificationParam::new(&*self.uri)).await {
+                return;
+            }
+        }
+    }
+
+    /// Opens the stream again, as often as it takes; `None` when the resource is no longer there for this caller.
+    async fn open_again(&self) -> Option<ReplyStream> {
+        loop {
+            tokio::time::sleep(OPEN_AGAIN_AFTER).await;
+            match changes(&self.doors, self.caller, &self.found).await {
+                Ok(changes) => return Some(changes),
+                Err(error) => match error.kind {
+                    ErrorKind::Busy | ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::Expired => {
+                        tracing::warn!(%error, uri = self.uri, "a resource cannot be watched for now");
+                    }
+                    ErrorKind::NotFound
+                    | ErrorKind::Invalid
+                    | ErrorKind::Conflict
+                    | ErrorKind::Forbidden
+                    | ErrorKind::Unauthorized => return None,
+                },
+            }
+        }
+    }
+}
+
+/// Tells of the changes of one stream. Returns whether somebody still listens when the stream is over.
+async fn tell<F: Future<Output = bool>>(
     mut changes: ReplyStream,
     uri: &str,
-    notify: impl Fn(ResourceUpdatedNotificationParam) -> F,
-) {
+    notify: &impl Fn(ResourceUpdatedNotificationParam) -> F,
+) -> bool {
     while let Some(change) = changes.next().await {
         if let Err(error) = change {
-            tracing::debug!(%error, uri, "a resource is no longer listened to");
-            return;
+            tracing::debug!(%error, uri, "the changes of a resource ended");
+            return true;
         }
         if !notify(ResourceUpdatedNotificationParam::new(uri)).await {
-            return;
+            return false;
         }
         tokio::time::sleep(NOTIFY_AT_MOST_EVERY).await;
         // What came meanwhile is one more notification, not many.
         let mut more = false;
-        while let Some(Some(Ok(_))) = futures::FutureExt::now_or_never(changes.next()) {
+        while let Some(change) = futures::FutureExt::now_or_never(changes.next()) {
             more = true;
+            if !matches!(change, Some(Ok(_))) {
+                return notify(ResourceUpdatedNotificationParam::new(uri)).await;
+            }
         }
         if more && !notify(ResourceUpdatedNotificationParam::new(uri)).await {
-            return;
+            return false;
         }
     }
+    true
 }
 
 #[cfg(test)]
