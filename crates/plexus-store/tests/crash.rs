@@ -15,7 +15,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, DecidedBy,
+    Again, AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, DecidedBy,
     JournalPosition, JsonText, NewEvent, OpenApproval, Owner, PageRequest, Priority, ReadLimit, RunKey, SessionFilter,
     SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
@@ -125,6 +125,7 @@ async fn ask(store: &Arc<dyn Store>, session: SessionId) -> anyhow::Result<Appro
         escalate_at: None,
         event: None,
         parent_event: None,
+        outbox: vec![],
     };
     store.commit(vec![Change::OpenApproval(open)], Priority::Urgent).await?;
     say(&format!("asked {id} {session}"))?;
@@ -136,6 +137,8 @@ async fn ask(store: &Arc<dyn Store>, session: SessionId) -> anyhow::Result<Appro
         message: Some("no".into()),
         at: UnixMillis::now(),
         event: None,
+        again: Again::Fine,
+        outbox: vec![],
     };
     store.commit(vec![Change::DecideApproval(decide)], Priority::Urgent).await?;
     Ok(id)

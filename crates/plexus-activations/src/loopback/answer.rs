@@ -70,7 +70,7 @@ fn denial_of_last_resort() -> Box<serde_json::value::RawValue> {
     serde_json::value::RawValue::from_string(text).unwrap_or_else(|_| serde_json::value::RawValue::NULL.to_owned())
 }
 
-/// Writes who decided as the wire shows it: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`, `"agent_ended"`.
+/// Writes who decided as the wire shows it: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`, `"agent_ended"`, `"webhook"`.
 #[must_use]
 pub(crate) fn decided_by(by: &DecidedBy) -> Value {
     #[derive(Serialize)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, CallError, Caller, SessionId};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Fresh, JsonText, NewRule,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Fresh, JsonText, NewRule,
     OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule, Verdict, limits,
 };
 use serde_json::Value;
@@ -143,6 +143,7 @@ impl Approvals {
             escalate_at: Some(now.plus(escalate_after(config, timeout))),
             event: question.chat.is_some().then(|| event.to_new_event()).transpose()?,
             parent_event: question.session.parent.is_some().then(|| parent_event.to_new_event()).transpose()?,
+            outbox: Vec::new(),
         })
     }
 
@@ -186,6 +187,8 @@ impl Approvals {
             message,
             at: UnixMillis::now(),
             event,
+            again: Again::Fine,
+            outbox: Vec::new(),
         }))
     }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use plexus_shim::layout::{RunDir, SegmentNo};
-use plexus_store::{Change, DecideApproval, DecidedBy, Priority, UnixMillis, Verdict};
+use plexus_store::{Again, Change, DecideApproval, DecidedBy, Priority, UnixMillis, Verdict};
 use serde_json::json;
 
 use crate::common::{DEADLINE, World, texts, types};
@@ -155,6 +155,8 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
         message: None,
         at: UnixMillis::now(),
         event: None,
+        again: Again::Fine,
+        outbox: vec![],
     };
     world.store().commit(vec![Change::DecideApproval(decide)], Priority::Urgent).await.unwrap();
     // What a crash in the middle of a write leaves in the inbox is not a message.

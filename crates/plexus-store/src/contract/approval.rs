@@ -3,6 +3,7 @@
 use plexus_core::{ApprovalId, RuleId, SessionId};
 use serde::{Deserialize, Serialize};
 
+use super::audit::OutboxEntry;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::run::RunKey;
@@ -48,6 +49,8 @@ pub enum DecidedBy {
     Deadline,
     /// Nobody: the agent ended, or withdrew its question.
     AgentEnded,
+    /// Whoever held the one-time token of a webhook.
+    Webhook,
 }
 
 /// A decision.
@@ -195,12 +198,24 @@ pub struct OpenApproval {
     pub event: Option<NewEvent>,
     /// The `tool_request` event, appended to the open chat of the session's parent, if it has one.
     pub parent_event: Option<NewEvent>,
+    /// Messages that go into the outbox if this change makes the approval; none when it was there.
+    pub outbox: Vec<OutboxEntry>,
+}
+
+/// Whether the same decision again is fine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Again {
+    /// It is, and changes nothing.
+    #[default]
+    Fine,
+    /// It is a conflict: what stands is somebody else's.
+    Refused,
 }
 
 /// Decides an approval once.
 ///
-/// Decided already with the same status and edit: the record that stands, unchanged ([`Fresh::Found`](super::Fresh)). With another: a conflict that
-/// names it. A digest other than the approval's is a conflict too: the decider saw another input.
+/// Decided already with the same status and edit: the record that stands, unchanged ([`Fresh::Found`](super::Fresh)), unless `again` refuses that.
+/// With another: a conflict that names it. A digest other than the approval's is a conflict too: the decider saw another input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecideApproval {
     /// The approval.
@@ -217,6 +232,10 @@ pub struct DecideApproval {
     pub at: UnixMillis,
     /// The `approval_resolved` event, appended to the approval's chat while that is open.
     pub event: Option<NewEvent>,
+    /// Whether the same decision again is fine.
+    pub again: Again,
+    /// Messages that go into the outbox if this change decides it.
+    pub outbox: Vec<OutboxEntry>,
 }
 
 /// Passes a pending approval on to somebody else. It must be pending and owned by `expects_owner`.

@@ -31,12 +31,34 @@ pub struct OutboxEntry {
     pub target: String,
     /// The message; an object.
     pub body: JsonText,
+    /// When what it tells happened.
+    pub created_at: UnixMillis,
     /// When it is sent next.
     pub due_at: UnixMillis,
     /// How often sending it failed.
     pub attempts: u32,
     /// What the last failure was.
     pub last_error: Option<String>,
+}
+
+/// What is to be sent to one target.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutboxDue {
+    /// Entries that are due, oldest due time first, at most as many as were asked for.
+    pub entries: Vec<OutboxEntry>,
+    /// When the next one that is not among them becomes due; `None` when there is none.
+    pub next: Option<UnixMillis>,
+}
+
+/// What waits for one target.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Waiting {
+    /// The target.
+    pub target: String,
+    /// How many entries.
+    pub entries: u64,
+    /// When what the oldest of them tells happened.
+    pub oldest: UnixMillis,
 }
 
 /// What became of sending an entry. It must be waiting.

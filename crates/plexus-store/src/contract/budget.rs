@@ -1,9 +1,12 @@
 //! What sessions have spent, and what is set aside for chats that run.
 
 use std::ops::AddAssign;
+use std::time::Duration;
 
 use plexus_core::SessionId;
 use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
 
 /// An amount, in everything a budget can limit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
@@ -39,27 +42,52 @@ pub struct AddSpend {
     pub amount: Spend,
 }
 
-/// Sets an amount aside for a chat, so that two chats below one budget do not both count on the same money. One for each chat.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReserveSpend {
-    /// The session.
-    pub session: SessionId,
-    /// The chat.
-    pub chat: u32,
+/// What a chat sets aside when it starts, so that two chats below one budget do not both count on the same money. It ends with its chat.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reservation {
     /// How much.
     pub amount: Spend,
+    /// Limits that must leave room for it. One that does not is `busy`, and the chat does not start.
+    pub within: Vec<SpendLimit>,
 }
 
-/// Ends a reservation and adds what was really spent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SettleSpend {
+/// A limit over a session and everything below it. It leaves room while what is spent and set aside there is less than it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpendLimit {
     /// The session.
-    pub session: SessionId,
-    /// The chat; it must have a reservation.
-    pub chat: u32,
-    /// What was spent and not yet added.
-    pub amount: Spend,
+    pub holder: SessionId,
+    /// The most it may cost, in millionths of a US dollar.
+    pub cost_micros: Option<u64>,
+    /// The most turns.
+    pub turns: Option<u64>,
 }
+
+impl SpendLimit {
+    /// Says which part of the limit has no room left when this much is spent and set aside.
+    pub(crate) fn without_room(&self, taken: &Spend) -> Option<&'static str> {
+        let full = |limit: Option<u64>, taken: u64| limit.is_some_and(|limit| taken >= limit);
+        if full(self.cost_micros, taken.cost_micros) {
+            return Some("cost");
+        }
+        full(self.turns, taken.turns).then_some("turns")
+    }
+
+    /// Refuses what it has no room for.
+    pub(crate) fn check(&self, totals: &SpendTotals) -> Result<(), StoreError> {
+        let mut taken = totals.subtree;
+        taken += totals.reserved;
+        match self.without_room(&taken) {
+            None => Ok(()),
+            Some(what) => Err(StoreError::busy(
+                format_args!("start the chat: the budget for {what} is spent, or set aside for chats that run"),
+                RETRY_RESERVED,
+            )),
+        }
+    }
+}
+
+/// When to ask again for what is set aside: a chat takes seconds at least.
+const RETRY_RESERVED: Duration = Duration::from_secs(5);
 
 /// What a session and everything below it have spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -70,6 +98,8 @@ pub struct SpendTotals {
     pub subtree: Spend,
     /// Set aside for running chats of the subtree.
     pub reserved: Spend,
+    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat there may well take. The rest is zero.
+    pub largest: Spend,
     /// How many descendants there are.
     pub descendants: u64,
 }

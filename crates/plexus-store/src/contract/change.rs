@@ -5,7 +5,7 @@ use plexus_core::{ApprovalId, SessionId};
 use super::approval::{ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, SettleApproval};
 use super::arbor::{AppendNode, CreateTree, Position};
 use super::audit::{AuditLine, MarkOutbox, OutboxEntry};
-use super::budget::{AddSpend, ReserveSpend, SettleSpend};
+use super::budget::AddSpend;
 use super::chat::{AssignRun, EndChat, Fresh, StartChat, StartedChat};
 use super::cursor::{SetCursor, SetReadPosition};
 use super::event::AppendEvents;
@@ -88,10 +88,6 @@ pub enum Change {
     MarkOutbox(MarkOutbox),
     /// Adds to what was spent → [`Outcome::Done`].
     AddSpend(AddSpend),
-    /// Sets an amount aside → [`Outcome::Done`].
-    ReserveSpend(ReserveSpend),
-    /// Ends a reservation → [`Outcome::Done`].
-    SettleSpend(SettleSpend),
     /// Creates a tree → [`Outcome::Node`] with its root.
     CreateTree(CreateTree),
     /// Appends a node → [`Outcome::Node`].

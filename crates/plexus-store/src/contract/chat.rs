@@ -5,6 +5,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::arbor::Position;
+use super::budget::Reservation;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::time::UnixMillis;
@@ -106,6 +107,8 @@ pub struct StartChat {
     pub origin: Origin,
     /// The run that serves it, if there is one already.
     pub run: Option<u32>,
+    /// What it sets aside; a chat that is found sets nothing aside.
+    pub reserve: Option<Reservation>,
     /// When.
     pub at: UnixMillis,
 }
@@ -121,6 +124,7 @@ impl StartChat {
             trace: Trace::Kept,
             origin: Origin::Prompt,
             run: None,
+            reserve: None,
             at: UnixMillis::now(),
         }
     }
@@ -191,7 +195,7 @@ impl Ending {
     }
 }
 
-/// Ends a chat, with its last event. A chat that has ended refuses with a conflict that names how.
+/// Ends a chat, with its last event, and what it had set aside. A chat that has ended refuses with a conflict that names how.
 ///
 /// The session's head becomes the node of `event` (whose id, and so node, the caller chose), unless the chat is ephemeral.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! The bounds that every engine checks in the same words, before a change list goes anywhere.
 
 use super::arbor::NodeData;
+use super::audit::OutboxEntry;
 use super::change::Change;
 use super::error::StoreError;
 use super::event::NewEvent;
@@ -67,14 +68,16 @@ fn check(change: &Change) -> Result<usize, StoreError> {
             name("tool_name", &open.tool_name)?;
             let input = bounded("input", open.input.len(), MAX_EVENT_BYTES)?;
             let events = open.event.iter().chain(&open.parent_event).map(event).sum::<Result<usize, _>>()?;
-            Ok(input + events + bounded("suggestions", open.suggestions.len(), MAX_FIELD_BYTES)?)
+            let suggestions = bounded("suggestions", open.suggestions.len(), MAX_FIELD_BYTES)?;
+            Ok(input + events + suggestions + outbox(&open.outbox)?)
         }
         Change::DecideApproval(decide) => {
             let message = text("message", decide.message.as_deref())?;
             let edit = decide.verdict.updated_input().map_or(0, JsonText::len);
             Ok(message
                 + bounded("updated_input", edit, MAX_EVENT_BYTES)?
-                + decide.event.as_ref().map_or(Ok(0), event)?)
+                + decide.event.as_ref().map_or(Ok(0), event)?
+                + outbox(&decide.outbox)?)
         }
         Change::EscalateApproval(escalate) => escalate.event.as_ref().map_or(Ok(0), event),
         Change::SettleApproval(_) | Change::RetireApproval(_) => Ok(0),
@@ -88,10 +91,8 @@ fn check(change: &Change) -> Result<usize, StoreError> {
         }
         Change::AddToken(_) | Change::RevokeTokens(_) => Ok(0),
         Change::AppendAudit(line) => Ok(name("kind", &line.kind)? + object("body", &line.body)?),
-        Change::Enqueue(entry) => {
-            Ok(name("kind", &entry.kind)? + name("target", &entry.target)? + object("body", &entry.body)?)
-        }
-        Change::MarkOutbox(_) | Change::AddSpend(_) | Change::ReserveSpend(_) | Change::SettleSpend(_) => Ok(0),
+        Change::Enqueue(entry) => outbox(std::slice::from_ref(entry)),
+        Change::MarkOutbox(_) | Change::AddSpend(_) => Ok(0),
         Change::CreateTree(tree) => object("metadata", &tree.metadata),
         Change::AppendNode(node) => {
             let data = match &node.data {
@@ -101,6 +102,15 @@ fn check(change: &Change) -> Result<usize, StoreError> {
             Ok(data + object("metadata", &node.metadata)?)
         }
     }
+}
+
+fn outbox(entries: &[OutboxEntry]) -> Result<usize, StoreError> {
+    let mut bytes = 0;
+    for entry in entries {
+        bytes += CHANGE_OVERHEAD_BYTES;
+        bytes += name("kind", &entry.kind)? + name("target", &entry.target)? + object("body", &entry.body)?;
+    }
+    Ok(bytes)
 }
 
 fn event(event: &NewEvent) -> Result<usize, StoreError> {

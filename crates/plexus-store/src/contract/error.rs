@@ -33,8 +33,6 @@ pub enum Thing {
     Node,
     /// An entry of the outbox.
     Outbox,
-    /// A reserved amount.
-    Reservation,
 }
 
 impl fmt::Display for Thing {
@@ -50,7 +48,6 @@ impl fmt::Display for Thing {
             Self::Tree => "tree",
             Self::Node => "node",
             Self::Outbox => "outbox entry",
-            Self::Reservation => "reservation",
         })
     }
 }

@@ -24,12 +24,12 @@ pub mod token;
 pub mod wake;
 
 pub use approval::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision, Due, EscalateApproval, Fate,
-    OpenApproval, Owner, SettleApproval, Stage, Verdict,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision, Due, EscalateApproval,
+    Fate, OpenApproval, Owner, SettleApproval, Stage, Verdict,
 };
 pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
-pub use audit::{AuditLine, MarkOutbox, OutboxEntry, Sending};
-pub use budget::{AddSpend, ReserveSpend, SettleSpend, Spend, SpendTotals};
+pub use audit::{AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Sending, Waiting};
+pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
 pub use change::{Change, Committed, Outcome, Priority};
 pub use chat::{AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, StartChat, StartedChat, Trace};
 pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
@@ -43,7 +43,7 @@ pub use page::{Page, PageRequest, PageToken};
 pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRule};
 pub use run::{CreateRun, EndRun, JournalPosition, Run, RunKey, SetJournalPosition, UpdateRun};
 pub use session::{
-    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Session, SessionFilter,
+    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session, SessionFilter,
     SessionStatus, UpdateSession,
 };
 pub use store::{Counts, Pruned, Store};

@@ -55,7 +55,7 @@ pub struct NewRule {
     pub scope: RuleScope,
     /// Who made it.
     pub author: Owner,
-    /// The run with which it ends, for a session's rules.
+    /// The run with which it ends, for a session's rules. It must not have ended.
     pub ends_with: Option<RunKey>,
     /// When it ends.
     pub expires_at: Option<UnixMillis>,

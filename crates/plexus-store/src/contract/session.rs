@@ -1,10 +1,13 @@
 //! Sessions: one supervised conversation each, with its tree, its parent and its configuration.
 
+use std::time::Duration;
+
 use plexus_core::{NodeId, SessionId, TreeId};
 use serde::Serialize;
 
 use super::arbor::Position;
 use super::chat::ChatStatus;
+use super::error::StoreError;
 use super::json::JsonText;
 use super::time::UnixMillis;
 
@@ -121,7 +124,32 @@ pub struct CreateSession {
     pub metadata: JsonText,
     /// The CLI's own id, when it is known beforehand (a fork).
     pub claude_session_id: Option<String>,
+    /// How many descendants sessions above it may have; without room for one more it is `busy`.
+    pub room: Vec<Room>,
 }
+
+/// How many descendants a session may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// The session.
+    pub above: SessionId,
+    /// The most it may have, on all levels.
+    pub descendants: u64,
+}
+
+impl Room {
+    /// Refuses one more than `there` already are.
+    pub(crate) fn check(&self, there: usize) -> Result<(), StoreError> {
+        if (there as u64) < self.descendants {
+            return Ok(());
+        }
+        let message = format!("create the session: {} may have {} below it, and has", self.above, self.descendants);
+        Err(StoreError::busy(message, RETRY_NO_ROOM))
+    }
+}
+
+/// When to ask again where no session has room: one has to be deleted first.
+const RETRY_NO_ROOM: Duration = Duration::from_secs(10);
 
 impl CreateSession {
     /// Makes a session of its own tree, with no configuration.
@@ -134,6 +162,7 @@ impl CreateSession {
             config: JsonText::empty_object(),
             metadata: JsonText::empty_object(),
             claude_session_id: None,
+            room: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
 use super::arbor::{Node, OutlineEntry, Tree};
-use super::audit::{AuditLine, OutboxEntry};
+use super::audit::{AuditLine, OutboxDue, Waiting};
 use super::budget::SpendTotals;
 use super::change::{Change, Committed, Priority};
 use super::chat::Chat;
@@ -158,8 +158,11 @@ pub trait Store: Send + Sync + 'static {
     /// Lists audit lines, newest first.
     async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError>;
 
-    /// Returns outbox entries that are due at `now`, oldest first, at most `limit`.
-    async fn outbox_due(&self, now: UnixMillis, limit: usize) -> Result<Vec<OutboxEntry>, StoreError>;
+    /// Returns what is due at `now` for one target, at most `limit`, and when something else will be.
+    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError>;
+
+    /// Says what waits, for every target that something waits for, by name.
+    async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError>;
 
     // Arbor.
 

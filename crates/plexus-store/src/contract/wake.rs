@@ -22,6 +22,8 @@ pub enum Topic {
     PendingOf(Owner),
     /// All pending approvals, and so the next deadline.
     Pending,
+    /// The outbox: an entry came.
+    Outbox,
     /// Every commit.
     Commits,
 }

@@ -9,8 +9,9 @@ use super::state::{State, ascending, descending};
 use super::{chats, runs, sessions};
 use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh,
-    OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate,
+    Fresh, OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic,
+    UnixMillis,
 };
 
 pub(super) fn get(state: &State, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
@@ -145,6 +146,9 @@ pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, Sto
         let chat = sessions::get(state, parent)?.open_chat();
         append_if_open(state, parent, chat, open.parent_event)?;
     }
+    for entry in open.outbox {
+        super::audit::enqueue(state, entry)?;
+    }
     concerns(state, &record)?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
@@ -156,7 +160,10 @@ pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcom
     }
     let status = decide.verdict.status();
     if let Some(decision) = &record.decision {
-        if record.status == status && decision.updated_input.as_ref() == decide.verdict.updated_input() {
+        if decide.again == Again::Fine
+            && record.status == status
+            && decision.updated_input.as_ref() == decide.verdict.updated_input()
+        {
             return Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found });
         }
         return Err(StoreError::conflict("decide: another decision stands", record));
@@ -166,6 +173,9 @@ pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcom
     record.decision = Some(Decision { by: decide.by, at: decide.at, message: decide.message, updated_input });
     let record = record.clone();
     append_if_open(state, record.session, record.chat, decide.event)?;
+    for entry in decide.outbox {
+        super::audit::enqueue(state, entry)?;
+    }
     concerns(state, &record)?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }

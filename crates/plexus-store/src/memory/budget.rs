@@ -2,9 +2,9 @@
 
 use plexus_core::SessionId;
 
+use super::sessions;
 use super::state::State;
-use super::{chats, sessions};
-use crate::contract::{Outcome, ReserveSpend, SettleSpend, Spend, SpendTotals, StoreError, Thing};
+use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 
 pub(super) fn totals(state: &State, session: SessionId) -> Result<SpendTotals, StoreError> {
     let below = sessions::descendants(state, session)?;
@@ -12,6 +12,9 @@ pub(super) fn totals(state: &State, session: SessionId) -> Result<SpendTotals, S
     let mut totals = SpendTotals { own: of(&session), descendants: below.len() as u64, ..SpendTotals::default() };
     for id in below.iter().chain([&session]) {
         totals.subtree += of(id);
+        let largest = state.largest.get(id).copied().unwrap_or_default();
+        totals.largest.cost_micros = totals.largest.cost_micros.max(largest.cost_micros);
+        totals.largest.turns = totals.largest.turns.max(largest.turns);
     }
     for ((id, _), amount) in &state.reservations {
         if *id == session || below.contains(id) {
@@ -24,20 +27,21 @@ pub(super) fn totals(state: &State, session: SessionId) -> Result<SpendTotals, S
 pub(super) fn add(state: &mut State, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
     sessions::require(state, session)?;
     *state.spend.entry(session).or_default() += amount;
+    let largest = state.largest.entry(session).or_default();
+    largest.cost_micros = largest.cost_micros.max(amount.cost_micros);
+    largest.turns = largest.turns.max(amount.turns);
     Ok(Outcome::Done)
 }
 
-pub(super) fn reserve(state: &mut State, reserve: ReserveSpend) -> Result<Outcome, StoreError> {
-    chats::find(state, reserve.session, reserve.chat)?;
-    state.reservations.insert((reserve.session, reserve.chat), reserve.amount);
-    Ok(Outcome::Done)
-}
-
-pub(super) fn settle(state: &mut State, settle: SettleSpend) -> Result<Outcome, StoreError> {
-    sessions::require(state, settle.session)?;
-    if state.reservations.remove(&(settle.session, settle.chat)).is_none() {
-        let id = format!("of chat {} of session {}", settle.chat, settle.session);
-        return Err(StoreError::not_found(Thing::Reservation, id));
+pub(super) fn reserve(
+    state: &mut State,
+    session: SessionId,
+    chat: u32,
+    reservation: &Reservation,
+) -> Result<(), StoreError> {
+    for limit in &reservation.within {
+        limit.check(&totals(state, limit.holder)?)?;
     }
-    add(state, settle.session, settle.amount)
+    state.reservations.insert((session, chat), reservation.amount);
+    Ok(())
 }

@@ -127,6 +127,9 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
     };
     let key = state.next_key();
     state.chats.insert(key, ChatRecord { chat, events: Vec::new() });
+    if let Some(reservation) = &start.reserve {
+        super::budget::reserve(state, start.session, number, reservation)?;
+    }
     let user_position = Position { tree_id: session.tree, node_id: user_node };
     let body = json!({ "type": "start", "id": start.session, "user_position": user_position });
     let event = NewEvent { timestamp: start.at, ..NewEvent::now("start", JsonText::from(body)) };
@@ -156,6 +159,7 @@ pub(super) fn end(state: &mut State, end: EndChat) -> Result<Outcome, StoreError
     if record.chat.trace == Trace::Kept {
         sessions::find_mut(state, end.session)?.head = head;
     }
+    state.reservations.remove(&(end.session, end.chat));
     sessions::touch(state, end.session)?;
     Ok(Outcome::Events { first_seq, count: 1 })
 }

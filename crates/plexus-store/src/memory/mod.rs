@@ -96,8 +96,6 @@ fn apply(state: &mut State, change: Change) -> Result<Outcome, StoreError> {
         Change::Enqueue(it) => audit::enqueue(state, it),
         Change::MarkOutbox(it) => audit::mark(state, it),
         Change::AddSpend(it) => budget::add(state, it.session, it.amount),
-        Change::ReserveSpend(it) => budget::reserve(state, it),
-        Change::SettleSpend(it) => budget::settle(state, it),
         Change::CreateTree(it) => arbor::create_tree(state, it),
         Change::AppendNode(it) => arbor::append_node(state, it),
     }

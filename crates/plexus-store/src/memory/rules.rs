@@ -19,7 +19,12 @@ pub(super) fn add(state: &mut State, new: NewRule) -> Result<Outcome, StoreError
     for session in [new.scope.session(), author].into_iter().flatten() {
         sessions::require(state, session)?;
     }
-    new.ends_with.map(|run| runs::get(state, run)).transpose()?;
+    if let Some(run) = new.ends_with {
+        let run = runs::get(state, run)?;
+        if run.ended_at.is_some() {
+            return Err(StoreError::conflict("add the rule: the run that it would end with has ended", &run.key));
+        }
+    }
     if get(state, new.id).is_ok() {
         return Err(StoreError::conflict("add the rule: its id is there already", &new.id));
     }

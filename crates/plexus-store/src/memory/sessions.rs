@@ -138,6 +138,9 @@ pub(super) fn create(state: &mut State, new: CreateSession) -> Result<Outcome, S
     {
         return Err(StoreError::invalid(format_args!("create the session: at most {MAX_SESSION_DEPTH} may be nested")));
     }
+    for room in &new.room {
+        room.check(descendants(state, room.above)?.len())?;
+    }
     if state.sessions.values().any(|record| record.session.id == new.id) {
         return Err(StoreError::conflict("create the session: its id is there already", &new.id));
     }
@@ -224,6 +227,7 @@ fn delete_one(state: &mut State, id: SessionId) -> Result<(), StoreError> {
     state.consumers.retain(|(session, _), _| *session != id);
     state.runs.retain(|_, it| it.key.session != id);
     state.spend.remove(&id);
+    state.largest.remove(&id);
     state.reservations.retain(|(session, _), _| *session != id);
     state.rules.retain(|_, it| {
         it.rule.scope.session() != Some(id)

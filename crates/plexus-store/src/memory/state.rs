@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) rules: BTreeMap<u64, StoredRule>,
     pub(super) tokens: HashMap<TokenHash, Token>,
     pub(super) spend: HashMap<SessionId, Spend>,
+    /// The most that was added at once, in cost and turns.
+    pub(super) largest: HashMap<SessionId, Spend>,
     pub(super) reservations: BTreeMap<(SessionId, u32), Spend>,
     pub(super) audit: BTreeMap<u64, AuditLine>,
     pub(super) outbox: BTreeMap<u64, OutboxEntry>,

@@ -9,9 +9,9 @@ use super::state::{ascending, descending};
 use super::{MemoryStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, sessions, upkeep};
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Node, OutboxEntry, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
+    Event, EventPage, FeedPage, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
     RunKey, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree,
-    UnixMillis, Wake,
+    UnixMillis, Waiting, Wake,
 };
 
 #[async_trait]
@@ -167,8 +167,12 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn outbox_due(&self, now: UnixMillis, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
-        self.read(|state| Ok(audit::due(state, now, limit)))
+    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+        self.read(|state| Ok(audit::due(state, target, now, limit)))
+    }
+
+    async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError> {
+        self.read(|state| Ok(audit::waiting(state)))
     }
 
     async fn tree(&self, id: TreeId) -> Result<Tree, StoreError> {

@@ -9,9 +9,9 @@ use super::tx::Tx;
 use super::{chats, events, sessions};
 use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, ChatStatus, DecideApproval, Decision, Due, EscalateApproval, Fate,
-    Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, SettleApproval, Stage, StoreError,
-    Thing, Topic, UnixMillis,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
+    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, SettleApproval, Stage,
+    StoreError, Thing, Topic, UnixMillis,
 };
 
 /// How long a child that asks too much waits before it may ask again.
@@ -246,6 +246,9 @@ pub(super) fn open(tx: &mut Tx<'_>, open: OpenApproval) -> Result<Outcome, Store
         let chat = sessions::get(conn, parent)?.open_chat();
         append_if_open(tx, parent, chat, Some(event))?;
     }
+    for entry in &open.outbox {
+        super::audit::enqueue(tx, entry)?;
+    }
     let record = get(conn, open.id)?;
     concerns(tx, &record)?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
@@ -260,7 +263,7 @@ pub(super) fn decide(tx: &mut Tx<'_>, decide: DecideApproval) -> Result<Outcome,
     let status = decide.verdict.status();
     if standing.status != ApprovalStatus::Pending {
         let edit = standing.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
-        if standing.status == status && edit == decide.verdict.updated_input() {
+        if decide.again == Again::Fine && standing.status == status && edit == decide.verdict.updated_input() {
             return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
         }
         return Err(StoreError::conflict("decide: another decision stands", &standing));
@@ -280,6 +283,9 @@ pub(super) fn decide(tx: &mut Tx<'_>, decide: DecideApproval) -> Result<Outcome,
         ],
     )?;
     append_if_open(tx, standing.session, standing.chat, decide.event.as_ref())?;
+    for entry in &decide.outbox {
+        super::audit::enqueue(tx, entry)?;
+    }
     let record = get(conn, decide.id)?;
     concerns(tx, &record)?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })

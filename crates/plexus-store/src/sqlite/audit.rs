@@ -6,7 +6,8 @@ use rusqlite::{Connection, params};
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::{
-    AuditLine, MarkOutbox, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError, Thing, UnixMillis,
+    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError, Thing, Topic,
+    UnixMillis, Waiting,
 };
 
 pub(super) fn append(tx: &mut Tx<'_>, line: &AuditLine) -> Result<Outcome, StoreError> {
@@ -41,37 +42,52 @@ pub(super) fn list(
 
 pub(super) fn enqueue(tx: &mut Tx<'_>, entry: &OutboxEntry) -> Result<Outcome, StoreError> {
     tx.conn.run(
-        "INSERT INTO outbox (uuid, kind, target, due_at, attempts, last_error, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (uuid) DO NOTHING",
+        "INSERT INTO outbox (uuid, kind, target, created_at, due_at, attempts, last_error, body)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (uuid) DO NOTHING",
         params![
             blob(&entry.id),
             entry.kind,
             entry.target,
+            entry.created_at.0,
             entry.due_at.0,
             entry.attempts,
             entry.last_error,
             entry.body.as_str()
         ],
     )?;
+    tx.topics.push(Topic::Outbox);
     Ok(Outcome::Done)
 }
 
-pub(super) fn due(conn: &Connection, now: UnixMillis, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
-    conn.all(
-        "SELECT uuid, kind, target, due_at, attempts, last_error, body FROM outbox WHERE due_at <= ?1 ORDER BY due_at, id LIMIT ?2",
-        params![now.0, int(PageRequest::first(limit).bounded() as u64)],
+pub(super) fn due(conn: &Connection, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+    let limit = PageRequest::first(limit).bounded();
+    // One more than is asked for says when the rest is due.
+    let mut entries = conn.all(
+        "SELECT uuid, kind, target, created_at, due_at, attempts, last_error, body FROM outbox WHERE target = ?1 ORDER BY due_at, id LIMIT ?2",
+        params![target, int(limit as u64 + 1)],
         |row| {
             Ok(OutboxEntry {
                 id: row.uuid(0)?,
                 kind: row.get(1)?,
                 target: row.get(2)?,
-                due_at: row.time(3)?,
-                attempts: row.get(4)?,
-                last_error: row.get(5)?,
-                body: row.json(6)?,
+                created_at: row.time(3)?,
+                due_at: row.time(4)?,
+                attempts: row.get(5)?,
+                last_error: row.get(6)?,
+                body: row.json(7)?,
             })
         },
-    )
+    )?;
+    let due = entries.partition_point(|entry| entry.due_at <= now).min(limit);
+    let next = entries.get(due).map(|entry| entry.due_at);
+    entries.truncate(due);
+    Ok(OutboxDue { entries, next })
+}
+
+pub(super) fn waiting(conn: &Connection) -> Result<Vec<Waiting>, StoreError> {
+    conn.all("SELECT target, count(*), min(created_at) FROM outbox GROUP BY target ORDER BY target", [], |row| {
+        Ok(Waiting { target: row.get(0)?, entries: row.count(1)?, oldest: row.time(2)? })
+    })
 }
 
 pub(super) fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, StoreError> {

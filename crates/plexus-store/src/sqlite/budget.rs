@@ -3,10 +3,10 @@
 use plexus_core::SessionId;
 use rusqlite::{Connection, Row, params};
 
+use super::sessions;
 use super::sql::{Columns, Sql, int};
 use super::tx::Tx;
-use super::{chats, sessions};
-use crate::contract::{Outcome, ReserveSpend, SettleSpend, Spend, SpendTotals, StoreError, Thing};
+use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Spend> {
     Ok(Spend {
@@ -34,10 +34,17 @@ pub(super) fn totals(conn: &Connection, session: SessionId) -> Result<SpendTotal
         );
         conn.one(&sql, [row], read).map(Option::unwrap_or_default)
     };
+    let largest = conn.one(
+        "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
+         SELECT coalesce(max(largest_cost_micros), 0), coalesce(max(largest_turns), 0) FROM spend WHERE session IN (SELECT id FROM part)",
+        [row],
+        |row| Ok(Spend { cost_micros: row.count(0)?, turns: row.count(1)?, ..Spend::default() }),
+    )?;
     Ok(SpendTotals {
         own: own.unwrap_or_default(),
         subtree: sum("spend")?,
         reserved: sum("reservations")?,
+        largest: largest.unwrap_or_default(),
         descendants: sessions::descendants(conn, session)?.len() as u64,
     })
 }
@@ -54,32 +61,36 @@ pub(super) fn add(tx: &mut Tx<'_>, session: SessionId, amount: Spend) -> Result<
     let row = sessions::row_of(tx.conn, session)?;
     let [cost, turns, input, output, wall] = columns(amount);
     tx.conn.run(
-        "INSERT INTO spend VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (session) DO UPDATE SET
+        "INSERT INTO spend (session, cost_micros, turns, input_tokens, output_tokens, wall_ms, largest_cost_micros, largest_turns)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?2, ?3) ON CONFLICT (session) DO UPDATE SET
              cost_micros = min(cost_micros + ?2, ?7), turns = min(turns + ?3, ?7), input_tokens = min(input_tokens + ?4, ?7),
-             output_tokens = min(output_tokens + ?5, ?7), wall_ms = min(wall_ms + ?6, ?7)",
+             output_tokens = min(output_tokens + ?5, ?7), wall_ms = min(wall_ms + ?6, ?7),
+             largest_cost_micros = max(largest_cost_micros, ?2), largest_turns = max(largest_turns, ?3)",
         [row, cost, turns, input, output, wall, MAX_AMOUNT],
     )?;
     Ok(Outcome::Done)
 }
 
-pub(super) fn reserve(tx: &mut Tx<'_>, reserve: ReserveSpend) -> Result<Outcome, StoreError> {
-    let chat = chats::row_of(tx.conn, reserve.session, reserve.chat)?;
-    let [cost, turns, input, output, wall] = columns(reserve.amount);
+/// Sets an amount aside for a chat that starts, if every limit has room.
+pub(super) fn reserve(
+    tx: &mut Tx<'_>,
+    session_row: i64,
+    chat: u32,
+    reservation: &Reservation,
+) -> Result<(), StoreError> {
+    for limit in &reservation.within {
+        limit.check(&totals(tx.conn, limit.holder)?)?;
+    }
+    let [cost, turns, input, output, wall] = columns(reservation.amount);
     tx.conn.run(
-        "INSERT INTO reservations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (session, chat) DO UPDATE SET
-             cost_micros = ?3, turns = ?4, input_tokens = ?5, output_tokens = ?6, wall_ms = ?7",
-        params![chat.session, reserve.chat, cost, turns, input, output, wall],
+        "INSERT INTO reservations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![session_row, chat, cost, turns, input, output, wall],
     )?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
-pub(super) fn settle(tx: &mut Tx<'_>, settle: SettleSpend) -> Result<Outcome, StoreError> {
-    let row = sessions::row_of(tx.conn, settle.session)?;
-    match tx.conn.run("DELETE FROM reservations WHERE session = ?1 AND chat = ?2", params![row, settle.chat])? {
-        0 => Err(StoreError::not_found(
-            Thing::Reservation,
-            format_args!("of chat {} of session {}", settle.chat, settle.session),
-        )),
-        _ => add(tx, settle.session, settle.amount),
-    }
+/// Ends what a chat had set aside, if it had.
+pub(super) fn release(tx: &Tx<'_>, session_row: i64, chat: u32) -> Result<(), StoreError> {
+    tx.conn.run("DELETE FROM reservations WHERE session = ?1 AND chat = ?2", params![session_row, chat])?;
+    Ok(())
 }

@@ -183,6 +183,9 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
         ],
     )?;
     let chat = conn.last_insert_rowid();
+    if let Some(reservation) = &start.reserve {
+        super::budget::reserve(tx, session_row, number, reservation)?;
+    }
     let user_position = Position { tree_id: session.tree, node_id: user_node };
     let body = json!({ "type": "start", "id": start.session, "user_position": user_position });
     let event = NewEvent { timestamp: start.at, ..NewEvent::now("start", JsonText::from(body)) };
@@ -232,6 +235,7 @@ pub(super) fn end(tx: &mut Tx<'_>, end: EndChat) -> Result<Outcome, StoreError> 
     if ephemeral == Some(false) {
         sessions::move_head(tx, chat.session, end.event.node_id())?;
     }
+    super::budget::release(tx, chat.session, end.chat)?;
     tx.touch(chat.session, end.session);
     Ok(Outcome::Events { first_seq, count: 1 })
 }

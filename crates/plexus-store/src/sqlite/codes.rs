@@ -58,6 +58,7 @@ pub(super) fn decided_by_code(by: DecidedBy) -> (i64, Option<[u8; 16]>) {
         DecidedBy::Rule(id) => (2, Some(*id.as_uuid().as_bytes())),
         DecidedBy::Deadline => (3, None),
         DecidedBy::AgentEnded => (4, None),
+        DecidedBy::Webhook => (5, None),
     }
 }
 
@@ -68,6 +69,7 @@ pub(super) fn decided_by(column: usize, code: i64, reference: Option<Uuid>) -> r
         (2, Some(id)) => Ok(DecidedBy::Rule(RuleId::from_uuid(id))),
         (3, _) => Ok(DecidedBy::Deadline),
         (4, _) => Ok(DecidedBy::AgentEnded),
+        (5, _) => Ok(DecidedBy::Webhook),
         _ => Err(unknown(column, "decider", code)),
     }
 }

@@ -72,7 +72,10 @@ pub(super) fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, StoreError>
         sessions::row_of(tx.conn, session)?;
     }
     if let Some(run) = new.ends_with {
-        super::runs::require(tx.conn, sessions::row_of(tx.conn, run.session)?, run.session, run.n)?;
+        let run = super::runs::get(tx.conn, run)?;
+        if run.ended_at.is_some() {
+            return Err(StoreError::conflict("add the rule: the run that it would end with has ended", &run.key));
+        }
     }
     let (scope, scope_session) = rule_scope_code(new.scope);
     tx.conn.run(

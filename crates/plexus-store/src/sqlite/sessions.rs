@@ -217,6 +217,9 @@ pub(super) fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, Sto
     {
         return Err(StoreError::invalid(format_args!("create the session: at most {MAX_SESSION_DEPTH} may be nested")));
     }
+    for room in &new.room {
+        room.check(descendants(conn, room.above)?.len())?;
+    }
     match named(conn, new.parent, &new.name) {
         Ok(standing) => {
             return Err(StoreError::conflict(format_args!("create {:?}: the name is taken", new.name), &standing.id));

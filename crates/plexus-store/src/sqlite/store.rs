@@ -16,9 +16,9 @@ use super::{
 };
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Node, OutboxEntry, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
+    Event, EventPage, FeedPage, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
     RunKey, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree,
-    UnixMillis, Wake, check,
+    UnixMillis, Waiting, Wake, check,
 };
 
 impl SqliteStore {
@@ -231,8 +231,13 @@ impl Store for SqliteStore {
         self.read(move |conn| audit::list(conn, session, page)).await
     }
 
-    async fn outbox_due(&self, now: UnixMillis, limit: usize) -> Result<Vec<OutboxEntry>, StoreError> {
-        self.read(move |conn| audit::due(conn, now, limit)).await
+    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+        let target = target.to_owned();
+        self.read(move |conn| audit::due(conn, &target, now, limit)).await
+    }
+
+    async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError> {
+        self.read(audit::waiting).await
     }
 
     async fn tree(&self, id: TreeId) -> Result<Tree, StoreError> {

@@ -85,8 +85,6 @@ impl<'c> Tx<'c> {
             Change::Enqueue(it) => audit::enqueue(self, &it),
             Change::MarkOutbox(it) => audit::mark(self, it),
             Change::AddSpend(it) => budget::add(self, it.session, it.amount),
-            Change::ReserveSpend(it) => budget::reserve(self, it),
-            Change::SettleSpend(it) => budget::settle(self, it),
             Change::CreateTree(it) => arbor::create_tree(self, &it),
             Change::AppendNode(it) => arbor::append_node(self, it),
         }

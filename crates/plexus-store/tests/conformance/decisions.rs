@@ -2,13 +2,13 @@
 
 use plexus_core::{Caller, RuleId};
 use plexus_store::{
-    AddSpend, Change, Children, DeleteSession, NewRule, Outcome, Owner, PageRequest, Priority, RemoveRules,
-    ReserveSpend, RevokeTokens, RuleDecision, RuleScope, SettleSpend, Spend, SpendTotals, Store, StoreError, Thing,
-    Token, TokenHash, UnixMillis, UseRule,
+    AddSpend, Change, Children, DeleteSession, EndRun, JsonText, NewRule, Outcome, Owner, PageRequest, Priority,
+    RemoveRules, Reservation, RevokeTokens, RuleDecision, RuleScope, Spend, SpendLimit, SpendTotals, StartChat, Store,
+    StoreError, Thing, Token, TokenHash, UnixMillis, UseRule,
 };
 
 use crate::assert_err;
-use crate::fixture::{chat, one, run, session};
+use crate::fixture::{end, one, run, session};
 
 fn rule(scope: RuleScope) -> NewRule {
     NewRule {
@@ -114,21 +114,70 @@ pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyh
     for (session, amount) in [(a, 1), (b, 10), (c, 100), (c, 1000)] {
         one(store, Change::AddSpend(AddSpend { session, amount: cost(amount) })).await?;
     }
-    chat(store, c, "hi").await?;
-    let reserve = |amount| Change::ReserveSpend(ReserveSpend { session: c, chat: 0, amount: cost(amount) });
-    one(store, reserve(7)).await?;
-    one(store, reserve(5)).await?;
-    let expected =
-        SpendTotals { own: cost(1), subtree: Spend { turns: 4, ..cost(1111) }, reserved: cost(5), descendants: 2 };
+    let start = StartChat { reserve: Some(aside(cost(5), vec![])), ..StartChat::new(c, "hi") };
+    one(store, Change::StartChat(start)).await?;
+    let expected = SpendTotals {
+        own: cost(1),
+        subtree: Spend { turns: 4, ..cost(1111) },
+        reserved: cost(5),
+        largest: cost(1000),
+        descendants: 2,
+    };
     assert_eq!(store.spend(a).await?, expected);
-    let settle = || Change::SettleSpend(SettleSpend { session: c, chat: 0, amount: cost(4) });
-    one(store, settle()).await?;
-    assert_err!(one(store, settle()).await, StoreError::NotFound { what: Thing::Reservation, .. });
-    let after = store.spend(b).await?;
-    assert_eq!((after.own, after.subtree.cost_micros, after.reserved), (cost(10), 1114, Spend::default()));
+    assert_eq!(store.spend(b).await?.own, cost(10));
     let huge = Spend { cost_micros: u64::MAX, ..Spend::default() };
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
     assert!(store.spend(a).await?.subtree.cost_micros > 1_000_000_000_000, "a sum never fails, and never goes back");
+    Ok(())
+}
+
+fn aside(amount: Spend, within: Vec<SpendLimit>) -> Reservation {
+    Reservation { amount, within }
+}
+
+pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let top = session(store, "top", None).await?;
+    let a = session(store, "a", Some(top)).await?;
+    let b = session(store, "b", Some(top)).await?;
+    let cost = |cost_micros| Spend { cost_micros, turns: 1, ..Spend::default() };
+    let limit = SpendLimit { holder: top, cost_micros: Some(10), turns: Some(2) };
+    let start = |session, amount| {
+        let reserve = Some(aside(amount, vec![limit.clone()]));
+        Change::StartChat(StartChat { reserve, idempotency_key: Some("k".into()), ..StartChat::new(session, "hi") })
+    };
+    one(store, start(a, cost(10))).await?;
+    assert_err!(one(store, start(b, cost(1))).await, StoreError::Busy { .. });
+    assert_eq!(store.session(b).await?.newest_chat, None, "a chat without room does not start");
+    // Found by its key, it sets nothing aside a second time.
+    one(store, start(a, cost(10))).await?;
+    assert_eq!(store.spend(top).await?.reserved, cost(10));
+    one(store, end(a, 0)).await?;
+    assert_eq!(store.spend(top).await?.reserved, Spend::default(), "it ends with its chat");
+
+    // The last one that starts may go beyond the limit; the next may not.
+    one(store, Change::AddSpend(AddSpend { session: a, amount: cost(9) })).await?;
+    one(store, start(b, cost(5))).await?;
+    one(store, end(b, 0)).await?;
+    one(store, Change::AddSpend(AddSpend { session: b, amount: cost(5) })).await?;
+    let c = session(store, "c", Some(top)).await?;
+    assert_err!(one(store, start(c, cost(1))).await, StoreError::Busy { .. });
+    let by_turns = SpendLimit { holder: top, cost_micros: None, turns: Some(3) };
+    let reserve = Some(aside(cost(1), vec![by_turns]));
+    one(store, Change::StartChat(StartChat { reserve, ..StartChat::new(c, "hi") })).await?;
+    one(store, Change::DeleteSession(DeleteSession { id: c, children: Children::Refuse })).await?;
+    assert_eq!(store.spend(top).await?.reserved, Spend::default(), "and with its session");
+    Ok(())
+}
+
+pub(crate) async fn no_rule_ends_with_a_run_that_has_ended(store: &dyn Store) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let r = run(store, s).await?;
+    one(store, Change::EndRun(EndRun { run: r, exit: JsonText::empty_object() })).await?;
+    let late = NewRule { ends_with: Some(r), author: Owner::Session(s), ..rule(RuleScope::Subtree(s)) };
+    assert_err!(one(store, Change::AddRule(late)).await, StoreError::Conflict { .. });
+    assert_eq!(store.rules(PageRequest::default()).await?.items.len(), 0);
     Ok(())
 }

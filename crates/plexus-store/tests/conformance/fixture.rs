@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy, EndChat,
-    Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, Priority, RunKey, SqliteOptions,
+    Again, AppendEvents, ApprovalRecord, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy,
+    EndChat, Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, Priority, RunKey, SqliteOptions,
     SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
@@ -85,6 +85,7 @@ pub(crate) fn question(session: SessionId, request: &str, command: &str) -> Open
         escalate_at: None,
         event: None,
         parent_event: None,
+        outbox: vec![],
     }
 }
 
@@ -104,6 +105,8 @@ pub(crate) fn decision(id: ApprovalId, verdict: Verdict) -> DecideApproval {
         message: None,
         at: UnixMillis::now(),
         event: None,
+        again: Again::Fine,
+        outbox: vec![],
     }
 }
 

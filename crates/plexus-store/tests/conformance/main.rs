@@ -55,6 +55,7 @@ suite! {
         deleting_takes_everything_along_and_refuses_children,
         a_fork_shares_the_tree_and_outlives_its_source,
         changes_are_told_once,
+        nobody_has_more_descendants_than_there_is_room_for,
     }
     chats {
         a_chat_starts_with_a_prompt_a_root_and_a_start_event,
@@ -104,10 +105,14 @@ suite! {
         rules_end_with_their_run_and_their_session,
         tokens_are_found_by_hash_and_end_with_their_run,
         spending_adds_up_over_the_subtree,
+        what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,
+        no_rule_ends_with_a_run_that_has_ended,
     }
     ledger {
         audit_lines_come_newest_first,
         the_outbox_keeps_what_is_not_sent,
+        no_target_waits_behind_another,
+        only_the_change_that_makes_it_so_tells_of_it,
     }
     wakes {
         only_the_waiter_of_that_thing_is_woken,

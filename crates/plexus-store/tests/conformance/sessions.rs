@@ -3,7 +3,7 @@
 use plexus_core::SessionId;
 use plexus_store::{
     Change, Children, CreateSession, DeleteSession, Ending, Fork, JsonText, NodeData, Outcome, PageRequest, Patch,
-    Priority, SessionFilter, SessionStatus, Store, StoreError, Thing, UpdateSession,
+    Priority, Room, SessionFilter, SessionStatus, Store, StoreError, Thing, UpdateSession,
 };
 use serde_json::json;
 
@@ -247,5 +247,22 @@ pub(crate) async fn changes_are_told_once(store: &dyn Store) -> anyhow::Result<(
     store.commit(vec![Change::CreateSession(c), Change::CreateSession(d)], Priority::Normal).await?;
     let both = store.sessions_changed(after, all(), 1).await?;
     assert_eq!(both.sessions.into_iter().map(|it| it.id).collect::<Vec<_>>(), ids);
+    Ok(())
+}
+
+pub(crate) async fn nobody_has_more_descendants_than_there_is_room_for(store: &dyn Store) -> anyhow::Result<()> {
+    let top = session(store, "top", None).await?;
+    let a = session(store, "a", Some(top)).await?;
+    let below = |name: String, parent| {
+        let room = vec![Room { above: top, descendants: 3 }];
+        vec![Change::CreateSession(CreateSession { room, ..CreateSession::new(name, Some(parent)) })]
+    };
+    let made = futures::future::join_all(
+        (0..8).map(|n| store.commit(below(format!("s{n}"), if n % 2 == 0 { top } else { a }), Priority::Normal)),
+    )
+    .await;
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 2, "on all levels");
+    assert!(made.into_iter().filter_map(Result::err).all(|error| matches!(error, StoreError::Busy { .. })));
+    assert_eq!(store.descendants(top).await?.len(), 3);
     Ok(())
 }
