@@ -18,7 +18,7 @@ use crate::fixtures::workspace_root;
 use crate::wait::eventually_async;
 
 /// How long a server may take until it accepts calls, on a loaded machine.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_secs(120);
 
 /// How long a server may take to leave after it was asked to.
 const STOP_DEADLINE: Duration = Duration::from_secs(120);
