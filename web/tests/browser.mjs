@@ -18,7 +18,7 @@ export async function launch() {
 export async function openPage(browser, { url, token, route = "/queue", ...contextOptions }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...contextOptions });
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const problems = [];
   page.on("pageerror", (error) => problems.push(`page error: ${error.message}`));
   page.on("console", (message) => {
@@ -39,7 +39,7 @@ export async function openPage(browser, { url, token, route = "/queue", ...conte
 }
 
 /** Waits until `read` returns something true, and names what did not come. */
-export async function until(what, read, timeoutMs = 20_000) {
+export async function until(what, read, timeoutMs = 60_000) {
   const end = Date.now() + timeoutMs;
   for (;;) {
     const value = await read();

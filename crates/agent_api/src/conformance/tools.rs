@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The longest that anything may take. Far more than a busy machine needs; reaching it is a failure that names what did not come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often we look whether something has come true that nobody announces.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);

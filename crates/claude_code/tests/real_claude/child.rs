@@ -17,7 +17,7 @@ use testkit::real_claude::Sandbox;
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 
 /// How long one thing may take that the child is expected to say. It is a second at most on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The flags of the control channel.
 const FLAGS: [&str; 13] = [

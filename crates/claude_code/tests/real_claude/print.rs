@@ -26,7 +26,7 @@ pub(crate) fn client(cli: &Path, sandbox: &Sandbox) -> ClaudeClient {
         .environment(Environment::Clear)
         .working_dir(sandbox.work())
         .env("CLAUDE_CODE_MAX_RETRIES", "1")
-        .timeout(Duration::from_secs(80));
+        .timeout(Duration::from_secs(180));
     for (name, value) in sandbox.env() {
         builder = builder.env(name, value);
     }

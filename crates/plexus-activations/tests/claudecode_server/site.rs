@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use testkit::server::TestServer;
 
 /// How long anything that a test waits for may take, on a loaded machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A server and where its sessions work.
 pub(crate) struct Site {

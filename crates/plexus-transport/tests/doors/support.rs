@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// How long a test waits for what must come.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(120);
 
 pub(crate) const OPERATOR: &str = "plx_operator";
 pub(crate) const PARENT: &str = "plx_parent";

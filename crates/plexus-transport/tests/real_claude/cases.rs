@@ -19,7 +19,7 @@ use crate::support::{CHILD, Desk, PARENT, Server};
 const AWAY: Duration = Duration::from_secs(10);
 
 /// The client comes back 15 s after it lost the connection.
-const COMES_BACK_WITHIN: Duration = Duration::from_secs(60);
+const COMES_BACK_WITHIN: Duration = Duration::from_secs(180);
 
 fn start(cli: &Path, sandbox: &Sandbox, server: &Server, token: &str, more: &[&str], script: &[Step]) -> Result<Child> {
     let config = sandbox.outside("mcp.json");

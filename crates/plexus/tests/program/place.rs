@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// How long anything may take on a loaded machine before a test says what did not come.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A data directory and a working directory. Dropping it ends the server and its children.
 pub(crate) struct Place {

@@ -16,7 +16,7 @@ use crate::netns;
 const CASES_AT_A_TIME: usize = 2;
 
 /// The deadline of one case; the slowest takes a few seconds on an idle machine.
-const CASE_DEADLINE: Duration = Duration::from_secs(90);
+const CASE_DEADLINE: Duration = Duration::from_secs(240);
 
 /// What one case does with the path of the CLI.
 type Case = Box<dyn FnOnce(PathBuf) -> Result<(), Failed> + Send>;
