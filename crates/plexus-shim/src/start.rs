@@ -61,6 +61,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 enum StartFailure {
     /// Another shim has or had this directory: what is in it is not ours to change.
     DirectoryInUse,
+    /// Whoever made the directory took it away again: nobody waits for this child any more.
+    Abandoned,
     Layout(LayoutError),
     Step(&'static str, io::Error),
     Spawn(OsString, io::Error),
@@ -68,7 +70,7 @@ enum StartFailure {
 
 impl StartFailure {
     fn is_ours_to_record(&self) -> bool {
-        !matches!(self, Self::DirectoryInUse)
+        !matches!(self, Self::DirectoryInUse | Self::Abandoned)
     }
 }
 
@@ -76,6 +78,7 @@ impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DirectoryInUse => f.write_str("the run directory belongs to another run"),
+            Self::Abandoned => f.write_str("the run directory is not there: whoever starts a shim makes it"),
             Self::Layout(error) => match std::error::Error::source(error) {
                 Some(source) => write!(f, "{error}: {source}"),
                 None => write!(f, "{error}"),
@@ -94,7 +97,12 @@ impl From<LayoutError> for StartFailure {
 
 fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let step = |what| move |error: io::Error| StartFailure::Step(what, error);
-    run.create()?;
+    // It is made by whoever starts us. A server that came after a crash and gave this run up has removed it; a shim that was slow to
+    // start must not bring it back, with a child that nobody would look for.
+    if !run.journal().is_dir() {
+        return Err(StartFailure::Abandoned);
+    }
+    run.touch_lease()?;
     if run.read_pid()?.is_some() || run.read_exit()?.is_some() {
         return Err(StartFailure::DirectoryInUse);
     }

@@ -30,7 +30,7 @@ use crate::loopback::approvals::Courier;
 const UPKEEP: Duration = Duration::from_secs(5);
 
 /// How long a shim that was started by an earlier server may take until it has written its `pid.json`.
-const LATE_SHIM: Duration = Duration::from_secs(2);
+const LATE_SHIM: Duration = Duration::from_secs(5);
 
 /// How often that is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

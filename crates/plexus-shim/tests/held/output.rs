@@ -92,7 +92,7 @@ fn a_full_disk_is_waited_out() {
     // A shell in a mount namespace of its own makes a small disk, nearly fills it and runs the shim there. It stays until it
     // is told, so that the disk can be read through its `/proc/PID/root`.
     const SCRIPT: &str = r#"mount -t tmpfs -o size=1m plexus-test "$1" || exit 77
-        head -c 900000 /dev/zero > "$1/filler"; echo ready
+        mkdir -m 700 "$1/run" "$1/run/journal" "$1/run/inbox"; head -c 900000 /dev/zero > "$1/filler"
         "$2" --dir "$1/run" --stdin null --segment-bytes 50000 -- seq 1 100000; read -r end"#;
     let temp = tempfile::tempdir().unwrap();
     let mut shell = Command::new("unshare")

@@ -115,6 +115,20 @@ fn a_directory_that_was_used_is_left_as_it_is() {
 }
 
 #[test]
+fn a_shim_that_was_given_up_starts_nothing() {
+    let mut prepared = Shim::prepare("echo started > ../proof", |_| {});
+    let proof = prepared.temp.path().join("proof");
+    prepared.command.current_dir(prepared.run.path());
+    std::fs::remove_dir_all(prepared.run.journal()).unwrap();
+    let mut shim = prepared.start();
+    let status = wait_for("the end of the shim", || shim.process.try_wait().unwrap());
+    assert_eq!(status.code(), Some(EXIT_NOT_STARTED.into()));
+    assert!(!proof.exists(), "the child ran");
+    assert_eq!(shim.run.read_exit().unwrap(), None, "nobody reads it there");
+    assert!(!shim.run.journal().exists(), "what was removed came back");
+}
+
+#[test]
 fn a_command_line_that_is_not_understood_touches_nothing() {
     let output = Command::new(env!("CARGO_BIN_EXE_plexus-shim")).args(["--dir", "", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(EXIT_USAGE.into()));
