@@ -96,6 +96,10 @@ uuid_id! {
     /// One standing rule that answers permission requests.
     RuleId
 }
+uuid_id! {
+    /// One server of those that share a store: what operators call a node. It stays the same when that server starts again.
+    ServerId
+}
 
 /// Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in every process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]

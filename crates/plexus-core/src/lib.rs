@@ -29,7 +29,7 @@ pub use caller::{Audience, Caller};
 pub use error::{CallError, ErrorKind};
 pub use handle::{Handle, HandleParseError};
 pub use hub::{Hub, HubContext, RegisterError};
-pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, SessionId, TreeId};
+pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use method::{
     Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm, Resume, Shape,
     StreamItem, WireForm,

@@ -11,6 +11,7 @@ use super::cursor::{SetCursor, SetReadPosition};
 use super::event::AppendEvents;
 use super::rule::{NewRule, RemoveRules, StoredRule, UseRule};
 use super::run::{CreateRun, EndRun, RunKey, SetJournalPosition, UpdateRun};
+use super::server::{Lease, RegisterServer, RenewLease, TakeOver, TakenOver};
 use super::session::{CreateSession, DeleteSession, UpdateSession};
 use super::token::{RevokeTokens, Token};
 
@@ -92,6 +93,15 @@ pub enum Change {
     CreateTree(CreateTree),
     /// Appends a node → [`Outcome::Node`].
     AppendNode(AppendNode),
+    /// Registers a server → [`Outcome::Lease`]. From this change on the handle that commits it writes as that server.
+    RegisterServer(RegisterServer),
+    /// Renews a lease → [`Outcome::Done`].
+    RenewLease(RenewLease),
+    /// Ends the lease of a server that leaves, and with it what its handle may write as it → [`Outcome::Done`]. With open runs or
+    /// chats it is a conflict: those wait for its return, or for the end of its lease.
+    RetireServer(Lease),
+    /// Takes over from a server whose lease has run out → [`Outcome::TakenOver`].
+    TakeOver(TakeOver),
 }
 
 /// What one change did.
@@ -133,6 +143,10 @@ pub enum Outcome {
     Count(u64),
     /// A node was made.
     Node(Position),
+    /// A server was registered.
+    Lease(Lease),
+    /// A server was taken over from.
+    TakenOver(TakenOver),
 }
 
 /// A change list that is in the store, for good.
@@ -159,6 +173,15 @@ impl Committed {
     pub fn chat(&self) -> Option<StartedChat> {
         self.outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Chat(chat) => Some(*chat),
+            _ => None,
+        })
+    }
+
+    /// Returns the lease of the server that was registered.
+    #[must_use]
+    pub fn lease(&self) -> Option<Lease> {
+        self.outcomes.iter().find_map(|outcome| match outcome {
+            Outcome::Lease(lease) => Some(*lease),
             _ => None,
         })
     }

@@ -1,6 +1,6 @@
 //! Chats: one prompt and all that follows from it, numbered 0, 1, 2… within its session, each with one event stream.
 
-use plexus_core::{EventId, NodeId, SessionId, TreeId};
+use plexus_core::{EventId, NodeId, ServerId, SessionId, TreeId};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -43,6 +43,8 @@ pub struct Chat {
     pub origin: Origin,
     /// The run that serves it.
     pub run: Option<u32>,
+    /// The server it belongs to; `None` where the store has one server and no leases.
+    pub server: Option<ServerId>,
     /// The session's tree.
     pub tree: TreeId,
     /// The node of the prompt.
@@ -89,7 +91,8 @@ pub enum Origin {
 
 /// Starts a chat: the node of the prompt, the stream's root node and the `start` event (seq 0), behind the session's head.
 ///
-/// A session with an open chat refuses with a conflict that names it; callers answer `busy`. The same idempotency key again
+/// A session with an open chat refuses with a conflict that names it; callers answer `busy`. So does one with an open run of another
+/// server, with a conflict that names the run: the prompt is for that server to take. The same idempotency key again
 /// changes nothing and returns the chat that has it, whatever has become of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartChat {

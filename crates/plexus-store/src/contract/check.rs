@@ -101,6 +101,9 @@ fn check(change: &Change) -> Result<usize, StoreError> {
             };
             Ok(data + object("metadata", &node.metadata)?)
         }
+        Change::RegisterServer(new) => Ok(name("name", &new.name)? + text("url", Some(&new.url))?),
+        Change::RenewLease(_) | Change::RetireServer(_) => Ok(0),
+        Change::TakeOver(over) => text("reason", Some(&over.reason)),
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Thing {
     Node,
     /// An entry of the outbox.
     Outbox,
+    /// A server that shares the store.
+    Server,
 }
 
 impl fmt::Display for Thing {
@@ -48,6 +50,7 @@ impl fmt::Display for Thing {
             Self::Tree => "tree",
             Self::Node => "node",
             Self::Outbox => "outbox entry",
+            Self::Server => "server",
         })
     }
 }
@@ -128,6 +131,12 @@ pub enum StoreError {
         /// What failed.
         message: String,
     },
+    /// This server may not write it: its lease has run out or was ended, or what it writes to belongs to another server.
+    #[error("{message}")]
+    Fenced {
+        /// What was attempted, and whose it is.
+        message: String,
+    },
     /// The store has been closed.
     #[error("use the store: it is closed")]
     Closed,
@@ -147,6 +156,11 @@ impl StoreError {
     /// Makes a [`StoreError::Invalid`].
     pub fn invalid(message: impl fmt::Display) -> Self {
         Self::Invalid { message: message.to_string() }
+    }
+
+    /// Makes a [`StoreError::Fenced`].
+    pub fn fenced(message: impl fmt::Display) -> Self {
+        Self::Fenced { message: message.to_string() }
     }
 
     /// Makes a [`StoreError::Busy`].
@@ -180,6 +194,10 @@ impl From<StoreError> for CallError {
                     CallError::unavailable(message).with_hint("nothing was changed; free the disk, then try again");
                 call.retry_after_ms = Some(millis(RETRY_UNAVAILABLE));
                 call
+            }
+            StoreError::Fenced { .. } => {
+                tracing::warn!(%message, "this server is fenced");
+                CallError::unavailable(message).with_hint("nothing was changed; ask the server that owns the session")
             }
             StoreError::Corrupt { .. }
             | StoreError::Newer { .. }

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod page;
 pub mod rule;
 pub mod run;
+pub mod server;
 pub mod session;
 pub mod store;
 pub mod time;
@@ -42,6 +43,7 @@ pub use json::JsonText;
 pub use page::{Page, PageRequest, PageToken};
 pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRule};
 pub use run::{CreateRun, EndRun, JournalPosition, Run, RunKey, SetJournalPosition, UpdateRun};
+pub use server::{Lease, RegisterServer, RenewLease, Server, ServerState, TakeOver, TakenOver};
 pub use session::{
     ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session, SessionFilter,
     SessionStatus, UpdateSession,

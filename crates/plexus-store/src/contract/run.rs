@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plexus_core::SessionId;
+use plexus_core::{ServerId, SessionId};
 use serde::Serialize;
 
 use super::json::JsonText;
@@ -38,6 +38,8 @@ pub struct JournalPosition {
 pub struct Run {
     /// Its name.
     pub key: RunKey,
+    /// The server it belongs to; `None` where the store has one server and no leases.
+    pub server: Option<ServerId>,
     /// The permission channel it was started with.
     pub channel: String,
     /// How it was started (argv, directory, version); an object.
@@ -58,7 +60,8 @@ pub struct Run {
     pub exit: Option<JsonText>,
 }
 
-/// Creates a run. The session's [`next_run`](super::Session::next_run) says which number it gets.
+/// Creates a run. The session's [`next_run`](super::Session::next_run) says which number it gets. While a run of another server is
+/// open in this session it is a conflict that names that run: two processes must not go on with one conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateRun {
     /// The session.

@@ -18,6 +18,7 @@ use super::event::{Event, EventPage, FeedPage, ReadLimit};
 use super::page::{Page, PageRequest};
 use super::rule::StoredRule;
 use super::run::{Run, RunKey};
+use super::server::{Lease, Server};
 use super::session::{ChangedSessions, Session, SessionFilter};
 use super::time::UnixMillis;
 use super::token::{Token, TokenHash};
@@ -35,6 +36,10 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// Returns when the changes are as durable as the store is configured to make them. Dropping the future does not take the changes back:
     /// they may be committed or not. An empty list, or one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
+    ///
+    /// Fenced, where a server owns what they touch (see [`server`](super::server)): `AssignRun`, `EndChat` and `AppendEvents` of its chats; `UpdateRun`,
+    /// `SetJournalPosition` and `EndRun` of its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken` that name such a
+    /// run; and, with any lease, `StartChat` and `CreateRun`. Everybody may decide, escalate, read, revoke and delete.
     async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError>;
 
     /// Returns the number of the newest commit; 0 in a new store.
@@ -122,6 +127,14 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the runs of a session, oldest first.
     async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError>;
 
+    // Servers.
+
+    /// Returns the lease this handle writes under: of the last [`RegisterServer`](super::RegisterServer) it committed, until it retires. It may have run out.
+    fn lease(&self) -> Option<Lease>;
+
+    /// Returns all servers that have registered, oldest first. Those that are gone stay until they are pruned.
+    async fn servers(&self) -> Result<Vec<Server>, StoreError>;
+
     // Approvals and what decides them.
 
     /// Returns an approval.
@@ -203,7 +216,7 @@ pub trait Store: Send + Sync + 'static {
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
     /// Removes what ended before `before`: approvals that were decided and settled, what the events of ended chats and their
-    /// prompts say (`{"type":…,"pruned":true}` is left, so that seq, cursors and trees keep their meaning), audit lines, and rows that nothing refers to. Sessions stay.
+    /// prompts say (`{"type":…,"pruned":true}` is left, so that seq, cursors and trees keep their meaning), audit lines, servers that are gone, and rows that nothing refers to. Sessions stay.
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
 
     /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].

@@ -6,7 +6,7 @@ use plexus_core::{ApprovalId, SessionId};
 
 use super::events::append_if_open;
 use super::state::{State, ascending, descending};
-use super::{chats, runs, sessions};
+use super::{chats, runs, servers, sessions};
 use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
 use crate::contract::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate,
@@ -91,6 +91,12 @@ fn concerns(state: &mut State, record: &ApprovalRecord) -> Result<(), StoreError
     Ok(())
 }
 
+/// Refuses what only the server of the approval's run may write.
+fn fence(state: &State, id: ApprovalId) -> Result<(), StoreError> {
+    let record = get(state, id)?;
+    servers::fence_run(state, record.run.map(|n| RunKey { session: record.session, n }))
+}
+
 pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, StoreError> {
     let session = sessions::get(state, open.session)?;
     if let Some(standing) = by_request(state, open.session, open.run, &open.request_id)? {
@@ -111,6 +117,7 @@ pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, Sto
     if let Some(n) = open.run {
         runs::get(state, RunKey { session: open.session, n })?;
     }
+    servers::fence_run(state, open.run.map(|n| RunKey { session: open.session, n }))?;
     if get(state, open.id).is_ok() {
         return Err(StoreError::conflict("open the approval: its id is there already", &open.id));
     }
@@ -196,6 +203,7 @@ pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<
 }
 
 pub(super) fn settle(state: &mut State, settle: SettleApproval) -> Result<Outcome, StoreError> {
+    fence(state, settle.id)?;
     let record = get_mut(state, settle.id)?;
     let free = record.status != ApprovalStatus::Pending && record.delivered_at.is_none() && record.void_at.is_none();
     let mark = match settle.fate {
@@ -215,11 +223,13 @@ pub(super) fn settle(state: &mut State, settle: SettleApproval) -> Result<Outcom
 }
 
 pub(super) fn retire(state: &mut State, id: ApprovalId) -> Result<Outcome, StoreError> {
+    fence(state, id)?;
     get_mut(state, id)?.retired = true;
     Ok(Outcome::Done)
 }
 
 pub(super) fn mark_breach(state: &mut State, id: ApprovalId, what: String) -> Result<Outcome, StoreError> {
+    fence(state, id)?;
     let record = get_mut(state, id)?;
     record.breach.get_or_insert(what);
     let record = record.clone();

@@ -4,7 +4,7 @@ use plexus_core::{NodeId, SessionId};
 use serde_json::json;
 
 use super::state::{ChatRecord, State, ascending};
-use super::{arbor, events, runs, sessions};
+use super::{arbor, events, runs, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Outcome, Page, PageRequest, Position,
     RunKey, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
@@ -34,6 +34,7 @@ pub(super) fn find(state: &State, session: SessionId, number: u32) -> Result<(u6
 pub(super) fn require_open(state: &State, session: SessionId, number: u32) -> Result<u64, StoreError> {
     let (key, record) = find(state, session, number)?;
     if record.chat.status == ChatStatus::Running {
+        servers::fence(state, record.chat.server)?;
         return Ok(key);
     }
     Err(StoreError::conflict("change the chat: it has ended", &view(record)))
@@ -95,6 +96,8 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
         let standing = get(state, start.session, None)?;
         return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
     }
+    servers::require_not_elsewhere(state, start.session)?;
+    let server = servers::begins(state)?;
     if let Some(n) = start.run {
         runs::get(state, RunKey { session: start.session, n })?;
     }
@@ -113,6 +116,7 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
         trace: start.trace,
         origin: start.origin,
         run: start.run,
+        server,
         tree: session.tree,
         user_node,
         root_node,

@@ -12,6 +12,7 @@ mod consumers;
 mod events;
 mod rules;
 mod runs;
+mod servers;
 mod sessions;
 mod state;
 mod store;
@@ -98,5 +99,9 @@ fn apply(state: &mut State, change: Change) -> Result<Outcome, StoreError> {
         Change::AddSpend(it) => budget::add(state, it.session, it.amount),
         Change::CreateTree(it) => arbor::create_tree(state, it),
         Change::AppendNode(it) => arbor::append_node(state, it),
+        Change::RegisterServer(it) => servers::register(state, it),
+        Change::RenewLease(it) => servers::renew(state, it),
+        Change::RetireServer(lease) => servers::retire(state, lease),
+        Change::TakeOver(it) => servers::take_over(state, &it),
     }
 }

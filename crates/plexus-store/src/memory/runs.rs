@@ -1,7 +1,7 @@
 //! Runs over maps.
 
-use super::sessions;
 use super::state::State;
+use super::{servers, sessions};
 use crate::contract::{
     CreateRun, EndRun, JournalPosition, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing, UnixMillis,
     UpdateRun,
@@ -13,6 +13,7 @@ pub(super) fn get(state: &State, key: RunKey) -> Result<Run, StoreError> {
 }
 
 fn open_mut(state: &mut State, key: RunKey) -> Result<&mut Run, StoreError> {
+    servers::fence_run(state, Some(key))?;
     let found = state.runs.values_mut().find(|run| run.key == key);
     let run = found.ok_or_else(|| StoreError::not_found(Thing::Run, key))?;
     if run.ended_at.is_some() {
@@ -26,8 +27,10 @@ pub(super) fn create(state: &mut State, new: CreateRun) -> Result<Outcome, Store
     if new.expects_n.is_some_and(|n| n != key.n) {
         return Err(StoreError::conflict(format_args!("create the run: the next one is {}", key.n), &key));
     }
+    servers::require_not_elsewhere(state, new.session)?;
     let run = Run {
         key,
+        server: servers::begins(state)?,
         channel: new.channel,
         launch: new.launch,
         process: None,
@@ -56,6 +59,7 @@ pub(super) fn set_journal(state: &mut State, set: SetJournalPosition) -> Result<
     if set.to < set.expects {
         return Err(StoreError::invalid("move the journal position back"));
     }
+    servers::fence_run(state, Some(set.run))?;
     let found = state.runs.values_mut().find(|run| run.key == set.run);
     let run = found.ok_or_else(|| StoreError::not_found(Thing::Run, set.run))?;
     if run.journal != set.expects {

@@ -223,6 +223,11 @@ pub(super) fn delete(state: &mut State, delete: DeleteSession) -> Result<Outcome
 
 fn delete_one(state: &mut State, id: SessionId) -> Result<(), StoreError> {
     let tree = find(state, id)?.session.tree;
+    // Whoever waits for one of them learns that it is gone.
+    let waiting = state.approvals.values().filter(|it| it.session == id && it.status == ApprovalStatus::Pending);
+    let topics: Vec<_> =
+        waiting.flat_map(|it| [Topic::Approval(it.id), Topic::PendingOf(it.owner), Topic::Pending]).collect();
+    state.topics.extend(topics);
     state.approvals.retain(|_, it| it.session != id);
     state.consumers.retain(|(session, _), _| *session != id);
     state.runs.retain(|_, it| it.key.session != id);

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
-use plexus_core::{NodeId, SessionId};
+use plexus_core::{NodeId, ServerId, SessionId};
 use uuid::Uuid;
 
 use crate::contract::{
-    ApprovalRecord, AuditLine, Chat, Consumer, Event, Node, OutboxEntry, Page, PageRequest, Run, Session, Spend,
-    StoredRule, Token, TokenHash, Topic, Tree,
+    ApprovalRecord, AuditLine, Chat, Consumer, Event, Lease, Node, OutboxEntry, Page, PageRequest, Run, ServerState,
+    Session, Spend, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,22 @@ pub(super) struct State {
     pub(super) reservations: BTreeMap<(SessionId, u32), Spend>,
     pub(super) audit: BTreeMap<u64, AuditLine>,
     pub(super) outbox: BTreeMap<u64, OutboxEntry>,
+    pub(super) servers: BTreeMap<u64, ServerRecord>,
+    /// The lease this store writes under; it has one handle.
+    pub(super) lease: Option<Lease>,
+    /// The server that is being taken over from: what belongs to it may be ended.
+    pub(super) taking: Option<ServerId>,
+}
+
+/// A server. Whether its lease has run out is seen when it is read.
+#[derive(Clone, Debug)]
+pub(super) struct ServerRecord {
+    pub(super) lease: Lease,
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) state: ServerState,
+    pub(super) heartbeat_at: UnixMillis,
+    pub(super) lease_until: UnixMillis,
 }
 
 /// A run of nodes without a branch in between.

@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
 
 use super::state::{ascending, descending};
-use super::{MemoryStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, sessions, upkeep};
+use super::{
+    MemoryStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions, upkeep,
+};
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
-    RunKey, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree,
-    UnixMillis, Waiting, Wake,
+    Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit,
+    Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
+    Tree, UnixMillis, Waiting, Wake,
 };
 
 #[async_trait]
@@ -121,6 +123,14 @@ impl Store for MemoryStore {
             sessions::require(state, session)?;
             Ok(state.runs.values().filter(|run| run.key.session == session).cloned().collect())
         })
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        self.lock().as_ref().and_then(|state| state.lease)
+    }
+
+    async fn servers(&self) -> Result<Vec<Server>, StoreError> {
+        self.read(|state| Ok(servers::list(state)))
     }
 
     async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {

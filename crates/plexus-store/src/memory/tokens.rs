@@ -1,12 +1,13 @@
 //! Tokens over maps.
 
 use super::state::State;
-use super::{runs, sessions};
+use super::{runs, servers, sessions};
 use crate::contract::{Outcome, RevokeTokens, StoreError, Token};
 
 pub(super) fn add(state: &mut State, token: Token) -> Result<Outcome, StoreError> {
     token.caller.session().map_or(Ok(()), |id| sessions::require(state, id))?;
     token.run.map(|run| runs::get(state, run)).transpose()?;
+    servers::fence_run(state, token.run)?;
     if state.tokens.contains_key(&token.hash) {
         return Err(StoreError::conflict("add the token: it is there already", &()));
     }

@@ -1,7 +1,7 @@
 //! Upkeep over maps: counting and pruning.
 
 use super::state::State;
-use crate::contract::{ApprovalStatus, ChatStatus, Counts, JsonText, NodeData, Pruned, UnixMillis};
+use crate::contract::{ApprovalStatus, ChatStatus, Counts, JsonText, NodeData, Pruned, ServerState, UnixMillis};
 use serde_json::json;
 
 pub(super) fn counts(state: &State) -> Counts {
@@ -50,6 +50,8 @@ pub(super) fn prune(state: &mut State, before: UnixMillis) -> Pruned {
         pruned.chats += 1;
         pruned.events += record.events.len() as u64;
     }
+    let gone = |state| matches!(state, ServerState::Retired | ServerState::TakenOver);
+    state.servers.retain(|_, it| !gone(it.state) || it.heartbeat_at >= before);
     state.batches.retain(|batch| state.chats.contains_key(&batch.chat));
     pruned
 }

@@ -1,16 +1,16 @@
 //! Approvals in SQL: every change is an `UPDATE` that names the state it expects, and whoever changes the row has won.
 
-use plexus_core::{ApprovalId, SessionId};
+use plexus_core::{ApprovalId, ServerId, SessionId};
 use rusqlite::{Connection, Row, params};
 
 use super::codes::{approval_status, approval_status_code, decided_by, decided_by_code, owner, owner_blob};
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
-use super::{chats, events, sessions};
+use super::{chats, events, servers, sessions};
 use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
 use crate::contract::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
-    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, SettleApproval, Stage,
+    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval, Stage,
     StoreError, Thing, Topic, UnixMillis,
 };
 
@@ -197,6 +197,16 @@ fn concerns(tx: &mut Tx<'_>, record: &ApprovalRecord) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Refuses what only the server of the approval's run may write.
+fn fence(tx: &Tx<'_>, id: ApprovalId) -> Result<(), StoreError> {
+    let owner = tx.conn.one(
+        "SELECT r.server FROM loopback_approvals a JOIN runs r ON r.session = a.session AND r.n = a.run WHERE a.uuid = ?1",
+        [blob(id.as_uuid())],
+        |row| row.maybe_uuid(0),
+    )?;
+    servers::fence(tx, owner.flatten().map(ServerId::from_uuid))
+}
+
 pub(super) fn open(tx: &mut Tx<'_>, open: OpenApproval) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
     let session = sessions::get(conn, open.session)?;
@@ -217,6 +227,7 @@ pub(super) fn open(tx: &mut Tx<'_>, open: OpenApproval) -> Result<Outcome, Store
     }
     if let Some(run) = open.run {
         super::runs::require(conn, row, open.session, run)?;
+        servers::fence_run(tx, Some(RunKey { session: open.session, n: run }))?;
     }
     conn.run(
         "INSERT INTO loopback_approvals (uuid, session, chat, run, channel, request_id, tool_name, tool_use_id, input_digest, description, owner,
@@ -314,6 +325,7 @@ pub(super) fn escalate(tx: &mut Tx<'_>, escalate: EscalateApproval) -> Result<Ou
 }
 
 pub(super) fn settle(tx: &mut Tx<'_>, settle: SettleApproval) -> Result<Outcome, StoreError> {
+    fence(tx, settle.id)?;
     let sql = match settle.fate {
         Fate::Delivered => {
             "UPDATE loopback_approvals SET delivered_at = ?2 WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
@@ -339,6 +351,7 @@ pub(super) fn settle(tx: &mut Tx<'_>, settle: SettleApproval) -> Result<Outcome,
 }
 
 pub(super) fn retire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Outcome, StoreError> {
+    fence(tx, id)?;
     match tx.conn.run("UPDATE loopback_approvals SET retired = 1 WHERE uuid = ?1", [blob(id.as_uuid())])? {
         0 => Err(StoreError::not_found(Thing::Approval, id)),
         _ => Ok(Outcome::Done),
@@ -346,6 +359,7 @@ pub(super) fn retire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Outcome, StoreEr
 }
 
 pub(super) fn mark_breach(tx: &mut Tx<'_>, id: ApprovalId, what: &str) -> Result<Outcome, StoreError> {
+    fence(tx, id)?;
     tx.conn.run(
         "UPDATE loopback_approvals SET breach = ?2 WHERE uuid = ?1 AND breach IS NULL",
         params![blob(id.as_uuid()), what],

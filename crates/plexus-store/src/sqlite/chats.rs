@@ -1,6 +1,6 @@
 //! Chats and their streams in SQL.
 
-use plexus_core::{EventId, NodeId, SessionId, TreeId};
+use plexus_core::{EventId, NodeId, ServerId, SessionId, TreeId};
 use rusqlite::{Connection, Row, params};
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::codes::{chat_status, chat_status_code};
 use super::keys::{EventKey, Place};
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
-use super::{arbor, events, sessions};
+use super::{arbor, events, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
     Position, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
@@ -21,7 +21,7 @@ macro_rules! select_chat {
             "SELECT c.id, s.uuid, c.number, c.status, c.prompt_uuid, c.idempotency_key, c.ephemeral, c.self_started, c.run, t.uuid,
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 2),
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1),
-                    e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position, c.pruned
+                    e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position, c.pruned, c.server
              FROM chat_streams c
              JOIN sessions s ON s.id = c.session
              JOIN trees t ON t.id = s.tree
@@ -43,6 +43,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Chat> {
         trace: if row.get(6)? { Trace::Ephemeral } else { Trace::Kept },
         origin: if row.get(7)? { Origin::SelfStarted } else { Origin::Prompt },
         run: row.get(8)?,
+        server: row.maybe_uuid(20)?.map(ServerId::from_uuid),
         tree: TreeId::from_uuid(row.uuid(9)?),
         user_node: row.node(10)?,
         root_node,
@@ -62,15 +63,19 @@ pub(super) struct ChatRow {
     pub(super) id: i64,
     pub(super) session: i64,
     pub(super) status: ChatStatus,
+    pub(super) server: Option<ServerId>,
 }
 
 /// Returns the row of a chat.
 pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
     let found = conn.one(
-        "SELECT c.id, c.session, c.status FROM chat_streams c JOIN sessions s ON s.id = c.session
+        "SELECT c.id, c.session, c.status, c.server FROM chat_streams c JOIN sessions s ON s.id = c.session
          WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
         params![blob(session.as_uuid()), chat],
-        |row| Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status: chat_status(2, row.get(2)?)? }),
+        |row| {
+            let server = row.maybe_uuid(3)?.map(ServerId::from_uuid);
+            Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status: chat_status(2, row.get(2)?)?, server })
+        },
     )?;
     match found {
         Some(found) => Ok(found),
@@ -81,13 +86,14 @@ pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result
     }
 }
 
-/// Returns a chat that must be open.
-pub(super) fn require_open(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
-    let row = row_of(conn, session, chat)?;
+/// Returns a chat that must be open, and this server's to change.
+pub(super) fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+    let row = row_of(tx.conn, session, chat)?;
     if row.status == ChatStatus::Running {
+        servers::fence(tx, row.server)?;
         return Ok(row);
     }
-    Err(StoreError::conflict("change the chat: it has ended", &get(conn, session, Some(chat))?))
+    Err(StoreError::conflict("change the chat: it has ended", &get(tx.conn, session, Some(chat))?))
 }
 
 pub(super) fn get(conn: &Connection, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
@@ -155,6 +161,8 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
         let standing = get(conn, start.session, None)?;
         return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
     }
+    servers::require_not_elsewhere(tx, session_row, start.session)?;
+    let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));
     if let Some(run) = start.run {
         super::runs::require(conn, session_row, start.session, run)?;
     }
@@ -167,8 +175,8 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
     let root = arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())?;
     let first = Place(root.0 + 1);
     conn.run(
-        "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key, ephemeral, self_started, run, chain, first_pos, started_at)
-         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key, ephemeral, self_started, run, chain, first_pos, started_at, server)
+         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             session_row,
             number,
@@ -180,6 +188,7 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
             first.chain(),
             first.position(),
             start.at.0,
+            server,
         ],
     )?;
     let chat = conn.last_insert_rowid();
@@ -211,14 +220,14 @@ fn found(conn: &Connection, chat: &Chat) -> Result<Outcome, StoreError> {
 }
 
 pub(super) fn assign_run(tx: &mut Tx<'_>, assign: AssignRun) -> Result<Outcome, StoreError> {
-    let chat = require_open(tx.conn, assign.session, assign.chat)?;
+    let chat = require_open(tx, assign.session, assign.chat)?;
     super::runs::require(tx.conn, chat.session, assign.session, assign.run)?;
     tx.conn.run("UPDATE chat_streams SET run = ?2 WHERE id = ?1", params![chat.id, assign.run])?;
     Ok(Outcome::Done)
 }
 
 pub(super) fn end(tx: &mut Tx<'_>, end: EndChat) -> Result<Outcome, StoreError> {
-    let chat = require_open(tx.conn, end.session, end.chat)?;
+    let chat = require_open(tx, end.session, end.chat)?;
     let first_seq = events::append_rows(tx, chat.id, std::slice::from_ref(&end.event))?;
     tx.conn.run(
         "UPDATE chat_streams SET status = ?2, ended_at = ?3, error = ?4, usage = ?5 WHERE id = ?1 AND status = 0",

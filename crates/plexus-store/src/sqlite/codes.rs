@@ -4,7 +4,7 @@ use plexus_core::{Caller, RuleId, SessionId};
 use rusqlite::types::Type;
 use uuid::Uuid;
 
-use crate::contract::{ApprovalStatus, ChatStatus, DecidedBy, Owner, RuleDecision, RuleScope};
+use crate::contract::{ApprovalStatus, ChatStatus, DecidedBy, Owner, RuleDecision, RuleScope, ServerState};
 
 /// The error for a number that stands for nothing: somebody else wrote this file.
 fn unknown(column: usize, what: &str, code: i64) -> rusqlite::Error {
@@ -135,5 +135,23 @@ pub(super) fn caller(column: usize, code: i64, session: Option<Uuid>) -> rusqlit
         (1, Some(id)) => Ok(Caller::Session(id)),
         (2, Some(id)) => Ok(Caller::Child(id)),
         _ => Err(unknown(column, "caller", code)),
+    }
+}
+
+/// An expired server is stored as one that is alive: only the clock tells them apart.
+pub(super) fn server_state_code(state: ServerState) -> i64 {
+    match state {
+        ServerState::Alive | ServerState::Expired => 0,
+        ServerState::Retired => 1,
+        ServerState::TakenOver => 2,
+    }
+}
+
+pub(super) fn server_state(column: usize, code: i64) -> rusqlite::Result<ServerState> {
+    match code {
+        0 => Ok(ServerState::Alive),
+        1 => Ok(ServerState::Retired),
+        2 => Ok(ServerState::TakenOver),
+        _ => Err(unknown(column, "server state", code)),
     }
 }

@@ -15,7 +15,7 @@ use crate::contract::{
 };
 
 pub(super) fn append(tx: &mut Tx<'_>, append: &AppendEvents) -> Result<Outcome, StoreError> {
-    let chat = chats::require_open(tx.conn, append.session, append.chat)?;
+    let chat = chats::require_open(tx, append.session, append.chat)?;
     let first_seq = append_rows(tx, chat.id, &append.events)?;
     tx.touch(chat.session, append.session);
     Ok(Outcome::Events { first_seq, count: u32::try_from(append.events.len()).unwrap_or(u32::MAX) })

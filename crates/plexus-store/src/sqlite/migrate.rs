@@ -7,8 +7,11 @@ use super::sql::store_error;
 use crate::contract::StoreError;
 
 /// Every step, in order. A released step is never edited; the next change is the next step.
-const STEPS: &[&str] =
-    &[include_str!("migrations/0001_start.sql"), include_str!("migrations/0002_outbox_by_target.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_start.sql"),
+    include_str!("migrations/0002_outbox_by_target.sql"),
+    include_str!("migrations/0003_servers.sql"),
+];
 
 /// The version this build leads to.
 pub(super) const NEWEST: i64 = STEPS.len() as i64;

@@ -25,6 +25,7 @@ mod queue;
 mod readers;
 mod rules;
 mod runs;
+mod servers;
 mod sessions;
 mod sql;
 mod store;
@@ -48,7 +49,7 @@ use self::queue::Queue;
 use self::readers::Readers;
 use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
-use crate::contract::{StoreError, Wakes};
+use crate::contract::{Lease, StoreError, Wakes};
 
 /// The name of the database in the data directory.
 pub const DATABASE_FILE: &str = "plexus.db";
@@ -101,6 +102,8 @@ pub struct SqliteStore {
     reader_count: usize,
     wakes: Wakes,
     health: Arc<Health>,
+    /// The lease this handle writes under; set by its writer.
+    lease: Arc<Mutex<Option<Lease>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -127,6 +130,7 @@ impl SqliteStore {
         let commits = sessions::newest_commit(&conn)?;
         let (queue, health, wakes) = (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
         let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
+        let lease = Arc::default();
         let writer = Writer {
             conn,
             queue: Arc::clone(&queue),
@@ -135,6 +139,7 @@ impl SqliteStore {
             checkpointer,
             wal: file::wal_path(&path),
             commits,
+            lease: Arc::clone(&lease),
             lock,
         };
         let thread = std::thread::Builder::new()
@@ -148,6 +153,7 @@ impl SqliteStore {
             queue,
             wakes,
             health,
+            lease,
             writer: Mutex::new(Some(thread)),
         })
     }

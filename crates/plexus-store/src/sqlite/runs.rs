@@ -1,11 +1,11 @@
 //! Runs and their journal positions in SQL.
 
-use plexus_core::SessionId;
+use plexus_core::{ServerId, SessionId};
 use rusqlite::{Connection, Row, params};
 
-use super::sessions;
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
+use super::{servers, sessions};
 use crate::contract::{
     CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing,
     UpdateRun,
@@ -14,7 +14,8 @@ use crate::contract::{
 macro_rules! select_run {
     ($rest:literal) => {
         concat!(
-            "SELECT s.uuid, r.n, r.channel, r.launch, r.process, r.translation, r.segment, r.offset, r.idle_since, r.started_at, r.ended_at, r.exit
+            "SELECT s.uuid, r.n, r.channel, r.launch, r.process, r.translation, r.segment, r.offset, r.idle_since, r.started_at, r.ended_at, r.exit,
+                    r.server
              FROM runs r JOIN sessions s ON s.id = r.session WHERE s.deleted_at IS NULL ",
             $rest
         )
@@ -24,6 +25,7 @@ macro_rules! select_run {
 fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
     Ok(Run {
         key: RunKey { session: row.session(0)?, n: row.get(1)? },
+        server: row.maybe_uuid(12)?.map(ServerId::from_uuid),
         channel: row.get(2)?,
         launch: row.json(3)?,
         process: row.maybe_json(4)?,
@@ -66,17 +68,20 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, StoreE
     if new.expects_n.is_some_and(|n| n != next) {
         return Err(StoreError::conflict(format_args!("create the run: the next one is {next}"), &key));
     }
+    servers::require_not_elsewhere(tx, row, new.session)?;
+    let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));
     tx.conn.run(
-        "INSERT INTO runs (session, n, channel, launch, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![row, next, new.channel, new.launch.as_str(), tx.now.0],
+        "INSERT INTO runs (session, n, channel, launch, started_at, server) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![row, next, new.channel, new.launch.as_str(), tx.now.0, server],
     )?;
     tx.touch(row, new.session);
     Ok(Outcome::Run(key))
 }
 
-/// Returns a run that must not have ended.
-fn require_open(conn: &Connection, key: RunKey) -> Result<Run, StoreError> {
-    let run = get(conn, key)?;
+/// Returns a run that must not have ended, and must be this server's to change.
+fn require_open(tx: &Tx<'_>, key: RunKey) -> Result<Run, StoreError> {
+    let run = get(tx.conn, key)?;
+    servers::fence(tx, run.server)?;
     if run.ended_at.is_some() {
         return Err(StoreError::conflict("change the run: it has ended", &run));
     }
@@ -86,7 +91,7 @@ fn require_open(conn: &Connection, key: RunKey) -> Result<Run, StoreError> {
 const THIS_RUN: &str = "session = (SELECT id FROM sessions WHERE uuid = ?1) AND n = ?2";
 
 pub(super) fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome, StoreError> {
-    let run = require_open(tx.conn, update.run)?;
+    let run = require_open(tx, update.run)?;
     let (process, translation) = (update.process.apply(run.process), update.translation.apply(run.translation));
     tx.conn.run(
         &format!("UPDATE runs SET process = ?3, translation = ?4, idle_since = ?5 WHERE {THIS_RUN}"),
@@ -105,6 +110,7 @@ pub(super) fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Ou
     if set.to < set.expects {
         return Err(StoreError::invalid("move the journal position back"));
     }
+    servers::fence_run(tx, Some(set.run))?;
     let changed = tx.conn.run(
         &format!("UPDATE runs SET segment = ?3, offset = ?4 WHERE {THIS_RUN} AND segment = ?5 AND offset = ?6"),
         params![
@@ -124,7 +130,7 @@ pub(super) fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Ou
 }
 
 pub(super) fn end(tx: &mut Tx<'_>, end: &EndRun) -> Result<Outcome, StoreError> {
-    require_open(tx.conn, end.run)?;
+    require_open(tx, end.run)?;
     tx.conn.run(
         &format!("UPDATE runs SET ended_at = ?3, exit = ?4, idle_since = NULL WHERE {THIS_RUN}"),
         params![blob(end.run.session.as_uuid()), end.run.n, tx.now.0, end.exit.as_str()],

@@ -1,17 +1,17 @@
 //! Sessions in SQL.
 
-use plexus_core::{NodeId, SessionId, TreeId};
+use plexus_core::{ApprovalId, NodeId, SessionId, TreeId};
 use rusqlite::{Connection, Row, params};
 
 use super::arbor;
-use super::codes::chat_status;
+use super::codes::{chat_status, owner};
 use super::keys::EventKey;
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::limits::{MAX_SESSION_DEPTH, MAX_SESSIONS};
 use crate::contract::{
     ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome, Page,
-    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, UpdateSession,
+    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, Topic, UpdateSession,
 };
 
 /// A session with everything its status is computed from. Deleted ones, kept for a fork's sake, are never seen.
@@ -317,6 +317,14 @@ pub(super) fn delete(tx: &mut Tx<'_>, delete: DeleteSession) -> Result<Outcome, 
 fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), StoreError> {
     let conn = tx.conn;
     let uuid = blob(id.as_uuid());
+    // Whoever waits for one of them learns that it is gone.
+    let waiting =
+        conn.all("SELECT uuid, owner FROM loopback_approvals WHERE session = ?1 AND status = 0", [row], |row| {
+            Ok((ApprovalId::from_uuid(row.uuid(0)?), owner(row.maybe_uuid(1)?)))
+        })?;
+    for (approval, owner) in waiting {
+        tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
+    }
     for sql in [
         "DELETE FROM loopback_approvals WHERE session = ?1",
         "DELETE FROM consumers WHERE session = ?1",

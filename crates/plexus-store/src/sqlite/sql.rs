@@ -101,6 +101,7 @@ pub(super) fn ends_transaction(error: &StoreError) -> bool {
         | StoreError::Conflict { .. }
         | StoreError::Invalid { .. }
         | StoreError::Busy { .. }
+        | StoreError::Fenced { .. }
         | StoreError::Newer { .. }
         | StoreError::Foreign { .. }
         | StoreError::Locked { .. } => false,

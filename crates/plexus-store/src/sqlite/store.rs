@@ -1,7 +1,7 @@
 //! The contract, handed to the modules that keep it.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use super::queue::Job;
 use super::sql::store_error;
 use super::{
-    SqliteStore, approvals, arbor, audit, budget, chats, consumers, events, readers, rules, runs, sessions, tokens,
-    upkeep,
+    SqliteStore, approvals, arbor, audit, budget, chats, consumers, events, readers, rules, runs, servers, sessions,
+    tokens, upkeep,
 };
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
-    RunKey, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree,
-    UnixMillis, Waiting, Wake, check,
+    Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit,
+    Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
+    Tree, UnixMillis, Waiting, Wake, check,
 };
 
 impl SqliteStore {
@@ -187,6 +187,14 @@ impl Store for SqliteStore {
 
     async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError> {
         self.read(move |conn| runs::of_session(conn, session)).await
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn servers(&self) -> Result<Vec<Server>, StoreError> {
+        self.read(servers::list).await
     }
 
     async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {

@@ -4,9 +4,9 @@ use plexus_core::SessionId;
 use rusqlite::{Connection, params};
 
 use super::codes::{caller, caller_code};
-use super::sessions;
 use super::sql::{Columns, Sql, blob};
 use super::tx::Tx;
+use super::{servers, sessions};
 use crate::contract::{Outcome, RevokeTokens, RunKey, StoreError, Token, TokenHash};
 
 pub(super) fn get(conn: &Connection, hash: TokenHash) -> Result<Option<Token>, StoreError> {
@@ -25,6 +25,7 @@ pub(super) fn add(tx: &mut Tx<'_>, token: Token) -> Result<Outcome, StoreError> 
     }
     if let Some(run) = token.run {
         super::runs::require(tx.conn, sessions::row_of(tx.conn, run.session)?, run.session, run.n)?;
+        servers::fence_run(tx, token.run)?;
     }
     let (code, session) = caller_code(token.caller);
     tx.conn.run(

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use plexus_core::SessionId;
+use plexus_core::{ServerId, SessionId};
 use rusqlite::{Connection, params};
 
 use super::sql::{Sql, int};
-use super::{approvals, arbor, audit, budget, chats, consumers, events, rules, runs, sessions, tokens};
-use crate::contract::{Change, Outcome, StoreError, Topic, UnixMillis};
+use super::{approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions, tokens};
+use crate::contract::{Change, Lease, Outcome, StoreError, Topic, UnixMillis};
 
 /// The state of one change list between its savepoint and its release.
 pub(super) struct Tx<'c> {
@@ -22,11 +22,16 @@ pub(super) struct Tx<'c> {
     touched: BTreeSet<i64>,
     /// How many events it appended.
     pub(super) events: u64,
+    /// The lease it is written under.
+    pub(super) lease: Option<Lease>,
+    /// The server that is being taken over from: what belongs to it may be ended.
+    pub(super) taking: Option<ServerId>,
 }
 
 impl<'c> Tx<'c> {
-    pub(super) fn new(conn: &'c Connection, commit: u64) -> Self {
-        Self { conn, commit, now: UnixMillis::now(), topics: Vec::new(), touched: BTreeSet::new(), events: 0 }
+    pub(super) fn new(conn: &'c Connection, commit: u64, lease: Option<Lease>) -> Self {
+        let (topics, touched) = (Vec::new(), BTreeSet::new());
+        Self { conn, commit, now: UnixMillis::now(), topics, touched, events: 0, lease, taking: None }
     }
 
     /// Notes that a session changed.
@@ -87,6 +92,10 @@ impl<'c> Tx<'c> {
             Change::AddSpend(it) => budget::add(self, it.session, it.amount),
             Change::CreateTree(it) => arbor::create_tree(self, &it),
             Change::AppendNode(it) => arbor::append_node(self, it),
+            Change::RegisterServer(it) => servers::register(self, &it),
+            Change::RenewLease(it) => servers::renew(self, it),
+            Change::RetireServer(lease) => servers::retire(self, lease),
+            Change::TakeOver(it) => servers::take_over(self, &it),
         }
     }
 }

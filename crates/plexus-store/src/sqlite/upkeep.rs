@@ -169,6 +169,7 @@ pub(super) fn prune_step(conn: &Connection, before: UnixMillis) -> Result<Pruned
             pruned.chats = 1;
         }
     }
+    conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < ?1", [before.0])?;
     // The feed's index of sessions that are gone.
     conn.run(
         "DELETE FROM event_batches WHERE (commit_no, chat, first_seq) IN (

@@ -4,7 +4,7 @@
 //! Answers and wakes follow the commit; a refusal too, since it may quote what another list of the same group has just written.
 
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
@@ -14,7 +14,7 @@ use super::lock::Lock;
 use super::queue::{Job, Queue, Work};
 use super::sql::{Sql, ends_transaction, int, store_error};
 use super::tx::Tx;
-use crate::contract::{Committed, StoreError, Topic, Wakes};
+use crate::contract::{Committed, Lease, StoreError, Topic, Wakes};
 
 /// Whether the store can still be trusted.
 #[derive(Debug, Default)]
@@ -49,6 +49,8 @@ pub(super) struct Writer {
     pub(super) wal: PathBuf,
     /// The number of the newest commit.
     pub(super) commits: u64,
+    /// The lease that stood when the newest group was committed.
+    pub(super) lease: Arc<Mutex<Option<Lease>>>,
     /// Held until the last change is written.
     pub(super) lock: Lock,
 }
@@ -59,6 +61,7 @@ struct Applied {
     committed: Committed,
     topics: Vec<Topic>,
     events: u64,
+    lease: Option<Lease>,
 }
 
 /// One list that was refused.
@@ -94,6 +97,9 @@ impl Writer {
         match result {
             Ok(()) => {
                 self.commits += group.applied.len() as u64;
+                if let Some(last) = group.applied.last() {
+                    *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = last.lease;
+                }
                 for applied in group.applied {
                     let topics = applied.topics.into_iter().chain([Topic::Commits]);
                     self.wakes.wake(topics, applied.committed.commit);
@@ -120,18 +126,21 @@ impl Writer {
     fn write(&self, jobs: Vec<Job>, group: &mut Group) -> Result<(), StoreError> {
         let mut failed = self.conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error).err();
         let alone = jobs.len() == 1;
+        let mut lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         for job in jobs {
             let Job { changes, reply, .. } = job;
             if let Some(error) = &failed {
                 group.refused.push(Refused { reply, error: error.clone() });
                 continue;
             }
-            let mut tx = Tx::new(&self.conn, self.commits + 1 + group.applied.len() as u64);
+            let mut tx = Tx::new(&self.conn, self.commits + 1 + group.applied.len() as u64, lease);
             let result = in_savepoint(&self.conn, alone, || tx.apply_all(changes));
             match result {
                 Ok(outcomes) => {
                     let Tx { commit, topics, events, .. } = tx;
-                    group.applied.push(Applied { reply, committed: Committed { commit, outcomes }, topics, events });
+                    lease = tx.lease;
+                    let committed = Committed { commit, outcomes };
+                    group.applied.push(Applied { reply, committed, topics, events, lease });
                 }
                 Err(error) => {
                     failed = Some(error.clone()).filter(ends_transaction);

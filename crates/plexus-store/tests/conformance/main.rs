@@ -11,6 +11,7 @@ mod events;
 mod fixture;
 mod ledger;
 mod runs;
+mod servers;
 mod sessions;
 mod upkeep;
 mod wakes;
@@ -118,6 +119,17 @@ suite! {
         only_the_waiter_of_that_thing_is_woken,
         a_wake_follows_the_commit,
         nothing_is_left_of_a_subscription,
+        deleting_a_session_wakes_who_waits_for_its_approvals,
+    }
+    servers {
+        without_a_lease_nothing_is_owned,
+        what_a_server_begins_is_its_own,
+        another_servers_run_is_fenced,
+        registering_again_keeps_the_runs_and_ends_the_epoch,
+        an_expired_lease_writes_nothing,
+        a_living_server_is_not_taken_over,
+        a_takeover_ends_all_that_was_open,
+        a_server_leaves_only_when_nothing_is_open,
     }
     upkeep {
         a_list_is_written_whole_or_not_at_all,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plexus_store::{Change, Owner, Store, Topic, Wake};
+use plexus_store::{Change, Children, DeleteSession, Owner, Store, Topic, Wake};
 
 use crate::fixture::{allow, ask, chat, decision, events, one, session};
 
@@ -76,5 +76,16 @@ pub(crate) async fn nothing_is_left_of_a_subscription(store: &dyn Store) -> anyh
     drop(third);
     chat(store, s, "hi").await?;
     woken(&mut second, "the chat").await;
+    Ok(())
+}
+
+pub(crate) async fn deleting_a_session_wakes_who_waits_for_its_approvals(store: &dyn Store) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let approval = ask(store, s, "r").await?;
+    let (mut this, mut operator) =
+        (store.watch(Topic::Approval(approval)), store.watch(Topic::PendingOf(Owner::Operator)));
+    one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
+    woken(&mut this, "the approval that is gone").await;
+    woken(&mut operator, "its owner").await;
     Ok(())
 }

@@ -1,0 +1,163 @@
+//! Servers that share a store: each holds a lease, owns the runs and chats it began, and is fenced in the commit itself.
+//!
+//! Operators call them nodes; here they are servers, since a node is one of Arbor's. A handle of the store that has committed a
+//! [`RegisterServer`] writes as that server from then on: nobody has to name the lease, so nobody can forget to.
+//!
+//! - A run or chat that is begun through such a handle belongs to its server.
+//! - Whatever changes a run or chat that belongs to a server ([`Store::commit`](super::Store::commit) lists it) is checked in the same
+//!   transaction: the handle must be that server, with the epoch that stands and a lease that has not run out by the store's clock. Otherwise
+//!   it is [`StoreError::Fenced`](super::StoreError::Fenced) and nothing is stored.
+//! - What belongs to nobody (a store that only one server can open needs no leases) is not checked.
+
+use std::time::Duration;
+
+use plexus_core::{ApprovalId, EventId, ServerId, SessionId};
+use serde::Serialize;
+use serde_json::json;
+
+use super::approval::{Again, ApprovalRecord, DecideApproval, DecidedBy, Fate, SettleApproval, Verdict};
+use super::chat::{EndChat, Ending};
+use super::event::NewEvent;
+use super::json::JsonText;
+use super::run::{EndRun, RunKey};
+use super::time::UnixMillis;
+
+/// The right to write as a server. Every registration of a server makes a greater epoch, and those before it are fenced at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct Lease {
+    /// The server.
+    pub server: ServerId,
+    /// Which of its registrations.
+    pub epoch: u64,
+}
+
+/// Registers a server, or registers it again after a restart: it keeps its runs and chats, unless they were taken over meanwhile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegisterServer {
+    /// Which; the same at every start of the same server.
+    pub id: ServerId,
+    /// What people call it.
+    pub name: String,
+    /// Where the others reach it.
+    pub url: String,
+    /// How long it is trusted without a renewal.
+    pub lease: Duration,
+}
+
+/// Renews a lease, which must stand and must not have run out: whoever was late registers again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RenewLease {
+    /// The lease.
+    pub lease: Lease,
+    /// How long it lasts from now on.
+    pub lasts: Duration,
+}
+
+/// Takes over from a server whose lease has run out by the store's clock; any other is a conflict that names it.
+///
+/// In one transaction: its epoch ends, its open runs end, their chats end `failed` with the reason as their last event, their pending approvals are
+/// cancelled, answers that were not delivered become void, the tokens and rules of the runs go. This is final: the server may register
+/// again, and finds nothing of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TakeOver {
+    /// The server, in the epoch that was seen to be over.
+    pub lease: Lease,
+    /// Why, for the readers of its chats.
+    pub reason: String,
+    /// When, for the events.
+    pub at: UnixMillis,
+}
+
+/// What a takeover ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct TakenOver {
+    /// Runs.
+    pub runs: Vec<RunKey>,
+    /// Chats, by session and number.
+    pub chats: Vec<(SessionId, u32)>,
+    /// Approvals that were pending.
+    pub cancelled: Vec<ApprovalId>,
+    /// Approvals that were decided and whose answer will not be delivered.
+    pub voided: Vec<ApprovalId>,
+}
+
+/// How a server stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerState {
+    /// Its lease stands.
+    Alive,
+    /// Its lease has run out, and nobody has taken over yet.
+    Expired,
+    /// It left, and nothing of it was open.
+    Retired,
+    /// Another server ended what it had open.
+    TakenOver,
+}
+
+/// One server that has registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Server {
+    /// Its newest lease.
+    pub lease: Lease,
+    /// What people call it.
+    pub name: String,
+    /// Where the others reach it.
+    pub url: String,
+    /// How it stands.
+    pub state: ServerState,
+    /// How much of its lease is left, by the store's clock.
+    pub lease_left: Duration,
+    /// How long ago it registered or renewed, by the store's clock.
+    pub heartbeat_age: Duration,
+    /// How many runs of it are open.
+    pub open_runs: u64,
+    /// How many chats of it are open.
+    pub open_chats: u64,
+}
+
+impl TakeOver {
+    /// Cancels a pending approval of the dead server.
+    pub(crate) fn cancel(&self, record: &ApprovalRecord) -> DecideApproval {
+        let message = Some(self.reason.clone());
+        let body = json!({
+            "type": "approval_resolved",
+            "approval_id": record.id,
+            "approved": false,
+            "message": message,
+            "decided_by": DecidedBy::AgentEnded,
+        });
+        DecideApproval {
+            id: record.id,
+            expects_digest: None,
+            verdict: Verdict::Cancel,
+            by: DecidedBy::AgentEnded,
+            message,
+            at: self.at,
+            event: Some(self.event("approval_resolved", JsonText::from(body))),
+            again: Again::Fine,
+            outbox: Vec::new(),
+        }
+    }
+
+    /// Makes the answer to a decided approval of the dead server void.
+    pub(crate) fn void(&self, id: ApprovalId) -> SettleApproval {
+        SettleApproval { id, fate: Fate::Void, at: self.at }
+    }
+
+    /// Ends a chat of the dead server.
+    pub(crate) fn end_chat(&self, session: SessionId, chat: u32) -> EndChat {
+        let body = JsonText::from(json!({ "type": "error", "message": self.reason }));
+        let event = self.event("error", body);
+        EndChat { session, chat, ending: Ending::Failed(self.reason.clone()), usage: None, event }
+    }
+
+    /// Ends a run of the dead server.
+    pub(crate) fn end_run(&self, run: RunKey) -> EndRun {
+        EndRun { run, exit: JsonText::from(json!({ "reason": self.reason, "server": self.lease.server })) }
+    }
+
+    fn event(&self, event_type: &str, body: JsonText) -> NewEvent {
+        NewEvent { id: EventId::generate(), event_type: event_type.to_owned(), body, timestamp: self.at }
+    }
+}
