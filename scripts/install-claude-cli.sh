@@ -2,7 +2,7 @@
 # Installs the real Claude Code CLI from npm into the project's cache, for the tests that hold us against it.
 #
 # Usage: scripts/install-claude-cli.sh [VERSION]
-# Nothing outside of .cache/claude-cli is touched, and nothing happens when that version is there already.
+# Nothing outside of .cache/claude-cli (or CLAUDE_CLI_FOLDER, from the project's root) is touched, and nothing happens when that version is there already.
 set -eu
 
 # The version that the recorded fixtures and docs/claude-cli.md speak of. The one place that pins it.
@@ -10,7 +10,7 @@ DEFAULT_VERSION=2.1.325
 
 version=${1:-${CLAUDE_CLI_VERSION:-$DEFAULT_VERSION}}
 root=$(cd "$(dirname "$0")/.." && pwd)
-folder=$root/.cache/claude-cli
+folder=$root/${CLAUDE_CLI_FOLDER:-.cache/claude-cli}
 claude=$folder/node_modules/.bin/claude
 
 if [ -x "$claude" ] && [ "$("$claude" --version 2>/dev/null | cut -d' ' -f1)" = "$version" ]; then
