@@ -16,6 +16,7 @@ use crate::identity::Identity;
 use crate::loopback::approvals::{Approvals, Courier};
 use crate::loopback::rulebook::Rulebook;
 use crate::loopback::{Loopback, deadlines};
+use crate::node::{Heartbeat, Relay, Timing};
 use crate::parents::Parents;
 use crate::rules::{ExampleContext, RealPaths, RuleFile, RuleFileError};
 use crate::settings::Settings;
@@ -24,12 +25,16 @@ use crate::settings::Settings;
 pub struct Activations {
     core: Arc<Core>,
     supervisor: Arc<Supervisor>,
+    /// Where the store is shared.
+    heartbeat: Option<Arc<Heartbeat>>,
     tasks: TaskTracker,
 }
 
 impl Activations {
     /// Builds the activations of a server whose operator holds `operator`. Nothing runs before [`Activations::start`].
-    pub fn new(store: Arc<dyn Store>, settings: Settings, operator: &SecretToken) -> Arc<Self> {
+    pub fn new(store: Arc<dyn Store>, mut settings: Settings, operator: &SecretToken) -> Arc<Self> {
+        let node = settings.node.clone();
+        settings.leash = settings.leash.or(node.as_ref().map(|node| Timing::of(node.lease).leash));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
         let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
@@ -38,7 +43,8 @@ impl Activations {
         core.set_supervisor(Arc::downgrade(&supervisor));
         let courier: Arc<dyn Courier> = Arc::clone(&supervisor) as Arc<dyn Courier>;
         approvals.set_courier(Arc::downgrade(&courier));
-        Arc::new(Self { core, supervisor, tasks: TaskTracker::new() })
+        let heartbeat = node.map(|node| Heartbeat::new(Arc::clone(&core), Arc::clone(&supervisor), node));
+        Arc::new(Self { core, supervisor, heartbeat, tasks: TaskTracker::new() })
     }
 
     /// Returns what turns tokens into callers.
@@ -104,12 +110,30 @@ impl Activations {
         self.core.set_url(url);
     }
 
+    /// Says how calls reach the other servers that share the store.
+    pub fn set_relay(&self, relay: Arc<dyn Relay>) {
+        self.core.set_relay(relay);
+    }
+
+    /// How long a write to the shared store takes from here, as the last renewal of the lease saw it; `None` where the store is not shared.
+    #[must_use]
+    pub fn store_round_trip(&self) -> Option<std::time::Duration> {
+        self.heartbeat.as_ref().map(|heartbeat| heartbeat.round_trip())
+    }
+
     /// Picks up every run that an earlier server left, then enforces deadlines and keeps children. Returns how many runs were picked up.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn start(self: &Arc<Self>) -> Result<usize, StoreError> {
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.register().await?;
+        }
         let picked_up = self.supervisor.reattach().await?;
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.sweep().await;
+            self.tasks.spawn(Arc::clone(heartbeat).keep());
+        }
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.core.approvals), self.core.shutdown.clone()));
         let stopper: Arc<dyn budget::Stopper> = Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
@@ -140,6 +164,9 @@ impl Activations {
         self.tasks.close();
         self.tasks.wait().await;
         self.supervisor.stopped().await;
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.retire().await;
+        }
     }
 
     /// Ends every child, and waits until none lives.

@@ -171,7 +171,10 @@ impl Treasurer {
         let change = Change::AppendEvents(AppendEvents { session: session.id, chat, events });
         match self.store.commit(vec![change], Priority::Normal).await {
             // It ended in this moment, so there is nobody to tell.
-            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
+            // Where another server runs it, that one tells it.
+            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Fenced { .. }) => {
+                Ok(())
+            }
             Err(error) => Err(error),
         }
     }

@@ -8,6 +8,7 @@
 //! - [`loopback`]: permission requests and what decides them.
 //! - [`rules`]: what answers a permission request before anybody is asked; pure.
 //! - [`budget`]: what a session and everything below it may spend.
+//! - [`node`]: this server among others that share its store.
 //! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for parents outside.
 //! - [`scrub`]: tokens of ours never reach an event.
 //! - [`handler`]: a method becomes a line of a method table.
@@ -22,6 +23,7 @@ mod handler;
 pub mod health;
 pub mod identity;
 pub mod loopback;
+pub mod node;
 pub mod parents;
 pub mod rules;
 pub mod scrub;
@@ -29,4 +31,4 @@ pub mod settings;
 
 pub use activations::Activations;
 pub use identity::Identity;
-pub use settings::{ChannelChoice, ProgramLine, Settings};
+pub use settings::{ChannelChoice, NodeSettings, ProgramLine, Settings};

@@ -56,6 +56,21 @@ pub struct Settings {
     pub live_deltas: bool,
     /// The shim ends its child when no server has touched the lease for this long (only with a shared store).
     pub leash: Option<Duration>,
+    /// Who this server is among those that share its store; `None` where it has the store to itself.
+    pub node: Option<NodeSettings>,
+}
+
+/// Who a server is among those that share its store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeSettings {
+    /// The same at every start.
+    pub id: plexus_core::ServerId,
+    /// What people call it.
+    pub name: String,
+    /// Where the others reach it; `None` for where it listens.
+    pub url: Option<String>,
+    /// How long the others trust it without a word.
+    pub lease: Duration,
 }
 
 impl Settings {
@@ -76,6 +91,7 @@ impl Settings {
             approval_timeout: Duration::from_secs(300),
             live_deltas: true,
             leash: None,
+            node: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! The data directory: who may read it, the operator's token, and what a running server announces there.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plexus_activations::Identity;
-use plexus_core::SecretToken;
+use plexus_core::{SecretToken, ServerId};
 use serde::{Deserialize, Serialize};
 
 /// The file that says where a server is.
@@ -14,6 +14,12 @@ pub const ANNOUNCEMENT_FILE: &str = "server.json";
 
 /// The file that holds the operator's token.
 pub const TOKEN_FILE: &str = "operator.token";
+
+/// The file that says which server this is among others that share its store.
+pub const NODE_FILE: &str = "node.json";
+
+/// The file that is locked while a server has the directory.
+const LOCK_FILE: &str = "plexus.lock";
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +37,12 @@ pub enum DataDirProblem {
     /// It holds something else.
     #[error("use {} as a data directory: it holds other files and no plexus.db; name an empty or a new directory", .0.display())]
     Foreign(PathBuf),
+    /// Another server has it.
+    #[error("use {}: another server has it open; stop that one first, or use another data directory", .0.display())]
+    Locked(PathBuf),
+    /// The identity is not one.
+    #[error("read {}: it holds no identity of a server; remove it to get a new one", .0.display())]
+    Identity(PathBuf),
     /// No token could be made.
     #[error("make the operator's token: {0}")]
     Token(#[source] plexus_store::StoreError),
@@ -51,6 +63,14 @@ pub struct Announcement {
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
+    /// Held where no store in the directory holds it.
+    lock: Option<File>,
+}
+
+/// What a server is among others that share its store.
+#[derive(Serialize, Deserialize)]
+struct Identified {
+    id: ServerId,
 }
 
 impl DataDir {
@@ -79,13 +99,50 @@ impl DataDir {
             std::fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io("close to others"))?;
         }
         let path = path.canonicalize().map_err(io("look at"))?;
-        Ok(Self { path })
+        Ok(Self { path, lock: None })
     }
 
     /// Returns the path, without links in it.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps other servers out, where the store lies elsewhere: two of one identity would fence each other. The kernel lets go when the process ends.
+    ///
+    /// # Errors
+    /// When another server has it.
+    pub fn lock(&mut self) -> Result<(), DataDirProblem> {
+        let path = self.path.join(LOCK_FILE);
+        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = open.map_err(|source| DataDirProblem::Io { what: "open", path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) => self.lock = Some(file),
+            Err(TryLockError::WouldBlock) => return Err(DataDirProblem::Locked(self.path.clone())),
+            Err(TryLockError::Error(source)) => return Err(DataDirProblem::Io { what: "lock", path, source }),
+        }
+        Ok(())
+    }
+
+    /// Returns the identity of the server that has its data here; makes one at the first start. Call it only with the lock held.
+    ///
+    /// # Errors
+    /// When it can be neither read nor written.
+    pub fn node_id(&self) -> Result<ServerId, DataDirProblem> {
+        let path = self.path.join(NODE_FILE);
+        match std::fs::read(&path) {
+            Ok(text) => {
+                let known: Identified = serde_json::from_slice(&text).map_err(|_| DataDirProblem::Identity(path))?;
+                return Ok(known.id);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(source) => return Err(DataDirProblem::Io { what: "read", path, source }),
+        }
+        let new = Identified { id: ServerId::generate() };
+        let written =
+            serde_json::to_vec(&new).map_err(std::io::Error::from).and_then(|json| write_private(&path, &json));
+        written.map_err(|source| DataDirProblem::Io { what: "write", path, source })?;
+        Ok(new.id)
     }
 
     /// Reads the operator's token; makes one at the first start. Call it only with the store's lock held.
@@ -144,8 +201,17 @@ impl DataDir {
 }
 
 /// What a data directory of ours may hold before its first start is over.
-const OURS: &[&str] =
-    &["plexus.db", "plexus.lock", TOKEN_FILE, ANNOUNCEMENT_FILE, "plexus.toml", "loopback.toml", "server.log", "runs"];
+const OURS: &[&str] = &[
+    "plexus.db",
+    LOCK_FILE,
+    NODE_FILE,
+    TOKEN_FILE,
+    ANNOUNCEMENT_FILE,
+    "plexus.toml",
+    "loopback.toml",
+    "server.log",
+    "runs",
+];
 
 /// Writes a file that only its owner can read. It appears whole or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -186,6 +252,21 @@ mod tests {
         std::fs::write(folder.path().join("plexus.db"), "").unwrap();
         DataDir::prepare(folder.path()).unwrap();
         assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn the_identity_of_the_first_start_stays_and_a_second_server_is_kept_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut first = DataDir::prepare(folder.path()).unwrap();
+        first.lock().unwrap();
+        let id = first.node_id().unwrap();
+        let mut second = DataDir::prepare(folder.path()).unwrap();
+        assert!(matches!(second.lock(), Err(DataDirProblem::Locked(_))));
+        drop(first);
+        second.lock().unwrap();
+        assert_eq!(second.node_id().unwrap(), id);
+        std::fs::write(folder.path().join(NODE_FILE), "{}").unwrap();
+        assert!(matches!(second.node_id(), Err(DataDirProblem::Identity(_))));
     }
 
     #[test]

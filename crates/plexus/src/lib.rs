@@ -18,4 +18,4 @@ pub mod serve;
 pub mod wiring;
 
 pub use plexus_activations::settings::ProgramLine;
-pub use wiring::{BuildError, Plexus, PlexusBuilder, Stopped};
+pub use wiring::{BuildError, Membership, Plexus, PlexusBuilder, Stopped};

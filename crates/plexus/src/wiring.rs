@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::settings::{ProgramLine, Settings};
+use plexus_activations::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_activations::{Activations, Identity};
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
@@ -41,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirProblem};
 use crate::instructions::INSTRUCTIONS;
+use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
 
 /// Why a Plexus could not be built or started.
@@ -76,6 +77,28 @@ pub struct PlexusBuilder {
     limits: Limits,
     allowed_hosts: Vec<String>,
     parts: Vec<Part>,
+    shared: Option<(SharedStore, Membership)>,
+}
+
+/// A store that is open, and that other servers use too.
+#[derive(Clone)]
+struct SharedStore(Arc<dyn Store>);
+
+impl std::fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SharedStore")
+    }
+}
+
+/// Who a server is among those that share its store. Its identity lies in its data directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Membership {
+    /// What people call it.
+    pub name: String,
+    /// Where the others reach it; `None` for where it listens.
+    pub url: Option<String>,
+    /// How long the others trust it without a word.
+    pub lease: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +125,15 @@ impl PlexusBuilder {
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
             parts: Vec::new(),
+            shared: None,
         }
+    }
+
+    /// Uses a store that several servers share instead of the file in the data directory.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn Store>, member: Membership) -> Self {
+        self.shared = Some((SharedStore(store), member));
+        self
     }
 
     /// Names the program that children run.
@@ -193,16 +224,28 @@ impl PlexusBuilder {
     /// # Errors
     /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), or a part is registered twice.
     pub fn build(mut self) -> Result<Plexus, BuildError> {
-        let dir = DataDir::prepare(&self.settings.data_dir)?;
+        let mut dir = DataDir::prepare(&self.settings.data_dir)?;
         self.settings.data_dir = dir.path().to_owned();
-        let options = SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
-        let store =
-            SqliteStore::open(&options).map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?;
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<dyn Store> = match self.shared.take() {
+            Some((SharedStore(store), member)) => {
+                dir.lock()?;
+                let Membership { name, url, lease } = member;
+                // The others come in by this name, so the doors must know it.
+                self.allowed_hosts.extend(url.as_deref().and_then(host_of));
+                self.settings.node = Some(NodeSettings { id: dir.node_id()?, name, url, lease });
+                store
+            }
+            None => {
+                let options = SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
+                let opened = SqliteStore::open(&options);
+                Arc::new(opened.map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?)
+            }
+        };
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
         let activations = Activations::new(Arc::clone(&store), self.settings, &operator);
+        activations.set_relay(Arc::new(HttpRelay));
         let hub = Hub::new(HUB);
         let stop = CancellationToken::new();
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
@@ -349,6 +392,12 @@ impl Plexus {
         }
         Ok(Stopped { children })
     }
+}
+
+/// The host and port of a URL, as a `Host` header says them.
+fn host_of(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://")?;
+    rest.split('/').next().filter(|host| !host.is_empty()).map(str::to_owned)
 }
 
 /// Returns the address under which this machine reaches a listener.

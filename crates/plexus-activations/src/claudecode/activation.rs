@@ -2,6 +2,7 @@
 
 mod chats;
 mod create;
+mod elsewhere;
 mod reading;
 mod rendering;
 mod sessions;

@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use claude_code::journal::JournalWatcher;
 use claude_code::{CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError};
-use plexus_core::SessionId;
+use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{NodeData, RunKey, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
@@ -42,6 +42,7 @@ use supervisor::Supervisor;
 
 use crate::identity::Identity;
 use crate::loopback::approvals::Approvals;
+use crate::node::{Relay, Trust};
 use crate::settings::Settings;
 
 /// What every part of the activations shares.
@@ -53,6 +54,9 @@ pub(crate) struct Core {
     pub(crate) watcher: JournalWatcher,
     pub(crate) deltas: Deltas,
     pub(crate) shutdown: CancellationToken,
+    /// Whether children may be held; only a server that shares its store can lose that.
+    pub(crate) trust: Trust,
+    relay: OnceLock<Arc<dyn Relay>>,
     url: RwLock<Option<String>>,
     probed: tokio::sync::OnceCell<Agent>,
     supervisor: OnceLock<Weak<Supervisor>>,
@@ -81,6 +85,8 @@ impl Core {
             watcher: JournalWatcher::new(),
             deltas: Deltas::default(),
             shutdown: CancellationToken::new(),
+            trust: Trust::default(),
+            relay: OnceLock::new(),
             url: RwLock::new(settings.url.clone()),
             settings,
             probed: tokio::sync::OnceCell::new(),
@@ -91,6 +97,22 @@ impl Core {
     pub(crate) fn set_supervisor(&self, supervisor: Weak<Supervisor>) {
         let again = self.supervisor.set(supervisor);
         debug_assert!(again.is_ok(), "there is one supervisor");
+    }
+
+    pub(crate) fn set_relay(&self, relay: Arc<dyn Relay>) {
+        let again = self.relay.set(relay);
+        debug_assert!(again.is_ok(), "there is one relay");
+    }
+
+    pub(crate) fn relay_to(&self) -> Option<&Arc<dyn Relay>> {
+        self.relay.get()
+    }
+
+    /// Has a run told when one of its approvals is decided, by whichever server. Without others the courier is all it takes.
+    pub(crate) fn await_decision(&self, key: RunKey, id: ApprovalId) {
+        if let Some(supervisor) = self.supervisor() {
+            supervisor.await_decision(key, id);
+        }
     }
 
     fn supervisor(&self) -> Option<Arc<Supervisor>> {

@@ -16,19 +16,21 @@ mod handle;
 mod ladder;
 mod permission;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use claude_code::ClaudeStreamJsonParser;
 use claude_code::control;
 use claude_code::journal::{JournalDir, JournalLine, LineContent, Position};
+use plexus_core::ApprovalId;
 use plexus_shim::layout::{InboxSeq, RunDir, SegmentNo};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, JournalPosition, JsonText, PageRequest, Patch, Priority, Run as StoredRun,
-    RunKey, Stage, StoreError, UpdateRun,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, JsonText, PageRequest, Patch, Priority,
+    Run as StoredRun, RunKey, Stage, StoreError, UpdateRun,
 };
 use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
 
 use self::batch::Known;
 pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, RunHandle, Taken};
@@ -43,6 +45,12 @@ const READ_BYTES: usize = 512 * 1024;
 
 /// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile: it is in the journal.
 const STORE_RETRY: Duration = Duration::from_millis(250);
+
+/// How long a shim that lets go of its child may take after it was asked twice, which is asking it to kill.
+const LET_GO_GRACE: Duration = Duration::from_millis(800);
+
+/// How far apart the two are: signals that come together count as one.
+const INSIST_AFTER: Duration = Duration::from_millis(50);
 
 /// Whether the process is new, or was found when the server started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,13 +98,17 @@ pub(crate) struct Run {
     ladder: Option<Ladder>,
     /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
     disowned: bool,
+    /// Approvals whose decision is awaited from whichever server takes it.
+    awaited: HashSet<ApprovalId>,
+    /// Cancelled when the child must go because it is not ours any more.
+    pub(crate) held: CancellationToken,
 }
 
 /// Why a run's task is over.
 enum Over {
     /// The process is gone and everything of it is stored.
     Ended,
-    /// Somebody else moves its journal position: it is theirs.
+    /// It is not ours any more: somebody else moves its journal position or ended it, or this server's lease is over.
     Fenced,
     /// The supervisor is gone: so is the server.
     Left,
@@ -139,7 +151,7 @@ impl Run {
             known: None,
             facts,
             deltas: core.deltas.sender(stored.key.session),
-            journal: JournalDir::open(dir.journal(), as_position(stored.journal)),
+            journal: JournalDir::open(dir.journal(), journal_position(stored.journal)),
             parser: ClaudeStreamJsonParser::new(),
             unwritten: VecDeque::new(),
             inbox: inbox.next_seq(),
@@ -147,6 +159,8 @@ impl Run {
             send_again_at: None,
             ladder: None,
             disowned: false,
+            awaited: HashSet::new(),
+            held: core.trust.held(),
             dir,
             core,
         })
@@ -156,20 +170,37 @@ impl Run {
     /// is not in the store is in the journal, and what is decided and not delivered is sent again.
     pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>, ended: watch::Sender<bool>) {
         let core = Arc::clone(&self.core);
+        let held = self.held.clone();
         let over = tokio::select! {
             biased;
             () = core.shutdown.cancelled() => return,
+            () = held.cancelled() => Over::Fenced,
             over = self.serve(&mut commands) => over,
         };
-        match over {
+        let unserved = match over {
             Over::Left => return,
-            Over::Fenced => tracing::error!(run = %self.key, "a run was taken over; it is left alone from here"),
-            Over::Ended => {}
-        }
+            Over::Fenced => {
+                tracing::error!(run = %self.key, "a run is not this server's any more; its child is ended");
+                self.let_go().await;
+                None
+            }
+            Over::Ended => self.unserved(),
+        };
         // Nobody is told before everything is stored; those who still ask learn that it is over.
         commands.close();
         ended.send_replace(true);
-        core.run_ended(self.key, self.unserved());
+        core.run_ended(self.key, unserved);
+    }
+
+    /// Ends the child of a run that is not ours any more, with everything it started. Its directory stays for whoever looks after such.
+    async fn let_go(&mut self) {
+        self.hold.ask_to_end();
+        tokio::time::sleep(INSIST_AFTER).await;
+        self.hold.ask_to_end();
+        if tokio::time::timeout(LET_GO_GRACE, self.hold.ended()).await.is_err() {
+            self.hold.kill(&self.dir);
+            self.hold.ended().await;
+        }
     }
 
     async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
@@ -225,6 +256,12 @@ impl Run {
             return Ok(());
         }
         let chat = self.translation.chat.clone();
+        if self.channel == Channel::Control {
+            match self.approvals(Stage::Pending).await {
+                Ok(pending) => pending.iter().for_each(|record| self.await_decision(record)),
+                Err(error) => tracing::warn!(run = %self.key, %error, "could not look for open questions"),
+            }
+        }
         if self.channel == Channel::Control && !self.facts.is_closing() {
             if let Some(chat) = &chat
                 && chat.progress == PromptProgress::Unseen
@@ -245,6 +282,14 @@ impl Run {
             Some(_) | None => {}
         }
         Ok(())
+    }
+
+    /// Where servers share a store, a decision may come from any of them.
+    fn await_decision(&mut self, record: &ApprovalRecord) {
+        let open = record.status == ApprovalStatus::Pending && record.channel == Channel::Control.name();
+        if open && self.core.store.lease().is_some() && self.awaited.insert(record.id) {
+            self.core.await_decision(self.key, record.id);
+        }
     }
 
     /// Whether the child is about to go, or is being ended.
@@ -316,7 +361,8 @@ fn deny(message: &str) -> control::PermissionAnswer {
     control::PermissionAnswer::Deny { message: message.to_owned(), then: control::AfterDeny::GoOn }
 }
 
-fn as_position(stored: JournalPosition) -> Position {
+/// The place in a journal behind what is stored of it.
+pub(crate) fn journal_position(stored: JournalPosition) -> Position {
     if stored.segment == 0 {
         Position::START
     } else {

@@ -41,6 +41,8 @@ pub(crate) enum StartError {
     Watch(std::io::Error),
     #[error("could not start the agent: this server does not know its own address, which the MCP channel needs")]
     NoAddress,
+    #[error("could not start the agent: this server's lease is over, and another may have taken over")]
+    Untrusted,
     #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
     Moved(PathBuf),
 }
@@ -143,6 +145,9 @@ async fn launch_child(
             StdinSource::File(path)
         }
     };
+    if !core.trust.stands() {
+        return Err(StartError::Untrusted);
+    }
     let child = spawn(core, &options, launch)?;
     Hold::started(child).map_err(StartError::Watch)
 }

@@ -7,11 +7,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use plexus_core::SessionId;
+use plexus_core::{ApprovalId, SessionId};
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
-    ApprovalRecord, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority, RevokeTokens,
-    Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Trace,
+    ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority,
+    RevokeTokens, Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
 };
 use plexus_store::{Change, limits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -37,6 +37,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// How often another idle child is asked to leave while a chat waits for a place.
 const EVICT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a waiting question goes without looking at its row: one that is deleted with its session wakes nobody.
+const DECISION_LOOK: Duration = Duration::from_secs(5);
+
+/// How long to wait before a row that could not be read is looked at again.
+const DECISION_RETRY: Duration = Duration::from_millis(250);
 
 /// Holds every live run.
 pub(crate) struct Supervisor {
@@ -162,7 +168,8 @@ impl Supervisor {
     fn adopt(&self, run: Run, place: Option<OwnedSemaphorePermit>) {
         let (commands, queue) = mpsc::channel(COMMAND_QUEUE);
         let (ended, ended_seen) = watch::channel(false);
-        let handle = RunHandle { key: run.key, commands, facts: Arc::clone(&run.facts), ended: ended_seen };
+        let (facts, held) = (Arc::clone(&run.facts), run.held.clone());
+        let handle = RunHandle { key: run.key, commands, facts, ended: ended_seen, held };
         self.live().insert(run.key.session, handle);
         self.tasks.spawn(async move {
             let _place = place;
@@ -221,6 +228,39 @@ impl Supervisor {
         }
     }
 
+    /// Returns every live run.
+    pub(crate) fn handles(&self) -> Vec<RunHandle> {
+        self.live().values().cloned().collect()
+    }
+
+    /// Returns the name of every live run.
+    pub(crate) fn live_keys(&self) -> Vec<RunKey> {
+        self.live().values().map(|handle| handle.key).collect()
+    }
+
+    /// Waits until every run that lives now is over.
+    pub(crate) async fn none_live(&self) {
+        for handle in self.handles() {
+            handle.wait_for_end().await;
+        }
+    }
+
+    /// Tells a run when one of its approvals is decided. One approval wakes one waiter.
+    pub(crate) fn await_decision(&self, key: RunKey, id: ApprovalId) {
+        let Some(handle) = self.handle(key.session).filter(|handle| handle.key == key) else { return };
+        let (core, shutdown) = (Arc::clone(&self.core), self.core.shutdown.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = decided(&core, id) => {
+                    // A run that is over needs no answer.
+                    let _gone = handle.commands.send(Command::Answer(id)).await;
+                }
+                _over = handle.wait_for_end() => {}
+                () = shutdown.cancelled() => {}
+            }
+        });
+    }
+
     /// How many children live.
     pub(crate) fn count(&self) -> usize {
         self.live().len()
@@ -262,10 +302,11 @@ impl Supervisor {
                 _ = tick.tick() => {}
                 () = self.core.shutdown.cancelled() => return,
             }
-            let runs: Vec<RunHandle> = self.live().values().cloned().collect();
-            for run in runs {
-                let dir = RunDir::new(self.core.settings.run_dir(run.key));
-                if let Err(error) = dir.touch_lease() {
+            for run in self.handles() {
+                // With a leash, only the renewal of our own lease lengthens it.
+                if self.core.settings.leash.is_none()
+                    && let Err(error) = RunDir::new(self.core.settings.run_dir(run.key)).touch_lease()
+                {
                     tracing::debug!(run = %run.key, %error, "could not touch a lease");
                 }
                 if run.facts.idle_since().is_some_and(|since| since.elapsed() > self.core.settings.warm_idle) {
@@ -279,7 +320,9 @@ impl Supervisor {
 
     /// At start: picks up every run that has not ended, and starts every chat that has none.
     pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
-        let runs = self.core.store.open_runs().await?;
+        let mut runs = self.core.store.open_runs().await?;
+        let ours = self.core.store.lease().map(|lease| lease.server);
+        runs.retain(|run| run.server == ours);
         let count = runs.len();
         let mut unreachable = HashSet::new();
         for run in runs {
@@ -306,6 +349,9 @@ impl Supervisor {
     async fn start_if_nobody_serves(&self, session: &Session) -> Result<(), StoreError> {
         let Some(number) = session.open_chat() else { return Ok(()) };
         let chat = self.core.store.chat(session.id, Some(number)).await?;
+        if chat.server != self.core.store.lease().map(|lease| lease.server) {
+            return Ok(());
+        }
         let served = match chat.run {
             Some(n) => self.handle(session.id).is_some_and(|handle| handle.key.n == n),
             None => false,
@@ -363,8 +409,28 @@ impl Supervisor {
     }
 }
 
+/// Waits until an approval is decided or gone.
+async fn decided(core: &Core, id: ApprovalId) {
+    // The subscription is taken before the first read: a decision between the two would otherwise wake nobody.
+    let mut wake = core.store.watch(Topic::Approval(id));
+    loop {
+        wake.seen();
+        match core.store.approval(id).await {
+            Ok(record) if record.status == ApprovalStatus::Pending => {
+                let _either = tokio::time::timeout(DECISION_LOOK, wake.changed()).await;
+            }
+            Ok(_) | Err(StoreError::NotFound { .. }) => return,
+            Err(_) => tokio::time::sleep(DECISION_RETRY).await,
+        }
+    }
+}
+
 impl Courier for Supervisor {
     fn deliver(&self, record: &ApprovalRecord) {
+        if self.core.store.lease().is_some() {
+            // Whoever decided, the run hears of it through the store: one way, so that an answer is sent once.
+            return;
+        }
         let Some(handle) = self.handle(record.session).filter(|handle| record.run == Some(handle.key.n)) else {
             return;
         };

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_core::{Authenticator, CallError, Caller, SecretToken};
-use plexus_store::{Change, Priority, RunKey, Store, StoreError, Token, TokenHash, UnixMillis};
+use plexus_store::{Change, Priority, RevokeTokens, RunKey, Store, StoreError, Token, TokenHash, UnixMillis};
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
@@ -21,6 +21,9 @@ const MAX_CODES: usize = 64;
 
 /// How long a dashboard stays signed in.
 const DASHBOARD_LIFE: Duration = Duration::from_secs(24 * 3_600);
+
+/// How long a call may be passed on: longer than the longest answer takes.
+const RELAY_LIFE: Duration = Duration::from_secs(120);
 
 /// Knows every token of this server.
 pub struct Identity {
@@ -57,6 +60,19 @@ impl Identity {
     /// Makes a token for `caller`, which ends with `run`.
     pub(crate) async fn mint(&self, caller: Caller, run: Option<RunKey>) -> Result<SecretToken, StoreError> {
         self.mint_until(caller, run, None).await
+    }
+
+    /// Makes a token with which another server passes on a call of `caller`; whoever made it revokes it after the call.
+    pub(crate) async fn mint_for_a_relay(&self, caller: Caller) -> Result<SecretToken, StoreError> {
+        self.mint_until(caller, None, Some(UnixMillis::now().plus(RELAY_LIFE))).await
+    }
+
+    /// Takes a token back. One that stays works until its time is over.
+    pub(crate) async fn revoke(&self, token: &SecretToken) {
+        let revoke = RevokeTokens::One(TokenHash::of(token.expose()));
+        if let Err(error) = self.store.commit(vec![Change::RevokeTokens(revoke)], Priority::Normal).await {
+            tracing::debug!(%error, "could not revoke a token; it expires");
+        }
     }
 
     async fn mint_until(

@@ -277,6 +277,14 @@ impl Approvals {
         };
         let deed =
             Deed { asker: record.session, asker_config: &config, tool_name: &record.tool_name, input: &effective };
+        if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
+            // Where a path leads decides what a session may allow, and this server cannot see the files of that machine.
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: its agent runs on another server",
+                record.tool_name
+            ))
+            .with_hint("answer through that server, or deny it, or leave it: it goes up to your own parent"));
+        }
         if let Caller::Session(decider) = caller
             && !self.authority.may_allow(*decider, &deed).await?
         {
@@ -360,7 +368,10 @@ impl Approvals {
     }
 
     /// Decides one pending request by what stands now. Says whether this was what decided it.
-    async fn release_one(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
+    pub(super) async fn release_one(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
+        if !self.is_judged_here(record).await? {
+            return Ok(false);
+        }
         for _ in 0..REPLANS {
             let session = match self.store.session(record.session).await {
                 Ok(session) => session,

@@ -13,6 +13,7 @@ use plexus_store::{
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{Approvals, REMIND_EVERY};
+use super::rejudge::{LOOK_EVERY, Rejudge};
 use crate::authority::Deed;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::event::ChatEvent;
@@ -33,8 +34,13 @@ const LATECOMERS: Duration = Duration::from_secs(60);
 pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationToken) {
     let mut wake = approvals.store.watch(Topic::Pending);
     let mut latecomers = Latecomers::default();
+    let mut rejudge = Rejudge::default();
     loop {
         wake.seen();
+        let shared = approvals.store.lease().is_some();
+        if shared && let Err(error) = rejudge.look(&approvals).await {
+            tracing::warn!(%error, "what waits could not be judged again; trying again");
+        }
         let sleep = match look(&approvals, &mut latecomers).await {
             Ok(next) => {
                 next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()).clamp(Duration::from_millis(1), MAX_SLEEP))
@@ -44,6 +50,7 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
                 STORE_RETRY
             }
         };
+        let sleep = if shared { sleep.min(LOOK_EVERY) } else { sleep };
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
             _ = wake.changed() => {}
@@ -149,11 +156,14 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     changes.extend(told_to(store, to, record, &session.name).await?);
     match store.commit(changes, Priority::Urgent).await {
         Ok(_) => Ok(()),
-        // Decided in this moment; or the chat of the new owner has just ended, and then its next one need not hear of it.
-        Err(StoreError::Conflict { .. }) => match store.commit(vec![change], Priority::Urgent).await {
-            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-        },
+        // Decided in this moment; or the chat of the new owner has just ended, and then its next one need not hear of it; or another server runs
+        // that chat, and `pending` and `wait` tell.
+        Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }) => {
+            match store.commit(vec![change], Priority::Urgent).await {
+                Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
         Err(error) => Err(error),
     }
 }

@@ -6,6 +6,7 @@
 //! - [`shown`]: approvals as the wire shows them.
 //! - [`rulebook`], [`judge`]: the standing rules in force, and what they and modes say of a call.
 //! - [`deadlines`]: expiry, reminders and escalation, by stored times.
+//! - [`rejudge`]: rules and modes that came through another server.
 //! - [`audit`]: the record of refused attempts.
 //! - [`params`], [`activation`], [`permit`], [`rules`]: the methods.
 
@@ -17,6 +18,7 @@ pub(crate) mod deadlines;
 mod judge;
 pub mod params;
 mod permit;
+mod rejudge;
 pub(crate) mod rulebook;
 mod rules;
 mod shown;

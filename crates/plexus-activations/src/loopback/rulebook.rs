@@ -162,7 +162,8 @@ impl Rulebook {
     async fn rules(&self) -> Result<Arc<RuleSet>, StoreError> {
         let changes = {
             let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(rules) = &compiled.rules {
+            // Where servers share the store, a rule may come through any of them, and holds from the moment it is stored.
+            if let Some(rules) = compiled.rules.as_ref().filter(|_| self.store.lease().is_none()) {
                 return Ok(Arc::clone(rules));
             }
             compiled.changes

@@ -67,6 +67,8 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     let runs = server.verdict == Verdict::Good;
     let mut findings = vec![configuration, look_at_agent(&config).await, look_at_data_dir(&data_dir)];
     findings.push(look_at_store(&data_dir, runs).await);
+    findings.extend(look_at_nodes(&data_dir, runs).await);
+    findings.extend(look_at_lost(&data_dir));
     findings.push(if runs { Finding::good("port", "the server has it") } else { look_at_port(&config).await });
     findings.push(server);
     findings.extend([look_at_directory(&data_dir), look_at_files(), look_at_disk(&data_dir)]);
@@ -181,6 +183,52 @@ async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
         Ok(()) => finding,
         Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
     }
+}
+
+/// The servers that share the store, as the one that runs here sees them.
+async fn look_at_nodes(dir: &Path, server_runs: bool) -> Vec<Finding> {
+    const WHAT: &str = "node";
+    if !server_runs {
+        return Vec::new();
+    }
+    let Ok(state) = Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await else {
+        return Vec::new();
+    };
+    let nodes = state["nodes"].as_array().cloned().unwrap_or_default();
+    let seen = nodes.iter().filter(|node| matches!(node["state"].as_str(), Some("alive" | "expired")));
+    seen.map(|node| {
+        let number = |key: &str| node[key].as_u64().unwrap_or(0);
+        let words = format!(
+            "{}{} at {}: heard of {:.1} s ago, {} s of its lease left, {} runs",
+            node["name"].as_str().unwrap_or("?"),
+            if node["this"] == json!(true) { " (this one)" } else { "" },
+            node["url"].as_str().unwrap_or("?"),
+            number("heartbeat_age_ms") as f64 / 1e3,
+            number("lease_left_ms") / 1_000,
+            number("open_runs"),
+        );
+        match node["state"].as_str() {
+            Some("alive") => Finding::good(WHAT, words),
+            _ => Finding::odd(WHAT, words, "start it again, or wait: another node ends what it left open"),
+        }
+    })
+    .collect()
+}
+
+/// Runs that ended while this server was away, and said more than the store knows.
+fn look_at_lost(dir: &Path) -> Option<Finding> {
+    let lost = plexus_activations::node::lost_runs(dir);
+    let lines: u64 = lost.iter().map(|run| run.lines).sum();
+    (!lost.is_empty()).then(|| {
+        Finding::odd(
+            "lost",
+            format!(
+                "{} runs ended without this server; {lines} lines that they had still said are in no chat",
+                lost.len()
+            ),
+            format!("their journals are in {}; remove them when you have seen them", dir.join("lost").display()),
+        )
+    })
 }
 
 async fn look_at_port(config: &Config) -> Finding {

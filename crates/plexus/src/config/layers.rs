@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::Config;
+use super::{Config, StoreUrl};
 
 /// Where configuration comes from.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +80,9 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let text = value.to_str().ok_or_else(|| wrong(key, &origin, "it is not UTF-8"))?;
         put(&mut merged, key, typed(key, default, text, &origin)?);
     }
+    if let Some(url) = database_url(&sources.env) {
+        put(&mut merged, "store.url", Value::String(url));
+    }
     for (key, text) in &sources.set {
         let Some((_, default)) = keys.iter().find(|(known, _)| known == key) else {
             return Err(ConfigError::UnknownKey {
@@ -87,13 +90,31 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
                 known: keys.into_iter().map(|(key, _)| key).collect(),
             });
         };
+        if key == "store.url" && StoreUrl::new(text.as_str()).has_password() {
+            return Err(wrong(
+                key,
+                "from the command line",
+                "everybody on this machine can read it there; use DATABASE_URL or plexus.toml",
+            ));
+        }
         put(&mut merged, key, typed(key, default, text, "from the command line")?);
     }
-    Value::Table(merged).try_into().map_err(|error: toml::de::Error| ConfigError::Value {
+    let config: Config = Value::Table(merged).try_into().map_err(|error: toml::de::Error| ConfigError::Value {
         key: "a key".into(),
         origin: "all layers together".into(),
         problem: error.message().to_owned(),
-    })
+    })?;
+    if !config.store.url.is_empty() && !config.store.url.is_postgres() {
+        return Err(wrong("store.url", "of all layers", "it begins with postgres://, or is empty"));
+    }
+    Ok(config)
+}
+
+/// `DATABASE_URL`, where `PLEXUS_STORE_URL` does not say it. Other programs use the variable too: one that names no PostgreSQL is not for us.
+fn database_url(env: &[(OsString, OsString)]) -> Option<String> {
+    let value = |wanted: &str| env.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.to_str());
+    let url = value("DATABASE_URL").filter(|_| value("PLEXUS_STORE_URL").is_none())?;
+    StoreUrl::new(url).is_postgres().then(|| url.to_owned())
 }
 
 /// The name of the variable of a key: `limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`.
@@ -208,6 +229,23 @@ mod tests {
         assert_eq!((config.limits.streams, config.limits.connections, config.warm.max), (1, 2, 3));
         assert_eq!(config.allowed_hosts, ["a", "b"]);
         assert_eq!(config.limits.grace_secs, Config::default().limits.grace_secs);
+    }
+
+    #[test]
+    fn database_url_names_a_postgresql_and_nothing_else_and_the_command_line_takes_no_password() {
+        let url = |env: &[(&str, &str)]| load(&sources(None, env, &[])).unwrap().store.url.expose().to_owned();
+        assert_eq!(url(&[("DATABASE_URL", "postgres://u:p@db/one")]), "postgres://u:p@db/one");
+        assert_eq!(url(&[("DATABASE_URL", "mysql://u:p@db/other")]), "");
+        let both = [("DATABASE_URL", "postgres://db/one"), ("PLEXUS_STORE_URL", "postgres://db/two")];
+        assert_eq!(url(&both), "postgres://db/two");
+        assert_eq!(
+            load(&sources(None, &[], &[("store.url", "postgres://u@db/x")])).unwrap().store.url.to_string(),
+            "postgres://u@db/x"
+        );
+        for set in ["postgres://u:secret@db/x", "mysql://secret"] {
+            let error = load(&sources(None, &[], &[("store.url", set)])).unwrap_err().to_string();
+            assert!(error.contains("store.url") && !error.contains("secret"), "{error}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod layers;
 mod paths;
+mod store_url;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
+pub use store_url::StoreUrl;
 
 /// Everything that can be configured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -47,6 +49,32 @@ pub struct Config {
     pub limits: Limits,
     /// Idle children that wait for the next prompt.
     pub warm: Warm,
+    /// Where everything durable is.
+    pub store: StoreConfig,
+    /// This server among others that share its store.
+    pub node: Node,
+}
+
+/// Where everything durable is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `postgres://user:password@host/name` for a database that several servers share; empty for the SQLite file in the data directory.
+    /// The variable `DATABASE_URL` says the same, and is the better place for a password than a command line.
+    pub url: StoreUrl,
+}
+
+/// A server among others that share its store.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    /// What people call it; empty for the name of the machine.
+    pub name: String,
+    /// Where the other servers reach it; empty for where it listens.
+    pub url: String,
+    /// How long the others wait for a server that went away before they end what it left open, in seconds. A server that cannot
+    /// reach the database ends its own children after two thirds of it.
+    pub lease_secs: u64,
 }
 
 /// How the store treats the disk.
@@ -125,7 +153,15 @@ impl Default for Config {
             prune_after_days: 0,
             limits: Limits::default(),
             warm: Warm::default(),
+            store: StoreConfig::default(),
+            node: Node::default(),
         }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Self { name: String::new(), url: String::new(), lease_secs: 60 }
     }
 }
 

@@ -1,8 +1,9 @@
 //! `/metrics`: what there is and what happens, in Prometheus' text form.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use plexus_store::{ApprovalFilter, PageRequest, Stage, StoreError, UnixMillis};
+use plexus_store::{ApprovalFilter, PageRequest, Server, ServerState, Stage, StoreError, UnixMillis};
 
 use super::pages::Pages;
 
@@ -45,6 +46,7 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);
     text.counter("plexus_store_commits_total", "Commits of the store.", counts.commits);
     text.gauge("plexus_store_queue", "Changes that wait for the writer.", counts.queue_entries);
+    nodes(pages, &mut text).await?;
     text.gauge("plexus_store_bytes", "Size of the store on disk.", counts.bytes_on_disk);
     text.gauge("plexus_connections", "Open connections.", doors.open_connections as u64);
     text.gauge("plexus_streams", "Open long polls and streams.", doors.open_streams as u64);
@@ -52,6 +54,47 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.counter("plexus_calls_total", "Calls over all doors.", doors.calls_total);
     text.counter("plexus_call_errors_total", "Calls that failed.", doors.errors_total);
     Ok(text.0)
+}
+
+/// The servers that share the store, and how far this one is from it. Nothing where the store is this server's alone.
+async fn nodes(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
+    let (Some(round_trip), Some(ours)) = (pages.activations.store_round_trip(), pages.store.lease()) else {
+        return Ok(());
+    };
+    let servers = pages.store.servers().await?;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let labelled = |value: fn(&Server) -> u64| -> Vec<(String, u64)> {
+        let known = servers.iter().filter(|it| matches!(it.state, ServerState::Alive | ServerState::Expired));
+        known.map(|it| (format!("node=\"{}\",id=\"{}\"", escaped(&it.name), it.lease.server), value(it))).collect()
+    };
+    let mut family = |name: &str, help: &str, samples: Vec<(String, u64)>| {
+        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, value)| (labels.as_str(), *value)).collect();
+        text.family(name, "gauge", help, &samples);
+    };
+    family(
+        "plexus_node_alive",
+        "Whether the lease of a node stands.",
+        labelled(|it| u64::from(it.state == ServerState::Alive)),
+    );
+    family(
+        "plexus_node_lease_left_ms",
+        "What is left of the lease of a node.",
+        labelled(|it| it.lease_left.as_millis() as u64),
+    );
+    family(
+        "plexus_node_heartbeat_age_ms",
+        "How long ago a node was heard of.",
+        labelled(|it| it.heartbeat_age.as_millis() as u64),
+    );
+    family("plexus_node_runs_open", "Runs of a node that have not ended.", labelled(|it| it.open_runs));
+    text.gauge("plexus_node_epoch", "How often this node has registered.", ours.epoch);
+    text.gauge("plexus_store_round_trip_ms", "How long the last renewal of the lease took.", millis(round_trip));
+    Ok(())
+}
+
+/// A label's value: a backslash, a quote or a line's end would end it early.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 async fn oldest_pending_secs(pages: &Pages) -> Result<u64, StoreError> {

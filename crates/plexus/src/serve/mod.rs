@@ -1,7 +1,8 @@
 //! `plexus serve`: from the configuration to a running server, and to its end.
 //!
 //! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`logging`] writes the log and changes its level;
-//! [`pages`] are the addresses that are no doors ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself.
+//! [`pages`] are the addresses that are no doors ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself;
+//! [`relay`] reaches other servers that share the store.
 
 mod dashboard;
 pub mod listen;
@@ -9,6 +10,7 @@ pub mod logging;
 mod metrics;
 pub(crate) mod pages;
 mod port_owner;
+pub(crate) mod relay;
 pub(crate) mod steward;
 
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, INSTALL_HINT};
 use crate::cli::could_not;
-use crate::config::Sources;
+use crate::config::{Sources, StoreUrl};
 use crate::wiring::PlexusBuilder;
 use crate::{ProgramLine, config};
 
@@ -55,19 +57,21 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
-    let plexus = PlexusBuilder::new(&options.data_dir)
+    let builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
         .settings(|settings| config.apply_to(settings))
         .durability(config.durability())
         .limits(config.door_limits())
-        .allowed_hosts(config.allowed_hosts.iter().cloned())
-        .build()
-        .map_err(could_not)?;
+        .allowed_hosts(config.allowed_hosts.iter().cloned());
+    if !config.store.url.is_empty() {
+        anyhow::bail!("could not use {}: PostgreSQL is not in this build", config.store.url);
+    }
+    let plexus = builder.build().map_err(could_not)?;
     let rules = plexus.data_dir().join(RULE_FILE);
     load_rules(plexus.activations(), &rules)?;
     let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
-    greet(&url, plexus.data_dir(), &agent);
+    greet(&url, plexus.data_dir(), &agent, &config.store.url);
     let shutdown = CancellationToken::new();
     let listening = Signals::listen()?;
     let upkeep = tokio::spawn(signals_until_stop(
@@ -88,9 +92,12 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     Ok(())
 }
 
-fn greet(url: &str, data_dir: &Path, agent: &Agent) {
+fn greet(url: &str, data_dir: &Path, agent: &Agent, store: &StoreUrl) {
     say(&format!("plexus {} listens on {url}", env!("CARGO_PKG_VERSION")));
     say(&format!("  data   {}", data_dir.display()));
+    if !store.is_empty() {
+        say(&format!("  store  {store}, shared with other servers"));
+    }
     say(&format!("  agent  {}", agent.label()));
     if agent.choice == crate::agent::AgentChoice::Fallback {
         say(&format!("         {INSTALL_HINT}"));

@@ -1,11 +1,13 @@
 //! `chat_async`, `send` and `cancel`: what a parent says to a child. None of them waits for the child.
 
-use plexus_core::{Call, CallError, ErrorKind};
+use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_store::{
     Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace, limits,
 };
 
-use super::ClaudeCode;
+use serde_json::json;
+
+use super::{ClaudeCode, elsewhere};
 use crate::claudecode::event::ChatEvent;
 use crate::claudecode::params::{CancelParams, Cancelled, ChatParams, SendParams, Sent, Started};
 
@@ -19,12 +21,17 @@ impl ClaudeCode {
                 .with_hint("claudecode.chat waits, claudecode.poll reads"));
         }
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        let started = self.start_chat(&session, &params).await?;
+        let started = self.start_chat(call.caller, &session, &params).await?;
         Ok(Started { session_id: session.id, chat: started.chat })
     }
 
     /// Stores the chat, then has it served. The caller is told of nothing that is not in the store.
-    pub(super) async fn start_chat(&self, session: &Session, params: &ChatParams) -> Result<StartedChat, CallError> {
+    pub(super) async fn start_chat(
+        &self,
+        caller: Caller,
+        session: &Session,
+        params: &ChatParams,
+    ) -> Result<StartedChat, CallError> {
         if params.prompt.trim().is_empty() {
             return Err(
                 CallError::invalid("start a chat with an empty prompt").with_hint("say what the agent should do")
@@ -45,13 +52,10 @@ impl ClaudeCode {
         if let Some(key) = &params.idempotency_key
             && let Some(chat) = self.core.store.chat_by_key(session.id, key).await?
         {
-            return Ok(StartedChat {
-                chat: chat.number,
-                fresh: Fresh::Found,
-                user_position: plexus_store::Position { tree_id: chat.tree, node_id: chat.user_node },
-                start_event: plexus_core::EventId::from_uuid(*chat.root_node.as_uuid()),
-                prompt_uuid: chat.prompt_uuid,
-            });
+            return Ok(elsewhere::started(&chat));
+        }
+        if let Some(started) = self.start_chat_elsewhere(caller, session, params).await? {
+            return Ok(started);
         }
         if !self.supervisor.has_room_for(session.id) {
             return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
@@ -95,6 +99,10 @@ impl ClaudeCode {
         if session.open_chat().is_none() {
             return Err(idle());
         }
+        let passed = json!({"session_id": session.id, "text": params.text});
+        if self.ask_elsewhere(call.caller, &session, "claudecode.send", passed).await?.is_some() {
+            return Ok(Sent {});
+        }
         let handle = self
             .supervisor
             .handle(session.id)
@@ -109,6 +117,10 @@ impl ClaudeCode {
         let Some(chat) = session.open_chat() else {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };
+        let passed = json!({"session_id": session.id, "reason": reason});
+        if self.ask_elsewhere(call.caller, &session, "claudecode.cancel", passed).await?.is_some() {
+            return Ok(Cancelled {});
+        }
         match self.supervisor.handle(session.id) {
             Some(handle) => match handle.cancel(reason.clone()).await {
                 // The process may have ended, or not have taken the chat yet, in this very moment.

@@ -72,6 +72,11 @@ impl ClaudeCode {
     /// Ends the runs of the session and everything below it, then removes their records and files.
     pub(super) async fn delete(&self, call: Call, params: SessionRef) -> Result<Deleted, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        // Whoever has the child ends it and removes its files. Children of those below that are elsewhere end when their servers look.
+        let passed = json!({"session_id": session.id});
+        if self.ask_elsewhere(call.caller, &session, "claudecode.delete", passed).await?.is_some() {
+            return Ok(Deleted { id: session.id });
+        }
         let mut doomed = self.core.store.descendants(session.id).await?;
         doomed.push(session.id);
         self.supervisor.end(&doomed, "the session is deleted").await;

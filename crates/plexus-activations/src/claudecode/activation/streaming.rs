@@ -52,7 +52,7 @@ impl ClaudeCode {
     pub(super) async fn chat(self: Arc<Self>, call: Call, params: ChatParams) -> Result<Reply, CallError> {
         let wait = checked_wait(params.wait_ms.or(Some(MAX_WAIT_MS)))?;
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        let started = self.start_chat(&session, &params).await?;
+        let started = self.start_chat(call.caller, &session, &params).await?;
         if call.can_stream {
             let at = Cursor { session: session.id, chat: started.chat, next: 0 };
             return Ok(stream_reply(self.events_from(session.id, at, Some(started.chat))));

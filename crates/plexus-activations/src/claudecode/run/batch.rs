@@ -118,6 +118,7 @@ impl Run {
                     tokio::time::sleep(STORE_RETRY).await;
                     return Ok(());
                 }
+                Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
                 Err(_) if replans < REPLANS => {
                     replans += 1;
                     self.known = None;
@@ -236,6 +237,7 @@ impl Run {
             // A rule may have decided in the same transaction: that answer leaves now.
             for outcome in committed.outcomes {
                 if let Outcome::Approval { record, .. } = outcome {
+                    self.await_decision(&record);
                     self.send_answer(&record);
                 }
             }
@@ -352,9 +354,12 @@ impl Run {
         loop {
             match self.store_refusal(&translation, &notice, to).await {
                 Ok(()) => break,
-                Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Invalid { .. }) => {
-                    return Err(Over::Fenced);
-                }
+                Err(
+                    StoreError::Conflict { .. }
+                    | StoreError::NotFound { .. }
+                    | StoreError::Invalid { .. }
+                    | StoreError::Fenced { .. },
+                ) => return Err(Over::Fenced),
                 Err(_) => tokio::time::sleep(STORE_RETRY).await,
             }
         }

@@ -26,7 +26,10 @@ impl Run {
             Command::Send { text, done } => {
                 let _gone = done.send(self.send(&text).await);
             }
-            Command::Answer(id) => self.answer(id).await,
+            Command::Answer(id) => {
+                self.awaited.remove(&id);
+                self.answer(id).await;
+            }
             Command::Cancel { reason, done } => {
                 let _gone = done.send(self.cancel(reason).await);
             }

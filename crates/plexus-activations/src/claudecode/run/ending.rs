@@ -114,6 +114,7 @@ impl Run {
         loop {
             match self.store_end(exit.as_ref()).await {
                 Ok(()) => break,
+                Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
                 Err(error) => {
                     tracing::warn!(run = %self.key, %error, "could not store the end of a run; trying again");
                     tokio::time::sleep(STORE_RETRY).await;

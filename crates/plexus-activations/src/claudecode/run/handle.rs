@@ -7,6 +7,7 @@ use std::time::Instant;
 use plexus_core::{ApprovalId, CallError};
 use plexus_store::RunKey;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Commands that may wait for a run.
@@ -46,6 +47,8 @@ pub(crate) struct RunHandle {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) facts: Arc<Facts>,
     pub(crate) ended: watch::Receiver<bool>,
+    /// Cancelled when the run is not this server's any more: its child is ended, and nothing more is stored.
+    pub(crate) held: CancellationToken,
 }
 
 impl RunHandle {

@@ -1,0 +1,94 @@
+//! Calls that only the server with the child can serve: whichever server is asked, they reach it.
+//!
+//! Reading and deciding need no relay: the row is the truth, and its wake reaches every server. A prompt for a warm child, a message into a running
+//! chat and its end are for the process that holds the child, so they are passed on, as the same caller, over the other server's own door.
+
+use async_trait::async_trait;
+use plexus_core::{CallError, Caller, SecretToken};
+use plexus_store::{Server, ServerState, Session, StoreError};
+use serde_json::Value;
+
+use crate::claudecode::Core;
+
+/// Carries a call to another server. The wiring has one; without it such calls are refused with the address to ask.
+#[async_trait]
+pub trait Relay: Send + Sync + 'static {
+    /// Calls `method` of the server at `url` with a token that it knows.
+    async fn call(&self, url: &str, token: &SecretToken, method: &str, params: Value) -> Result<Value, CallError>;
+}
+
+/// The other server that has a session's child, or had it last.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere(Server);
+
+impl Core {
+    /// Says which other server serves a session now: its open chat, or its warm child.
+    pub(crate) async fn elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+        let Some(ours) = self.store.lease() else { return Ok(None) };
+        let server = match session.open_chat() {
+            Some(chat) => self.store.chat(session.id, Some(chat)).await?.server,
+            None => self
+                .store
+                .runs(session.id)
+                .await?
+                .last()
+                .filter(|run| run.ended_at.is_none())
+                .and_then(|run| run.server),
+        };
+        match server {
+            Some(server) if server != ours.server => self.server(server).await,
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Says which other server ran a session last.
+    pub(crate) async fn last_elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+        let Some(ours) = self.store.lease() else { return Ok(None) };
+        match self.store.runs(session.id).await?.last().and_then(|run| run.server) {
+            Some(server) if server != ours.server => self.server(server).await,
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    async fn server(&self, id: plexus_core::ServerId) -> Result<Option<Elsewhere>, StoreError> {
+        Ok(self.store.servers().await?.into_iter().find(|it| it.lease.server == id).map(Elsewhere))
+    }
+
+    /// Passes a call on, as the same caller.
+    pub(crate) async fn relay(
+        &self,
+        to: &Elsewhere,
+        caller: Caller,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError> {
+        let Elsewhere(server) = to;
+        if server.state != ServerState::Alive {
+            let left = u64::try_from(server.lease_left.as_millis()).unwrap_or(0).max(1_000);
+            return Err(CallError::busy(
+                format_args!("{method}: the server {} has this session and was not heard of", server.name),
+                left,
+            )
+            .with_hint("it comes back, or another server ends what it left open"));
+        }
+        let Some(relay) = self.relay_to() else { return Err(to.ask_there(method)) };
+        let token = self.identity.mint_for_a_relay(caller).await?;
+        let answer = relay.call(&server.url, &token, method, params).await;
+        self.identity.revoke(&token).await;
+        answer
+    }
+}
+
+impl Elsewhere {
+    /// Whether it can be asked.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.state == ServerState::Alive
+    }
+
+    /// Names the server to ask.
+    pub(crate) fn ask_there(&self, method: &str) -> CallError {
+        let Self(server) = self;
+        CallError::unavailable(format_args!("{method}: the server {} has this session", server.name))
+            .with_hint(format_args!("ask it at {}", server.url))
+    }
+}
