@@ -25,6 +25,30 @@ test("events appear while they happen", async () => {
   await close();
 });
 
+test("what the agent says appears word by word, and once", async () => {
+  const session = await target.run("speaks", ["say hello"]);
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  await page.locator(".row.complete").waitFor();
+  const speech = page.locator(".speech");
+  const start = (steps) => target.call("claudecode.chat_async", { session_id: session.id, prompt: `sim:\n${steps.join("\n")}` });
+
+  // The second word comes after ten minutes: whatever is slow, the first one alone is seen.
+  await start(["slowly 600000 first <b>second</b>"]);
+  await speech.getByText("first").waitFor();
+  assert.equal(await page.locator(".row.content").getByText("first").count(), 0, "its event has not come yet");
+  await target.call("claudecode.cancel", { session_id: session.id });
+  await speech.waitFor({ state: "detached" });
+
+  await until("the chat to have ended", async () => (await target.call("claudecode.get", { session_id: session.id })).session.status === "cancelled");
+  await start(["slowly 20 one <b>two</b> three", "say the end"]);
+  await page.locator(".row.content").getByText("the end").waitFor();
+  await page.locator(".row.content").getByText("one <b>two</b> three").waitFor();
+  await until("nothing to be said any more", async () => (await speech.count()) === 0);
+  assert.equal(await page.locator(".row.content, .speech").getByText("<b>two</b>").count(), 1);
+  check();
+  await close();
+});
+
 test("a tool call is one row with its decision and result inside", async () => {
   const session = await target.run("folded", ["think is this wise?", "tool Write {\"file_path\":\"folded.txt\",\"content\":\"one\\ntwo\\n\"}"]);
   const [approval] = await target.pending(session.id);

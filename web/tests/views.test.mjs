@@ -75,6 +75,7 @@ test("a session is created with a budget, and its use is drawn", async () => {
   await dialog.getByLabel("Name").fill(name);
   await dialog.getByLabel("Working directory").fill(process.cwd());
   await dialog.getByLabel("Budget in USD").fill("2.50");
+  await dialog.getByLabel("Budget in minutes").fill("90");
   await dialog.getByLabel("First prompt").fill("sim:\nsay hello");
   await dialog.getByRole("button", { name: "Create and start" }).click();
   await page.getByRole("heading", { name }).waitFor();
@@ -82,6 +83,7 @@ test("a session is created with a budget, and its use is drawn", async () => {
   await page.keyboard.press("g");
   await page.keyboard.press("b");
   await page.getByRole("img", { name: new RegExp(`${name}: .* of \\$2\\.50`) }).waitFor();
+  await page.getByRole("img", { name: new RegExp(`${name}: .* of 1h at work`) }).waitFor();
   check();
   await close();
 });

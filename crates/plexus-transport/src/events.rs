@@ -28,6 +28,8 @@ pub(crate) struct EventsQuery {
     session_id: Option<String>,
     /// For clients that cannot set a header; `Last-Event-ID` wins.
     cursor: Option<String>,
+    /// Whether live pieces of text come too; they have no id.
+    deltas: Option<bool>,
 }
 
 pub(crate) async fn handle(
@@ -53,14 +55,15 @@ async fn open(
     headers: &HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Body, CallError> {
-    let Query(query) =
-        query.map_err(|_| CallError::invalid("read the query").with_hint("/events takes session_id and cursor"))?;
+    let Query(query) = query
+        .map_err(|_| CallError::invalid("read the query").with_hint("/events takes session_id, cursor and deltas"))?;
     let method = source(doors, &caller).ok_or_else(|| CallError::forbidden("read events: it is not for you"))?;
     let places = (doors.admit(caller)?, doors.admit_stream()?);
     let cursor = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(query.cursor);
     let mut params = serde_json::Map::new();
     params.extend(query.session_id.map(|id| ("session_id".to_owned(), id.into())));
     params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
+    params.extend(query.deltas.map(|deltas| ("deltas".to_owned(), deltas.into())));
     let params = serde_json::value::to_raw_value(&params).map_err(|_| CallError::invalid("read the query"))?;
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     match doors.call(call, &method.full_name(), Some(params)).await? {

@@ -3,7 +3,7 @@
 import type { Budget, Session, Spent } from "./wire.ts";
 
 export type Day = { start: number; label: string; cost: number };
-export type Meter = { what: string; used: number; limit: number; share: number; money: boolean };
+export type Meter = { what: string; used: number; limit: number; share: number; unit: "money" | "seconds" | "count" };
 
 const DAY_MS = 86_400_000;
 
@@ -25,13 +25,14 @@ export function costByDay(sessions: Iterable<Session>, ownCost: (session: Sessio
   return days;
 }
 
-/** How far each limit of a budget is used, as far as the wire tells the use: wall time and depth it does not. */
+/** How far each limit of a budget is used. A chat that runs counts for the time when it ends; of depth there is nothing to use up. */
 export function meters(budget: Budget, spent: Spent, descendants: number): Meter[] {
-  const meter = (what: string, used: number | undefined, limit: number | undefined, money = false): Meter[] =>
-    limit == null || limit <= 0 || used == null ? [] : [{ what, used, limit, share: Math.min(1, used / limit), money }];
+  const meter = (what: string, used: number | undefined, limit: number | undefined, unit: Meter["unit"] = "count"): Meter[] =>
+    limit == null || limit <= 0 || used == null ? [] : [{ what, used, limit, share: Math.min(1, used / limit), unit }];
   return [
-    ...meter("cost", spent.cost_usd, budget.cost_usd, true),
+    ...meter("cost", spent.cost_usd, budget.cost_usd, "money"),
     ...meter("turns", spent.turns, budget.turns),
+    ...meter("time", spent.wall_ms == null ? undefined : spent.wall_ms / 1_000, budget.wall_secs, "seconds"),
     ...meter("children", descendants, budget.children),
   ];
 }

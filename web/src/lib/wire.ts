@@ -18,7 +18,7 @@ export type Budget = {
 };
 
 /** What a session and everything below it have used so far. */
-export type Spent = { cost_usd?: number; turns?: number; input_tokens?: number; output_tokens?: number };
+export type Spent = { cost_usd?: number; turns?: number; input_tokens?: number; output_tokens?: number; wall_ms?: number };
 
 export type Session = {
   id: string;

@@ -72,6 +72,13 @@ class Api {
     return () => this.resyncListeners.delete(listener);
   }
 
+  /** Opens a stream of its own; whoever asked for it stops it. */
+  openStream(path: string, onMessage: (message: SseMessage) => void, onOpen: () => void): EventStream {
+    const stream = new EventStream({ path, credentials: this.credentials, onMessage, onOpen, onState: () => {} });
+    stream.start();
+    return stream;
+  }
+
   private async signInFromAddress(): Promise<void> {
     const code = takeCodeFromAddress();
     if (code === null) return;

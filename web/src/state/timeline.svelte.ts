@@ -34,6 +34,8 @@ export class Timeline {
   loaded = $state(false);
   total = $state(0);
   readonly heights = new Heights();
+  /** The position behind the newest event of the first page, from which somebody else may listen on. */
+  cursor: string | null = null;
 
   private chats: Chat[] = [];
   private measured: (number | undefined)[] = [];
@@ -168,10 +170,11 @@ export class Timeline {
     // A page that failed or was empty is not asked for again at once: the slots it left open would ask with every drawing.
     let rest = RETRY_MS;
     try {
-      const page = await api.call<{ events: ChatEvent[] }>("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
+      const page = await api.call<{ events: ChatEvent[]; cursor?: string | null }>("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
       if (this.closed) return;
       for (const event of page.events) this.fill(chat, event);
       rest = page.events.length > 0 ? 0 : RETRY_MS;
+      this.cursor ??= page.cursor ?? null;
       this.error = null;
       this.changed();
     } catch (error) {

@@ -76,9 +76,13 @@ export async function serve(world, { port = 0, token, codes = new Set(), preview
     };
     send();
     world.listeners.add(send);
+    // Live pieces of text have no id: they are never stored.
+    const speak = (sessionId, event) => sessionId === only && response.write(`data: ${JSON.stringify({ session_id: sessionId, event })}\n\n`);
+    if (url.searchParams.get("deltas") === "true") world.hearers.add(speak);
     const beat = setInterval(() => response.write(": beat\n\n"), heartbeatMs);
     response.on("close", () => {
       world.listeners.delete(send);
+      world.hearers.delete(speak);
       clearInterval(beat);
     });
   }

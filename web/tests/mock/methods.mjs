@@ -177,7 +177,7 @@ function statusOf(world, session, chat) {
 function sessionView(world, session) {
   const { chats, timeout, ...view } = session;
   void timeout;
-  const spent = { cost_usd: 0, turns: 0, input_tokens: 0, output_tokens: 0 };
+  const spent = { cost_usd: 0, turns: 0, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
   for (const other of world.sessions.values()) {
     if (world.chain(other.id).includes(session.id)) for (const key of Object.keys(spent)) spent[key] += other.spent[key];
   }

@@ -16,6 +16,19 @@ export async function play(world, session, chat, prompt) {
       case "say":
         world.emit(session, chat, { type: "content", text: rest });
         break;
+      case "slowly": {
+        const [pause] = rest.split(" ", 1);
+        const text = rest.slice(pause.length + 1);
+        world.speak(session, { type: "delta_start" });
+        for (const piece of text.match(/\S+\s*/g) ?? []) {
+          world.speak(session, { type: "delta", text: piece });
+          // A pause ends early when the chat is cancelled, and keeps nobody alive.
+          await Promise.race([sleep(Number(pause), null, { ref: false }), new Promise((resolve) => (chat.hanging = resolve))]);
+          if (chat.status !== "running") return;
+        }
+        world.emit(session, chat, { type: "content", text });
+        break;
+      }
       case "think":
         world.emit(session, chat, { type: "thinking", thinking: rest });
         break;

@@ -34,6 +34,8 @@ export class World {
   log = [];
   nodes = new Map();
   listeners = new Set();
+  /** Who hears live pieces of text. */
+  hearers = new Set();
 
   createSession({ name, working_dir, parent, model, budget, can_spawn, metadata, created_at, loopback_timeout_secs }) {
     for (const other of this.sessions.values()) {
@@ -43,7 +45,7 @@ export class World {
     const created = created_at ?? nowMs();
     this.sessions.set(id, {
       id, name, working_dir, parent: parent ?? null, model: model ?? "claude-sonnet", channel: "control", loopback_enabled: true,
-      can_spawn: can_spawn ?? false, budget: budget ?? null, spent: { cost_usd: 0, input_tokens: 0, output_tokens: 0, turns: 0 }, metadata: metadata ?? {},
+      can_spawn: can_spawn ?? false, budget: budget ?? null, spent: { cost_usd: 0, input_tokens: 0, output_tokens: 0, turns: 0, wall_ms: 0 }, metadata: metadata ?? {},
       created_at: created, updated_at: created, timeout: loopback_timeout_secs ?? 300, chats: [],
     });
     return id;
@@ -75,6 +77,11 @@ export class World {
     return record;
   }
 
+  /** Tells of a piece of text that is not stored, or that a message begins. */
+  speak(session, event) {
+    for (const hearer of this.hearers) hearer(session.id, event);
+  }
+
   endChat(session, chat, status, usage = {}) {
     if (chat.status !== "running") return;
     for (const approval of this.approvals.values()) {
@@ -86,6 +93,7 @@ export class World {
     session.spent.turns += usage.num_turns ?? 0;
     chat.status = status;
     chat.ended_at = nowMs();
+    session.spent.wall_ms += chat.ended_at - chat.started_at;
     if (status === "complete") this.emit(session, chat, { type: "complete", new_head: null, claude_session_id: randomUUID(), usage });
     else this.emit(session, chat, { type: "error", message: status === "cancelled" ? "cancelled by the operator" : "the agent ended without a result" });
   }

@@ -14,6 +14,27 @@ function* numbers(seed = 7) {
 const random = numbers();
 const pick = (below) => Math.floor(random.next().value * below);
 
+test("live text is shown once, whoever is ahead, its pieces or its event", async () => {
+  const { LiveText } = await load("lib/live.ts");
+  /** Plays pieces (`p`), whole texts (`w`), starts (`s`) and ends (`e`); returns what is shown after each. */
+  const shown = (...steps) => {
+    const live = new LiveText();
+    return steps.map((step) => {
+      const text = step.slice(2);
+      ({ p: () => live.piece(text), w: () => live.whole(text), s: () => live.messageStarts(), e: () => live.ended() })[step[0]]();
+      return live.text;
+    });
+  };
+  assert.deepEqual(shown("s", "p:one ", "p:two", "w:one two"), ["", "one ", "one two", ""]);
+  assert.deepEqual(shown("w:one two", "s", "p:one ", "p:two", "p:next"), ["", "", "", "", "next"], "the event was ahead");
+  assert.deepEqual(shown("s", "p:one ", "w:one two", "p:twonext"), ["", "one ", "", "next"], "the event came in between");
+  assert.deepEqual(shown("w:a", "w:b", "e", "s", "p:a", "s", "p:b"), ["", "", "", "", "", "", ""], "everything was ahead");
+  assert.deepEqual(shown("s", "p:half", "s", "p:half a", "w:half a"), ["", "half", "", "half a", ""], "the message was begun anew");
+  assert.deepEqual(shown("s", "p:one", "p: two", "w:one"), ["", "one", "one two", " two"], "the next block has begun");
+  assert.deepEqual(shown("p:tail of something", "s", "p:new"), ["", "", "new"], "the start was missed");
+  assert.deepEqual(shown("w:lost", "s", "p:other", "w:other"), ["", "", "other", ""], "pieces were missed");
+});
+
 test("heights add up like a plain list of numbers", async () => {
   const { Heights } = await load("lib/heights.ts");
   const heights = new Heights(4);

@@ -369,6 +369,8 @@ pub struct Spent {
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
+    /// Milliseconds that chats took, from prompt to end. A running one counts when it ends.
+    pub wall_ms: u64,
 }
 
 /// A result of `get`.

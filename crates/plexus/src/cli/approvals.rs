@@ -6,10 +6,11 @@ use plexus_core::ApprovalId;
 use serde_json::{Value, json};
 
 use super::args::{Approve, Deny, Global, RuleAdd, Rules, RulesCommand, ScopeArgs};
+use super::render::{self, Extent};
 use super::run::find_session;
 use super::screen::{self, Screen, Tone, duration, now_ms};
 use super::server::{self, failed};
-use super::{exit, render, sanitize};
+use super::{exit, sanitize};
 
 /// `plexus pending`.
 pub(super) async fn pending(global: &Global, session: Option<&str>, json: bool) -> Result<u8> {
@@ -50,7 +51,7 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
         sanitize::one_line(&approval.session_name),
         screen.paint(Tone::Faint, &format!("for {age}, {left}"))
     ))?;
-    for line in render::call(&approval.tool_name, &approval.input, screen) {
+    for line in render::call(&approval.tool_name, &approval.input, Extent::of_stdout(), screen) {
         screen::line(&format!("  {line}"))?;
     }
     Ok(())

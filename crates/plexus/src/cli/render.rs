@@ -1,6 +1,8 @@
 //! Tool calls as a person reads them: a diff for Edit and Write, the command for Bash, the address for fetches. Everything is made safe to show.
 
+use std::io::IsTerminal;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -11,6 +13,9 @@ use super::screen::{Screen, Tone, cut};
 /// Lines of a diff or a text that are shown before the rest is counted.
 const MAX_LINES: usize = 60;
 
+/// How long two texts may be compared: an agent chooses both, and the worst pair would take hours. What is left then is shown as replaced.
+const DIFF_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Lines of a tool's result that are shown.
 const MAX_RESULT_LINES: usize = 8;
 
@@ -19,6 +24,29 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 2;
+
+/// How much of a call is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// What fits on a few screens; what is left out is counted.
+    Short,
+    /// Everything.
+    Whole,
+}
+
+impl Extent {
+    /// Short on a terminal, whole where a pager or a file takes it.
+    pub(crate) fn of_stdout() -> Self {
+        if std::io::stdout().is_terminal() { Self::Short } else { Self::Whole }
+    }
+
+    fn lines(self) -> usize {
+        match self {
+            Self::Short => MAX_LINES,
+            Self::Whole => usize::MAX,
+        }
+    }
+}
 
 /// Says in one line what a call is.
 pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
@@ -41,40 +69,41 @@ pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
 }
 
-/// Shows the whole of a call, for whoever has to decide: nothing of the input is left out unless its length is said.
-pub(crate) fn call(tool: &str, input: &Value, screen: Screen) -> Vec<String> {
+/// Shows a call to whoever has to decide: nothing of the input is left out unless its length is said.
+pub(crate) fn call(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
     let text = |field: &str| input[field].as_str();
     match (tool, text("file_path")) {
         ("Bash", _) if text("command").is_some() => {
-            let mut lines = prefixed("$ ", "  ", text("command").unwrap_or_default(), screen, Tone::Strong);
-            lines.extend(rest(input, &["command"], screen));
+            let mut lines = prefixed("$ ", "  ", text("command").unwrap_or_default(), extent, screen, Tone::Strong);
+            lines.extend(rest(input, &["command"], extent, screen));
             lines
         }
         ("Write", Some(path)) => {
             let new = text("content").unwrap_or_default();
             let (old, note) = current(path);
             let mut lines = vec![header(path, note, screen)];
-            lines.extend(diff(&old, new, screen));
-            lines.extend(rest(input, &["file_path", "content"], screen));
+            lines.extend(diff(&old, new, extent, screen));
+            lines.extend(rest(input, &["file_path", "content"], extent, screen));
             lines
         }
         ("Edit", Some(path)) if text("old_string").is_some() => {
             let mut lines = vec![header(path, "", screen)];
-            lines.extend(diff(text("old_string").unwrap_or_default(), text("new_string").unwrap_or_default(), screen));
-            lines.extend(rest(input, &["file_path", "old_string", "new_string"], screen));
+            let (old, new) = (text("old_string").unwrap_or_default(), text("new_string").unwrap_or_default());
+            lines.extend(diff(old, new, extent, screen));
+            lines.extend(rest(input, &["file_path", "old_string", "new_string"], extent, screen));
             lines
         }
         ("WebFetch", _) if text("url").is_some() => {
             let mut lines = vec![screen.paint(Tone::Strong, &sanitize::one_line(text("url").unwrap_or_default()))];
-            lines.extend(rest(input, &["url"], screen));
+            lines.extend(rest(input, &["url"], extent, screen));
             lines
         }
         ("Read", Some(path)) => {
             let mut lines = vec![header(path, "", screen)];
-            lines.extend(rest(input, &["file_path"], screen));
+            lines.extend(rest(input, &["file_path"], extent, screen));
             lines
         }
-        _ => rest(input, &[], screen),
+        _ => rest(input, &[], extent, screen),
     }
 }
 
@@ -90,11 +119,11 @@ pub(crate) fn main_field(tool: &str) -> Option<(&'static str, &'static str)> {
 }
 
 /// Shows what changes between two texts, as a unified diff.
-pub(crate) fn diff(old: &str, new: &str, screen: Screen) -> Vec<String> {
+pub(crate) fn diff(old: &str, new: &str, extent: Extent, screen: Screen) -> Vec<String> {
     if old == new {
         return vec![screen.paint(Tone::Faint, "(no change)")];
     }
-    let changes = TextDiff::from_lines(old, new);
+    let changes = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(old, new);
     let mut lines = Vec::new();
     for (index, group) in changes.grouped_ops(CONTEXT).iter().enumerate() {
         if index > 0 {
@@ -112,7 +141,7 @@ pub(crate) fn diff(old: &str, new: &str, screen: Screen) -> Vec<String> {
             }
         }
     }
-    shorten(lines, MAX_LINES, screen)
+    shorten(lines, extent.lines(), screen)
 }
 
 /// Shows what a tool gave, shortened.
@@ -154,7 +183,7 @@ fn current(path: &str) -> (String, &'static str) {
 }
 
 /// Shows the fields that nothing else has shown yet.
-fn rest(input: &Value, shown: &[&str], screen: Screen) -> Vec<String> {
+fn rest(input: &Value, shown: &[&str], extent: Extent, screen: Screen) -> Vec<String> {
     let Some(fields) = input.as_object() else { return vec![sanitize::one_line(&compact(input)).into_owned()] };
     let mut lines = Vec::new();
     for (name, value) in fields.iter().filter(|(name, _)| !shown.contains(&name.as_str())) {
@@ -162,20 +191,20 @@ fn rest(input: &Value, shown: &[&str], screen: Screen) -> Vec<String> {
         match value {
             Value::String(text) => {
                 let head = format!("{name}: ");
-                lines.extend(prefixed(&head, "  ", text, screen, Tone::Plain));
+                lines.extend(prefixed(&head, "  ", text, extent, screen, Tone::Plain));
             }
             other => lines.push(format!("{name}: {}", sanitize::one_line(&compact(other)))),
         }
     }
-    shorten(lines, MAX_LINES, screen)
+    shorten(lines, extent.lines(), screen)
 }
 
-fn prefixed(first: &str, others: &str, text: &str, screen: Screen, tone: Tone) -> Vec<String> {
+fn prefixed(first: &str, others: &str, text: &str, extent: Extent, screen: Screen, tone: Tone) -> Vec<String> {
     let lines = text.trim_end_matches('\n').split('\n').enumerate().map(|(index, line)| {
         let prefix = if index == 0 { first } else { others };
         format!("{prefix}{}", screen.paint(tone, &sanitize::one_line(line.strip_suffix('\r').unwrap_or(line))))
     });
-    shorten(lines.collect(), MAX_LINES, screen)
+    shorten(lines.collect(), extent.lines(), screen)
 }
 
 fn shorten(mut lines: Vec<String>, most: usize, screen: Screen) -> Vec<String> {
@@ -201,7 +230,7 @@ mod tests {
     use super::*;
 
     fn shown(tool: &str, input: &Value) -> String {
-        call(tool, input, Screen::plain(80)).join("\n")
+        call(tool, input, Extent::Short, Screen::plain(80)).join("\n")
     }
 
     #[test]
@@ -250,5 +279,15 @@ mod tests {
         let long = (0..100).map(|n| format!("{n}\n")).collect::<String>();
         assert!(shown("Write", &json!({"file_path": "/no/such", "content": long})).ends_with("… 40 more lines"));
         assert!(result(&json!(long), Screen::plain(80)).join("\n").ends_with("… 92 more lines"));
+        let whole = call("Write", &json!({"file_path": "/no/such", "content": long}), Extent::Whole, Screen::plain(80));
+        assert_eq!(whole.len(), 101, "the path and every line");
+    }
+
+    #[test]
+    fn two_texts_made_to_be_slow_to_compare_are_shown_all_the_same() {
+        // Nothing in common, in an order that finds no end: without a limit this takes hours.
+        let text = |step: u64| (0..100_000_u64).map(|n| format!("{}\n", n * step % 65_537)).collect::<String>();
+        let lines = diff(&text(7_919), &text(104_729), Extent::Whole, Screen::plain(80));
+        assert!(lines.len() > 60_000, "{}", lines.len());
     }
 }

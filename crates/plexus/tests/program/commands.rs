@@ -72,37 +72,6 @@ fn our_own_data_is_no_place_for_an_agent() {
 }
 
 #[test]
-fn doctor_finds_what_is_wrong_and_says_the_next_step() {
-    let place = Place::new();
-    let verdicts = |output: &std::process::Output| -> Value { serde_json::from_slice(&output.stdout).expect("JSON") };
-    let of = |findings: &Value, what: &str| {
-        findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).expect(what).clone()
-    };
-    let fresh = place.plexus(&["doctor", "--json"]);
-    assert!(fresh.status.success(), "{}", text(&fresh.stdout));
-    let findings = verdicts(&fresh);
-    assert_eq!(of(&findings, "server")["verdict"], "odd");
-    assert_eq!(of(&findings, "store")["verdict"], "good");
-
-    let missing = place.command(&["doctor", "--json"]).env("PLEXUS_CLAUDE_BIN", "/no/such/claude").output().unwrap();
-    assert_eq!(of(&verdicts(&missing), "agent")["verdict"], "bad");
-
-    place.start_server();
-    assert_eq!(of(&verdicts(&place.plexus(&["doctor", "--json"])), "server")["verdict"], "good");
-    place.works(&["stop"]);
-
-    std::fs::write(place.data().join("plexus.db"), "this is no database").unwrap();
-    std::fs::write(place.data().join("plexus.toml"), "lissten = 1\n").unwrap();
-    let broken = place.plexus(&["doctor", "--json"]);
-    assert_eq!(broken.status.code(), Some(1));
-    let findings = verdicts(&broken);
-    assert!(of(&findings, "configuration")["words"].as_str().unwrap().contains("lissten"));
-    assert_eq!(of(&findings, "store")["verdict"], "bad");
-    let shown = text(&place.plexus(&["doctor"]).stdout);
-    assert!(shown.contains('→'), "{shown}");
-}
-
-#[test]
 fn rules_are_added_listed_tried_and_removed() {
     let place = Place::new();
     place.start_server();

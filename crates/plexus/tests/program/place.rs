@@ -114,6 +114,13 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
+/// Writes a program. A process of its own does so: a file that another thread's child still has open for writing cannot be run.
+pub(crate) fn executable(path: &Path, script: &str) {
+    let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let status = Command::new("sh").args(["-c", line, "sh"]).arg(path).arg(script).status().expect("a shell");
+    assert!(status.success(), "{}", path.display());
+}
+
 pub(crate) fn mode(path: &Path) -> u32 {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().expect("it exists").permissions().mode() & 0o777

@@ -172,6 +172,47 @@ fn children_outlive_the_server_and_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let client = Client::from_data_dir(place.data());
+    let session = client.create(&plexus_client::CreateSession::new("s", place.work())).await.unwrap();
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let events = |more: &str| {
+        let request = http.get(format!("{}/events?session_id={session}{more}", server.url));
+        request.bearer_auth(token(&place)).send()
+    };
+    let mut lively = events("&deltas=true").await.unwrap();
+    let mut plain = events("").await.unwrap();
+    client.chat_async(session, "sim:\nslowly 1 one two three").await.unwrap();
+
+    /// Reads a stream until the chat has ended and a word has come so many times; returns the bodies of its messages.
+    async fn bodies(response: &mut reqwest::Response, times: usize) -> Vec<Value> {
+        let mut text = String::new();
+        // Pieces and events travel apart: on a loaded machine the pieces come last.
+        while !text.contains("\"type\":\"complete\"") || text.matches("two").count() < times || !text.ends_with("\n\n")
+        {
+            let chunk = tokio::time::timeout(place::DEADLINE, response.chunk()).await.expect("the end of the chat");
+            text.push_str(std::str::from_utf8(&chunk.unwrap().expect("the stream stays open")).unwrap());
+        }
+        let bodies = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        bodies.map(|body| serde_json::from_str(body).unwrap()).collect()
+    }
+    let lively = bodies(&mut lively, 2).await;
+    assert!(lively.iter().any(|body| body["event"]["type"] == "delta_start"), "{lively:?}");
+    let pieces = lively.iter().filter(|body| body["event"]["type"] == "delta");
+    let said: String = pieces.filter_map(|body| body["event"]["text"].as_str()).collect();
+    assert!("one two three".starts_with(&said) && said.contains("two"), "{said:?}");
+    let plain = bodies(&mut plain, 1).await;
+    assert!(plain.iter().all(|body| body["seq"].is_u64()), "nobody gets pieces unasked: {plain:?}");
+    // Pieces of all sessions at once are not to be had.
+    let all = http.get(format!("{}/events?deltas=true", server.url)).bearer_auth(token(&place)).send().await.unwrap();
+    assert_eq!(all.status(), 400);
+    client.call::<Value>("claudecode.delete", json!({"session_id": session})).await.unwrap();
+    server.kill_9();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_follower_misses_nothing_and_hears_nothing_twice_across_a_kill() {
     let place = Place::new();
     let server = Server::start(&place, &[]);

@@ -1,6 +1,6 @@
 //! `plexus run` as a person meets it: in a terminal, with a keyboard.
 
-use crate::place::Place;
+use crate::place::{Place, eventually, executable};
 use crate::pty::Terminal;
 
 const ASKS: &str = "[?] > ";
@@ -45,8 +45,7 @@ fn a_denial_carries_its_reason_to_the_agent() {
 fn an_edited_input_is_what_runs() {
     let place = Place::new();
     let editor = place.work().join("editor.sh");
-    std::fs::write(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n").unwrap();
-    std::fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n");
     let mut terminal = Terminal::start(&place, 100, &[("EDITOR", editor.to_str().unwrap())], &["run", "hello"]);
     terminal.answer(ASKS, "e\n");
     terminal.wait_for("+ written by a person");
@@ -54,6 +53,35 @@ fn an_edited_input_is_what_runs() {
     terminal.wait_for("allowed as edited");
     assert_eq!(terminal.finish().0, 0);
     assert_eq!(std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap(), "written by a person\n");
+}
+
+#[test]
+fn a_long_call_can_be_seen_whole_before_it_is_answered() {
+    let place = Place::new();
+    let content: String = (0..200).map(|n| format!("line {n}\\n")).collect();
+    let script = format!("sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end");
+    // A pager that numbers what it gets, with an argument of its own.
+    let mut terminal = Terminal::start(&place, 100, &[("PAGER", "cat -n")], &["run", &script]);
+    terminal.wait_for("… 140 more lines");
+    terminal.answer(ASKS, "v\n");
+    terminal.wait_for("203\t  + line 199");
+    terminal.answer(ASKS, "y\n");
+    terminal.wait_for("complete in");
+    assert_eq!(terminal.finish().0, 0);
+    assert!(place.work().join("long.txt").exists());
+}
+
+#[test]
+fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
+    let place = Place::new();
+    let content: String = (0..100).map(|n| format!("line {n}\\n")).collect();
+    let script = format!("sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end");
+    let mut terminal = Terminal::start(&place, 100, &[("PAGER", "no-such-pager")], &["run", &script]);
+    terminal.answer(ASKS, "v\n");
+    terminal.wait_for("+ line 99");
+    terminal.answer(ASKS, "n\n");
+    terminal.answer("why not?", "too long\n");
+    assert_eq!(terminal.finish().0, 0);
 }
 
 #[test]
@@ -98,6 +126,32 @@ fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
 }
 
 #[test]
+fn a_second_ctrl_c_ends_an_agent_that_does_not_listen() {
+    let place = Place::new();
+    // It never hears that it is asked to stop. Nothing else ends it: the grace is longer than the test.
+    let deaf = place.work().join("deaf");
+    let line = "grep --line-buffered -v '\"interrupt\"' | exec \"$PLEXUS\" sim \"$@\"";
+    executable(
+        &deaf,
+        &format!("#!/bin/sh\n[ \"$1\" = --version ] && exec \"$PLEXUS\" sim \"$@\"\n{line}\n")
+            .replace("$PLEXUS", env!("CARGO_BIN_EXE_plexus")),
+    );
+    let env = [("PLEXUS_CLAUDE_BIN", deaf.to_str().unwrap()), ("PLEXUS_LIMITS_GRACE_SECS", "600")];
+    let mut terminal = Terminal::start(&place, 100, &env, &["run", "sim:\nsay before\nhang"]);
+    terminal.wait_for("before");
+    terminal.send("\u{3}");
+    terminal.wait_for("asking the agent to stop; Ctrl-C again ends it");
+    terminal.send("\u{3}");
+    terminal.wait_for("ending the agent");
+    terminal.wait_for("cancelled in");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 130, "{shown}");
+    eventually("the end of the agent", || {
+        (place.call("health.state", &serde_json::json!({}))["children"] == 0).then_some(())
+    });
+}
+
+#[test]
 fn a_question_answered_elsewhere_is_withdrawn() {
     let place = Place::new();
     let mut terminal = run(&place, "hello");
@@ -113,9 +167,23 @@ fn a_question_answered_elsewhere_is_withdrawn() {
 fn a_narrow_terminal_gets_short_questions() {
     let place = Place::new();
     let mut terminal = Terminal::start(&place, 30, &[], &["run", "hello"]);
-    terminal.answer("y/n/e/a/? > ", "y\n");
+    terminal.answer("y/n/e/a/v/? > ", "y\n");
     terminal.wait_for("complete in");
     assert_eq!(terminal.finish().0, 0);
+}
+
+#[test]
+fn colours_come_only_where_they_are_wanted() {
+    let place = Place::new();
+    // The place says NO_COLOR; empty means unset.
+    for (env, colours) in
+        [(&[("NO_COLOR", "")][..], true), (&[], false), (&[("NO_COLOR", ""), ("TERM", "dumb")], false)]
+    {
+        let mut terminal = Terminal::start(&place, 100, env, &["run", "sim:\nsay hi"]);
+        terminal.wait_for("complete in");
+        let (code, shown) = terminal.finish();
+        assert_eq!((code, shown.contains('\u{1b}')), (0, colours), "{env:?}: {shown:?}");
+    }
 }
 
 #[test]

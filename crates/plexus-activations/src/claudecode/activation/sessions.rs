@@ -61,6 +61,7 @@ impl ClaudeCode {
                 turns: spend.turns,
                 input_tokens: spend.input_tokens,
                 output_tokens: spend.output_tokens,
+                wall_ms: spend.wall_ms,
             },
             metadata: session.metadata.to_value(),
             created_at: session.created_at.0,

@@ -13,9 +13,10 @@ use plexus_core::SessionId;
 use serde_json::{Value, json};
 
 use super::args::Demo;
+use super::render::{self, Extent};
 use super::screen::{self, Screen, Tone};
 use super::server::failed;
-use super::{exit, manage, render, sanitize};
+use super::{exit, manage, sanitize};
 use stage::Stage;
 
 /// How long any one thing of the tour may take, on a loaded machine.
@@ -116,7 +117,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     let mut input = approval.input.clone();
     let content = "test the parser first\n";
     input["content"] = json!(content);
-    lines(render::diff(approval.input["content"].as_str().unwrap_or_default(), content, screen))?;
+    lines(render::diff(approval.input["content"].as_str().unwrap_or_default(), content, Extent::Short, screen))?;
     client.respond(&Respond { updated_input: Some(input), ..Respond::allow(&approval) }).await.map_err(failed)?;
     ended(&client, cast.tests).await?;
     let written =
@@ -125,7 +126,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
 
     head(screen, "6  Denied, with a reason that the agent reads")?;
     let approval = waiting(&client, cast.fix).await?;
-    lines(render::call(&approval.tool_name, &approval.input, screen))?;
+    lines(render::call(&approval.tool_name, &approval.input, Extent::Short, screen))?;
     client.deny(approval.id, "keep the build, it takes an hour").await.map_err(failed)?;
     ended(&client, cast.fix).await?;
     decision(&client, cast.fix, screen).await?;

@@ -2,11 +2,12 @@
 //! about each tool call, and ends with the outcome, the cost and how to go on.
 //!
 //! In reading order: this file starts the chat; [`supervise`] is the loop that shows and asks; [`view`] prints events, [`live`] keeps live pieces of text apart from what comes whole; [`question`] is the dialogue
-//! about one call; [`keyboard`] reads lines and can stop reading; [`editor`] opens `$EDITOR`.
+//! about one call; [`keyboard`] reads lines and can stop reading; [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
 
 mod editor;
 mod keyboard;
 mod live;
+mod pager;
 mod question;
 pub(super) mod supervise;
 mod view;

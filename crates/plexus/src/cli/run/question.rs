@@ -3,7 +3,7 @@
 use plexus_client::{Approval, Remember, Respond, RuleScope};
 use serde_json::Value;
 
-use crate::cli::render;
+use crate::cli::render::{self, Extent};
 use crate::cli::sanitize;
 use crate::cli::screen::{Screen, Tone};
 
@@ -20,7 +20,11 @@ enum Step {
     Choose,
     Reason,
     Remember,
-    Confirm { updated: Value },
+    Confirm {
+        updated: Value,
+        /// What the person has changed, before and after.
+        change: (String, String),
+    },
 }
 
 /// What follows from an answer.
@@ -32,6 +36,8 @@ pub(super) enum Move {
     Decide(Box<Respond>),
     /// Open the editor on this.
     Edit(Editing),
+    /// Let the person page through this, and ask on.
+    View(Vec<String>),
 }
 
 /// What the editor is opened on.
@@ -50,7 +56,7 @@ impl Question {
     }
 
     /// Shows the call.
-    pub(super) fn shown(&self, screen: Screen) -> Vec<String> {
+    pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
         let Approval { tool_name, input, session_name, description, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
         let mut lines =
@@ -58,24 +64,32 @@ impl Question {
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             lines.push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
         }
-        lines.extend(render::call(tool_name, input, screen).into_iter().map(|line| format!("  {line}")));
+        lines.extend(render::call(tool_name, input, extent, screen).into_iter().map(|line| format!("  {line}")));
         lines
+    }
+
+    /// Shows all of what is asked about: the call, or the change that a person has made to it.
+    fn whole(&self, screen: Screen) -> Vec<String> {
+        match &self.step {
+            Step::Confirm { change: (old, new), .. } => render::diff(old, new, Extent::Whole, screen),
+            Step::Choose | Step::Reason | Step::Remember => self.shown(Extent::Whole, screen),
+        }
     }
 
     /// The words before the cursor.
     pub(super) fn prompt(&self, screen: Screen) -> String {
-        let wide = screen.width() >= 60;
+        let wide = screen.width() >= 66;
         match &self.step {
-            Step::Choose if wide => "  allow? [y]es once  [n]o  [e]dit  [a]lways  [?] > ".into(),
-            Step::Choose => "  y/n/e/a/? > ".into(),
+            Step::Choose if wide => "  allow? [y]es once  [n]o  [e]dit  [a]lways  [v]iew all  [?] > ".into(),
+            Step::Choose => "  y/n/e/a/v/? > ".into(),
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
             Step::Remember if wide => {
                 "  number or pattern, `all` behind it for every session; empty goes back > ".into()
             }
             Step::Remember => "  which? > ".into(),
-            Step::Confirm { .. } if wide => "  run it like this? [y]es  [n]o, back  [e]dit again > ".into(),
-            Step::Confirm { .. } => "  run? y/n/e > ".into(),
+            Step::Confirm { .. } if wide => "  run it like this? [y]es  [n]o, back  [e]dit again  [v]iew all > ".into(),
+            Step::Confirm { .. } => "  run? y/n/e/v > ".into(),
         }
     }
 
@@ -90,17 +104,18 @@ impl Question {
                 Move::Decide(Box::new(answer))
             }
             Step::Remember => self.remember(line),
-            Step::Confirm { updated } => match line {
+            Step::Confirm { updated, .. } => match line {
                 "y" | "yes" => {
                     let answer = Respond { updated_input: Some(updated.clone()), ..Respond::allow(&self.approval) };
                     Move::Decide(Box::new(answer))
                 }
                 "e" | "edit" => Move::Edit(self.editing(EditWhat::MainField)),
+                "v" | "view" => Move::View(self.whole(screen)),
                 "n" | "no" => {
                     self.step = Step::Choose;
                     Move::Ask(vec!["  nothing is changed".into()])
                 }
-                _ => Move::Ask(vec!["  y, n or e".into()]),
+                _ => Move::Ask(vec!["  y, n, e or v".into()]),
             },
         }
     }
@@ -124,8 +139,9 @@ impl Question {
                 Move::Ask(lines)
             }
             "?" | "h" | "help" => Move::Ask(help()),
-            "s" | "show" => Move::Ask(self.shown(screen)),
-            _ => Move::Ask(vec!["  y, n, e, a or ?".into()]),
+            "s" | "show" => Move::Ask(self.shown(Extent::Short, screen)),
+            "v" | "view" => Move::View(self.whole(screen)),
+            _ => Move::Ask(vec!["  y, n, e, a, v or ?".into()]),
         }
     }
 
@@ -157,7 +173,7 @@ impl Question {
 
     fn editing(&self, what: EditWhat) -> Editing {
         let input = match &self.step {
-            Step::Confirm { updated } => updated,
+            Step::Confirm { updated, .. } => updated,
             Step::Choose | Step::Reason | Step::Remember => &self.approval.input,
         };
         let main = render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
@@ -191,8 +207,9 @@ impl Question {
         let new = editing
             .field
             .map_or_else(|| format!("{updated:#}\n"), |field| updated[field].as_str().unwrap_or_default().to_owned());
-        let lines = render::diff(&with_newline(&old), &with_newline(&new), screen);
-        self.step = Step::Confirm { updated };
+        let change = (with_newline(&old), with_newline(&new));
+        let lines = render::diff(&change.0, &change.1, Extent::Short, screen);
+        self.step = Step::Confirm { updated, change };
         Move::Ask(lines.into_iter().map(|line| format!("  {line}")).collect())
     }
 
@@ -219,6 +236,7 @@ fn help() -> Vec<String> {
         "  E  the same with the whole input, as JSON",
         "  a  allow it and remember a rule for calls like it",
         "  s  show the call again",
+        "  v  view all of it, in $PAGER when it is long",
         "  Ctrl-C asks the agent to stop; Ctrl-D leaves it waiting for another answer",
     ]
     .map(str::to_owned)
@@ -296,6 +314,26 @@ mod tests {
         let answer = decided(&mut asked, &["what", "y"]);
         assert_eq!(answer.updated_input, Some(json!({"command": "ls -l", "timeout": 1})));
         assert_eq!(answer.input_digest.as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn a_long_call_and_a_long_edit_can_be_viewed_whole() {
+        let mut asked = question();
+        asked.approval.tool_name = "Write".into();
+        let long: String = (0..200).map(|n| format!("line {n}\n")).collect();
+        asked.approval.input = json!({"file_path": "/no/such/file", "content": long});
+        assert!(asked.shown(Extent::Short, SCREEN()).last().unwrap().contains("140 more lines"));
+        let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
+        assert_eq!(lines.len(), 202, "who wants what, the path, and every line");
+
+        let Move::Edit(editing) = asked.take("e", SCREEN()) else { panic!("no editor") };
+        let Move::Ask(short) = asked.edited(&editing, &long.replace("line", "word"), SCREEN()) else {
+            panic!("no diff")
+        };
+        assert!(short.last().unwrap().contains("340 more lines"), "{short:?}");
+        let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
+        assert_eq!(lines.len(), 400);
+        assert!(decided(&mut asked, &["y"]).updated_input.is_some(), "the view has not ended the question");
     }
 
     #[test]

@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 use super::keyboard::{self, Reading, Typed};
 use super::question::{Move, Question};
 use super::view::{Form, View};
-use super::{code_of, editor};
+use super::{code_of, editor, pager};
+use crate::cli::render::Extent;
 use crate::cli::screen::{Screen, now_ms};
 use crate::cli::server::failed;
 use crate::cli::{exit, sanitize};
@@ -178,7 +179,7 @@ impl Supervision {
             let pending = self.client.pending(Some(session)).await.map_err(failed)?;
             let Some(approval) = pending.into_iter().find(|approval| approval.id == id) else { continue };
             let question = Question::new(approval);
-            for line in question.shown(self.screen) {
+            for line in question.shown(Extent::Short, self.screen) {
                 self.view.line(&line)?;
             }
             self.put_question(question)?;
@@ -215,6 +216,14 @@ impl Supervision {
             Move::Ask(lines) => {
                 for line in lines {
                     self.view.line(&line)?;
+                }
+                self.put_question(question)
+            }
+            Move::View(lines) => {
+                if let Err(error) = pager::show(&lines).await {
+                    tracing::debug!(%error, "no pager");
+                    // Without a pager there is still the terminal's own memory of what went by.
+                    lines.iter().try_for_each(|line| self.view.line(line))?;
                 }
                 self.put_question(question)
             }

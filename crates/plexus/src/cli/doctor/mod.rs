@@ -1,0 +1,109 @@
+//! `plexus doctor`: looks at everything that usually goes wrong, and says the next step.
+//!
+//! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent and the tools it needs, [`data`] at the data
+//! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store, [`server`] at the server, its port and where it may work.
+
+mod agent;
+mod data;
+mod nodes;
+mod server;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::args::Global;
+use super::screen::{self, Screen, Tone};
+use super::{exit, sanitize};
+use crate::config::{self, Config, Sources, user_config_file};
+
+/// How one look went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Good,
+    /// It works, but not as one would expect.
+    Odd,
+    Bad,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Finding {
+    what: &'static str,
+    verdict: Verdict,
+    words: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    next: String,
+}
+
+impl Finding {
+    fn good(what: &'static str, words: impl Into<String>) -> Self {
+        Self { what, verdict: Verdict::Good, words: words.into(), next: String::new() }
+    }
+
+    fn odd(what: &'static str, words: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what, verdict: Verdict::Odd, words: words.into(), next: next.into() }
+    }
+
+    fn bad(what: &'static str, words: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { what, verdict: Verdict::Bad, words: words.into(), next: next.into() }
+    }
+}
+
+/// Runs the command. Exits 1 when something must be repaired.
+pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let sources = Sources {
+        files: [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
+        env: std::env::vars_os().collect(),
+        set: Vec::new(),
+    };
+    let (configuration, config) = match config::load(&sources) {
+        Ok(config) => (Finding::good("configuration", "read"), config),
+        Err(error) => (
+            Finding::bad("configuration", error.to_string(), "repair it, or remove it to use the defaults"),
+            Config::default(),
+        ),
+    };
+    let (server, runs) = server::look(&data_dir).await;
+    let mut findings = vec![
+        configuration,
+        agent::look(&config).await,
+        agent::look_at_login(&config),
+        agent::look_at_tools(),
+        data::look(&data_dir),
+        data::look_at_token(&data_dir),
+        data::look_at_store(&data_dir, runs).await,
+        data::look_at_disk(&data_dir),
+        data::look_at_clock(&data_dir),
+    ];
+    findings.extend(nodes::look(&data_dir, runs).await);
+    findings.extend(nodes::look_at_lost(&data_dir));
+    findings.extend([
+        if runs { Finding::good("port", "the server has it") } else { server::look_at_port(&config).await },
+        server,
+        server::look_at_directory(&data_dir),
+        server::look_at_files(),
+    ]);
+    if json {
+        screen::line(&serde_json::to_string_pretty(&findings)?)?;
+    } else {
+        show(&findings)?;
+    }
+    Ok(if findings.iter().any(|finding| finding.verdict == Verdict::Bad) { exit::FAILED } else { exit::OK })
+}
+
+fn show(findings: &[Finding]) -> Result<()> {
+    let screen = Screen::stdout();
+    for finding in findings {
+        let (sign, tone) = match finding.verdict {
+            Verdict::Good => ("✓", Tone::Good),
+            Verdict::Odd => ("!", Tone::Warn),
+            Verdict::Bad => ("✗", Tone::Bad),
+        };
+        screen::line(&format!("{} {:<13} {}", screen.paint(tone, sign), finding.what, sanitize::text(&finding.words)))?;
+        if !finding.next.is_empty() {
+            screen::line(&format!("  {:<13} {}", "", screen.paint(Tone::Faint, &format!("→ {}", finding.next))))?;
+        }
+    }
+    Ok(())
+}

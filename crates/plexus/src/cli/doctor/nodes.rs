@@ -1,0 +1,54 @@
+//! Servers that share a store, and what was lost when one of them was away for too long.
+
+use std::path::Path;
+
+use plexus_client::Client;
+use serde_json::{Value, json};
+
+use super::Finding;
+
+/// The servers that share the store, as the one that runs here sees them.
+pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
+    const WHAT: &str = "node";
+    if !server_runs {
+        return Vec::new();
+    }
+    let Ok(state) = Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await else {
+        return Vec::new();
+    };
+    let nodes = state["nodes"].as_array().cloned().unwrap_or_default();
+    let seen = nodes.iter().filter(|node| matches!(node["state"].as_str(), Some("alive" | "expired")));
+    seen.map(|node| {
+        let number = |key: &str| node[key].as_u64().unwrap_or(0);
+        let words = format!(
+            "{}{} at {}: heard of {:.1} s ago, {} s of its lease left, {} runs",
+            node["name"].as_str().unwrap_or("?"),
+            if node["this"] == json!(true) { " (this one)" } else { "" },
+            node["url"].as_str().unwrap_or("?"),
+            number("heartbeat_age_ms") as f64 / 1e3,
+            number("lease_left_ms") / 1_000,
+            number("open_runs"),
+        );
+        match node["state"].as_str() {
+            Some("alive") => Finding::good(WHAT, words),
+            _ => Finding::odd(WHAT, words, "start it again, or wait: another node ends what it left open"),
+        }
+    })
+    .collect()
+}
+
+/// Runs that ended while this server was away, and said more than the store knows.
+pub(super) fn look_at_lost(dir: &Path) -> Option<Finding> {
+    let lost = plexus_activations::node::lost_runs(dir);
+    let lines: u64 = lost.iter().map(|run| run.lines).sum();
+    (!lost.is_empty()).then(|| {
+        Finding::odd(
+            "lost",
+            format!(
+                "{} runs ended without this server; {lines} lines that they had still said are in no chat",
+                lost.len()
+            ),
+            format!("their journals are in {}; remove them when you have seen them", dir.join("lost").display()),
+        )
+    })
+}

@@ -1,0 +1,164 @@
+//! `plexus doctor`: every ordinary problem is found, and the next step is said.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use crate::place::{Place, eventually, executable, text};
+use serde_json::Value;
+
+/// What doctor says about one thing.
+#[derive(Debug)]
+struct Said {
+    verdict: String,
+    words: String,
+    next: String,
+    code: Option<i32>,
+}
+
+fn ask(command: &mut Command, what: &str) -> Said {
+    let output = command.output().unwrap();
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let found = findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).expect(what);
+    let word = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+    Said { verdict: word("verdict"), words: word("words"), next: word("next"), code: output.status.code() }
+}
+
+fn doctor(place: &Place) -> Command {
+    place.command(&["doctor", "--json"])
+}
+
+/// Something that must be repaired: it is said, with a step that helps, and the exit code tells a script.
+#[track_caller]
+fn bad(said: &Said, words: &str, next: &str) {
+    assert_eq!((said.verdict.as_str(), said.code), ("bad", Some(1)), "{said:?}");
+    assert!(said.words.contains(words) && said.next.contains(next), "{said:?}");
+}
+
+/// Something that works, but not as one would expect.
+#[track_caller]
+fn odd(said: &Said, words: &str, next: &str) {
+    assert_eq!(said.verdict, "odd", "{said:?}");
+    assert!(said.words.contains(words) && said.next.contains(next), "{said:?}");
+}
+
+#[test]
+fn a_new_user_is_well() {
+    let place = Place::new();
+    let output = place.plexus(&["doctor"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    assert!(shown.contains("none runs") && shown.contains("→ plexus run starts one"), "{shown}");
+    assert!(!place.data().exists(), "looking makes nothing");
+}
+
+#[test]
+fn an_agent_that_is_missing_old_or_not_signed_in() {
+    let place = Place::new();
+    let (bin, home) = (place.work().join("bin"), place.work().join("home"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&home).unwrap();
+    let claude = bin.join("claude");
+    let doctor = |named: &str| {
+        let mut command = doctor(&place);
+        command.env("PLEXUS_CLAUDE_BIN", named).env("PATH", &bin).env("HOME", &home);
+        command
+    };
+    odd(&ask(&mut doctor(""), "agent"), "there is no `claude`", "npm install -g @anthropic-ai/claude-code");
+    bad(&ask(&mut doctor("/no/such/claude"), "agent"), "/no/such/claude", "--claude-bin");
+    executable(&claude, "#!/bin/sh\necho '1.0.3 (Claude Code)'\n");
+    bad(&ask(&mut doctor(""), "agent"), "1.0.3", "claude update");
+    executable(&claude, "#!/bin/sh\nexit 7\n");
+    bad(&ask(&mut doctor(""), "agent"), "claude", "does it run by hand?");
+
+    odd(&ask(&mut doctor(""), "login"), "none found", "sign in");
+    let keyed = ask(doctor("").env("ANTHROPIC_API_KEY", "k"), "login");
+    assert_eq!(keyed.verdict, "good", "{keyed:?}");
+    std::fs::create_dir(home.join(".claude")).unwrap();
+    std::fs::write(home.join(".claude/.credentials.json"), "{}").unwrap();
+    assert_eq!(ask(&mut doctor(""), "login").verdict, "good");
+    assert_eq!(ask(&mut doctor("sim"), "login").verdict, "good");
+}
+
+#[test]
+fn tools_that_are_not_there() {
+    let place = Place::new();
+    let bin = place.work().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    bad(&ask(doctor(&place).env("PATH", &bin), "tools"), "bash", "install bash");
+    executable(&bin.join("bash"), "");
+    odd(&ask(doctor(&place).env("PATH", &bin), "tools"), "no git", "install git");
+    executable(&bin.join("git"), "");
+    assert_eq!(ask(doctor(&place).env("PATH", &bin), "tools").verdict, "good");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used() {
+    let place = Place::new();
+    // Nobody can write there, not even root.
+    bad(&ask(doctor(&place).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"), "could not write", "--data-dir");
+    std::fs::write(place.data(), "a file").unwrap();
+    bad(&ask(&mut doctor(&place), "data"), "not a directory", "--data-dir");
+    std::fs::remove_file(place.data()).unwrap();
+    std::fs::create_dir(place.data()).unwrap();
+    std::fs::set_permissions(place.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    odd(&ask(&mut doctor(&place), "data"), "can be read by others", "chmod 700");
+}
+
+#[test]
+fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
+    let place = Place::new();
+    place.start_server();
+    place.works(&["stop"]);
+    for what in ["token", "clock"] {
+        assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
+    }
+    let token = place.data().join("operator.token");
+    std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
+    bad(&ask(&mut doctor(&place), "token"), "others can read", "the next start makes a new one");
+    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    std::fs::File::options().append(true).open(&token).unwrap().set_modified(tomorrow).unwrap();
+    bad(&ask(&mut doctor(&place), "clock"), "in the future", "timedatectl");
+}
+
+#[test]
+fn a_server_that_runs_was_killed_or_hangs() {
+    let place = Place::new();
+    place.start_server();
+    for what in ["server", "store", "port"] {
+        assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
+    }
+    let announced: Value = serde_json::from_slice(&std::fs::read(place.data().join("server.json")).unwrap()).unwrap();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(announced["pid"].as_u64().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    eventually("the end of the server", || (ask(&mut doctor(&place), "server").verdict == "odd").then_some(()));
+    odd(&ask(&mut doctor(&place), "server"), "ended without saying so", "picks up its children");
+    assert_eq!(ask(&mut doctor(&place), "store").verdict, "good", "what it left is whole");
+
+    // Somebody holds the store and does not answer.
+    let lock = std::fs::File::options().write(true).open(place.data().join("plexus.lock")).unwrap();
+    lock.lock().unwrap();
+    bad(&ask(&mut doctor(&place), "store"), "", "agents go on running");
+}
+
+#[test]
+fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    bad(&ask(doctor(&place).env("PLEXUS_LISTEN", &taken), "port"), "has the port", "PLEXUS_LISTEN");
+
+    place.start_server();
+    place.works(&["stop"]);
+    std::fs::write(place.data().join("plexus.db"), "this is no database").unwrap();
+    std::fs::write(place.data().join("plexus.toml"), "lissten = 1\n").unwrap();
+    bad(&ask(&mut doctor(&place), "configuration"), "lissten", "repair it");
+    bad(&ask(&mut doctor(&place), "store"), "", "backup");
+}
+
+#[test]
+fn a_directory_where_no_agent_may_run() {
+    let place = Place::new();
+    let mut command = doctor(&place);
+    odd(&ask(command.current_dir(place.work().join("..")), "directory"), "no agent can run", "directory of a project");
+}
