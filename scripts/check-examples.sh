@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs the examples of docs/examples against a real server whose agent is the simulator. Needs python3, curl and jq.
+# Runs the examples of docs/examples and of plexus-client against a real server whose agent is the simulator. Needs python3, curl and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet -p plexus
-plexus=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/plexus
+cargo build --quiet -p plexus-client --example supervise
+built=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug
+plexus=$built/plexus
 
 folder=$(mktemp -d)
 export PLEXUS_DATA_DIR=$folder/data
@@ -25,13 +27,19 @@ done
 [ -e "$PLEXUS_DATA_DIR/server.json" ] || { echo "the server did not announce itself within 10 s" >&2; cat "$folder/log" >&2; exit 1; }
 
 # The Python example allows a Write in its directory, and the simulator's story is one Write.
-mkdir "$folder/python" "$folder/shell" "$folder/denied"
+mkdir "$folder/python" "$folder/shell" "$folder/denied" "$folder/rust"
 python3 docs/examples/supervise.py "$folder/python" "hello"
 [ -e "$folder/python/plexus-sim.txt" ] || { echo "supervise.py: the file was not written" >&2; exit 1; }
 
 # It denies everything else.
 python3 docs/examples/supervise.py "$folder/denied" $'sim:\ntool Bash {"command":"touch made"}'
 [ ! -e "$folder/denied/made" ] || { echo "supervise.py: it allowed a command" >&2; exit 1; }
+
+# The Rust example does the same.
+"$built/examples/supervise" "$folder/rust" "hello"
+[ -e "$folder/rust/plexus-sim.txt" ] || { echo "supervise.rs: the file was not written" >&2; exit 1; }
+"$built/examples/supervise" "$folder/denied" $'sim:\ntool Bash {"command":"touch made"}'
+[ ! -e "$folder/denied/made" ] || { echo "supervise.rs: it allowed a command" >&2; exit 1; }
 
 # Without a terminal the shell example denies.
 docs/examples/supervise.sh "$folder/shell" "hello" </dev/null

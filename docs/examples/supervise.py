@@ -37,7 +37,8 @@ class Plexus:
 
 
 def decide(plexus, directory, approval):
-    path = pathlib.Path(approval["input"].get("file_path", "/"))
+    # Looked up on the disk: `..` and links lead where they lead.
+    path = (directory / approval["input"].get("file_path", "/")).resolve()
     inside = approval["tool_name"] == "Write" and path.is_relative_to(directory)
     plexus.call(
         "loopback.respond",

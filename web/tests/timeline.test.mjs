@@ -134,7 +134,8 @@ test("fifty thousand events open, and every part of them can be reached", async 
     frames.sort((a, b) => a - b);
     return { median: frames[120], p95: frames[228], rows: document.querySelectorAll(".row").length };
   });
-  t.diagnostic(`50,000 events: opened in ${opened.toFixed(0)} ms; scrolling, a frame takes ${scroll.median.toFixed(1)} ms (median), ${scroll.p95.toFixed(1)} ms (95 of 100)`);
+  // A measure, not a judgement: how busy the machine is must not fail a test.
+  t.diagnostic(`50,000 events: opened in ${opened.toFixed(0)} ms (limit 1,000 ms on an idle machine); scrolling, a frame takes ${scroll.median.toFixed(1)} ms (median; limit 33 ms), ${scroll.p95.toFixed(1)} ms (95 of 100)`);
   assert(scroll.rows < 400, `${scroll.rows} rows are drawn, so the list is not virtual`);
 
   // The far end is read when it is looked at, and so is the middle.
@@ -164,11 +165,17 @@ test("reading at the end follows, reading above stays", standInOnly, async () =>
 
   await list.evaluate((node) => (node.scrollTop -= 1_500));
   await page.getByRole("button", { name: "To the end" }).waitFor();
-  await page.waitForTimeout(200);
-  const before = await list.evaluate((node) => node.scrollTop);
+  // What stays is the row that is read; its place in pixels may still move while rows above it are measured.
+  const firstRow = () =>
+    list.evaluate((node) => {
+      const { top } = node.getBoundingClientRect();
+      return [...node.querySelectorAll("[data-row]")].find((row) => row.getBoundingClientRect().bottom > top + 1)?.dataset.row;
+    });
+  const before = await firstRow();
   say("unseen line");
   await page.getByRole("button", { name: "1 new" }).waitFor();
-  assert.equal(await list.evaluate((node) => node.scrollTop), before);
+  await until(`row ${before} to be the first on the screen`, async () => (await firstRow()) === before);
+  assert(Number(before) < 199);
   check();
   await close();
 });
