@@ -1,7 +1,5 @@
 //! Reads a request's body: bounded in bytes and in time, for every door that takes one.
 
-use std::time::Duration;
-
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -11,10 +9,6 @@ use plexus_core::CallError;
 use crate::identity::refuse;
 use crate::limits::Limits;
 
-/// How long the rest of a body that was refused is read and thrown away. A server that answers and closes at once makes the other side's
-/// kernel discard the answer together with what it had not sent yet.
-const LINGER: Duration = Duration::from_secs(5);
-
 /// Reads a whole body.
 ///
 /// # Errors
@@ -23,7 +17,7 @@ pub(crate) async fn read(limits: &Limits, body: Body) -> Result<Bytes, Response>
     let declared = declared_len(&body);
     let mut chunks = body.into_data_stream();
     if declared.is_some_and(|bytes| bytes > limits.body_bytes as u64) {
-        return Err(too_large(limits, chunks));
+        return Err(too_large(limits));
     }
     let deadline = tokio::time::Instant::now() + limits.body_timeout;
     let mut whole = Vec::new();
@@ -43,7 +37,7 @@ pub(crate) async fn read(limits: &Limits, body: Body) -> Result<Bytes, Response>
             }
         };
         if chunk.len() > limits.body_bytes - whole.len() {
-            return Err(too_large(limits, chunks));
+            return Err(too_large(limits));
         }
         whole.extend_from_slice(&chunk);
     }
@@ -53,13 +47,7 @@ fn declared_len(body: &Body) -> Option<u64> {
     http_body::Body::size_hint(body).exact()
 }
 
-fn too_large(limits: &Limits, mut rest: axum::body::BodyDataStream) -> Response {
-    tokio::spawn(async move {
-        let thrown_away = tokio::time::timeout(LINGER, async { while let Some(Ok(_)) = rest.next().await {} }).await;
-        if thrown_away.is_err() {
-            tracing::debug!("a body over the limit did not end; its connection is closed");
-        }
-    });
+fn too_large(limits: &Limits) -> Response {
     let error = CallError::invalid(format_args!("read the body: at most {} bytes are taken", limits.body_bytes));
     refuse(StatusCode::PAYLOAD_TOO_LARGE, &error)
 }

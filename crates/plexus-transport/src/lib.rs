@@ -6,6 +6,7 @@
 //! - [`doors`]: what the doors are built from, and the router that holds them all.
 //! - `identity`: the token, `Host` and `Origin` of a request, and the caller that they make.
 //! - `body`: a request's body, bounded in bytes and in time.
+//! - `leftover`: what is left of a body that nobody read, and the end of its connection.
 //! - `stats`: what the doors count, for the metrics.
 //! - `envelope`: JSON-RPC 2.0, read and written.
 //! - `rpc`: `POST /rpc`, one call or a batch.
@@ -22,6 +23,7 @@ pub mod doors;
 mod envelope;
 mod events;
 mod identity;
+mod leftover;
 pub mod limits;
 mod listen;
 mod mcp;
@@ -30,7 +32,7 @@ mod sign_in;
 mod socket;
 mod stats;
 
-pub use bridge::{BridgeError, bridge, bridge_stdio};
+pub use bridge::{BridgeError, Whereabouts, bridge, bridge_stdio};
 pub use doors::{Doors, router};
 pub use identity::AllowedHosts;
 pub use limits::Limits;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::doors::Doors;
+use crate::leftover;
 use crate::stats::Counters;
 
 /// How long open connections may take to finish what they do when the server stops.
@@ -24,6 +25,8 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 /// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and lets open calls finish for a short while.
 pub async fn serve(listener: TcpListener, router: Router, doors: &Doors, shutdown: CancellationToken) {
     let limits = &doors.limits;
+    // Around everything, pages and unknown addresses too: each of them may answer without having read the body.
+    let router = router.layer(axum::middleware::from_fn(leftover::close_behind));
     let places = Arc::new(Semaphore::new(limits.connections));
     let connections = TaskTracker::new();
     let mut builder = hyper::server::conn::http1::Builder::new();

@@ -9,7 +9,7 @@ use reqwest::{RequestBuilder, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::sse;
+use super::{Whereabouts, sse};
 
 /// First and longest rest between two attempts to reach the server. Short, because a waiting parent is a waiting model.
 const FIRST_REST: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ pub(super) struct Session {
 /// The way to the server.
 pub(super) struct Link {
     http: reqwest::Client,
-    url: String,
+    server: Whereabouts,
     token: SecretToken,
     /// Where messages go that the server sends unasked.
     out: mpsc::Sender<String>,
@@ -54,12 +54,12 @@ impl Rest {
 }
 
 impl Link {
-    pub(super) fn new(url: &str, token: SecretToken, out: mpsc::Sender<String>) -> reqwest::Result<Self> {
+    pub(super) fn new(server: Whereabouts, token: SecretToken, out: mpsc::Sender<String>) -> reqwest::Result<Self> {
         // No proxy: the token is for this server and nobody between.
         let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
         Ok(Self {
             http,
-            url: format!("{}/mcp", url.trim_end_matches('/')),
+            server,
             token,
             out,
             initialize: Mutex::default(),
@@ -67,6 +67,10 @@ impl Link {
             session: watch::Sender::new(None),
             beginning: tokio::sync::Mutex::default(),
         })
+    }
+
+    fn url(&self) -> String {
+        format!("{}/mcp", self.server.now().trim_end_matches('/'))
     }
 
     /// Waits until the parent's own `initialize` was answered.
@@ -85,13 +89,13 @@ impl Link {
 
     /// Sends a message in a session, or in none.
     pub(super) async fn post(&self, session: Option<&Session>, body: String) -> reqwest::Result<Response> {
-        let request = self.http.post(&self.url).header(header::CONTENT_TYPE, "application/json").body(body);
+        let request = self.http.post(self.url()).header(header::CONTENT_TYPE, "application/json").body(body);
         self.dressed(request, session).send().await
     }
 
     /// Opens a stream of the session: the one for messages that nobody asked for, or one that was lost.
     pub(super) async fn get(&self, session: &Session, last_event: Option<&str>) -> reqwest::Result<Response> {
-        let mut request = self.http.get(&self.url);
+        let mut request = self.http.get(self.url());
         if let Some(id) = last_event {
             request = request.header("last-event-id", id);
         }
@@ -223,7 +227,7 @@ impl Link {
     /// Tells the server that the session is over. One that does not hear it ends an idle session by itself.
     pub(super) async fn end(&self) {
         let Some(session) = self.session.borrow().clone() else { return };
-        let request = self.dressed(self.http.delete(&self.url), Some(&session)).timeout(Duration::from_secs(1));
+        let request = self.dressed(self.http.delete(self.url()), Some(&session)).timeout(Duration::from_secs(1));
         if let Err(error) = request.send().await {
             tracing::debug!(%error, "could not end the session");
         }

@@ -11,7 +11,7 @@ mod request;
 mod sse;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -48,12 +48,39 @@ pub enum BridgeError {
     Client(#[source] reqwest::Error),
 }
 
-/// Serves MCP on this process's stdin and stdout by way of the server at `url` (its address, without `/mcp`), until stdin ends.
+/// Where the server is (its address, without `/mcp`). Asked before every request: one that was started again may listen elsewhere.
+pub struct Whereabouts {
+    find: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// What is answered while nobody knows: the server is away, and may come back where it was.
+    last: Mutex<String>,
+}
+
+impl Whereabouts {
+    /// A server that is at `url` now, and whose address `find` tells later; `None` while it cannot tell.
+    pub fn new(url: impl Into<String>, find: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { find: Box::new(find), last: Mutex::new(url.into()) }
+    }
+
+    /// A server that is always at `url`.
+    pub fn fixed(url: impl Into<String>) -> Self {
+        Self::new(url, || None)
+    }
+
+    fn now(&self) -> String {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(url) = (self.find)() {
+            *last = url;
+        }
+        last.clone()
+    }
+}
+
+/// Serves MCP on this process's stdin and stdout by way of a running server, until stdin ends.
 ///
 /// # Errors
 /// When stdin breaks. A server that cannot be reached is waited for.
-pub async fn bridge_stdio(url: &str, token: SecretToken) -> Result<(), BridgeError> {
-    bridge(url, token, tokio::io::stdin(), tokio::io::stdout()).await
+pub async fn bridge_stdio(server: Whereabouts, token: SecretToken) -> Result<(), BridgeError> {
+    bridge(server, token, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
 /// Serves MCP on any pair of byte streams, as [`bridge_stdio`] does.
@@ -61,13 +88,13 @@ pub async fn bridge_stdio(url: &str, token: SecretToken) -> Result<(), BridgeErr
 /// # Errors
 /// As [`bridge_stdio`].
 pub async fn bridge(
-    url: &str,
+    server: Whereabouts,
     token: SecretToken,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> Result<(), BridgeError> {
     let (out, queue) = mpsc::channel(OUTPUT_QUEUE);
-    let link = Arc::new(Link::new(url, token, out.clone()).map_err(BridgeError::Client)?);
+    let link = Arc::new(Link::new(server, token, out.clone()).map_err(BridgeError::Client)?);
     let writer = tokio::spawn(write_lines(output, queue));
     let listener = tokio::spawn(Arc::clone(&link).listen());
     let mut bridge = Bridge { link: Arc::clone(&link), out, tasks: JoinSet::new(), by_id: HashMap::new() };

@@ -79,6 +79,35 @@ async fn a_missing_or_wrong_token_is_401_at_every_door() {
 }
 
 #[tokio::test]
+async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so() {
+    let server = Server::with(&Arc::default(), Limits { body_bytes: 64 * 1024, ..Limits::default() }).await;
+    // Larger than what arrives together with the headers: the refusal is there before the body is.
+    let body = bytes::Bytes::from(vec![b' '; 2 * 1024 * 1024]);
+    let post = |path: &str, token: &str| server.http.post(server.url(path)).bearer_auth(token).body(body.clone());
+    // One client, whose connections are used again: what one refusal does to its connection is met by the next call.
+    for round in 0..20 {
+        for (path, token, status) in [
+            ("/rpc", "plx_wrong", 401),
+            ("/rpc", OPERATOR, 413),
+            ("/mcp", OPERATOR, 413),
+            ("/events", OPERATOR, 405),
+            ("/nothing", OPERATOR, 404),
+        ] {
+            let refused = post(path, token).send().await;
+            let refused = refused.unwrap_or_else(|error| panic!("round {round}, {path}: {error:?}"));
+            assert_eq!(refused.status(), status, "{path}");
+            assert_eq!(refused.headers()["connection"], "close", "{path}");
+            refused.bytes().await.unwrap();
+            is_alive(&server).await;
+        }
+    }
+    let fine = server.http.post(server.url("/rpc")).bearer_auth("plx_wrong").send().await.unwrap();
+    assert!(fine.headers().get("connection").is_none(), "without a body there is nothing to close for");
+    let read = server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).body("{}").send().await.unwrap();
+    assert!(read.headers().get("connection").is_none(), "a body that was read leaves nothing behind");
+}
+
+#[tokio::test]
 async fn slow_headers_are_hung_up_on() {
     let limits = Limits { header_timeout: Duration::from_millis(200), ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;

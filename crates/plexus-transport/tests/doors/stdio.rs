@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plexus_core::SecretToken;
-use plexus_transport::{Limits, bridge};
+use plexus_transport::{Limits, Whereabouts, bridge};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -18,11 +18,15 @@ struct Parent {
 
 impl Parent {
     fn start(address: std::net::SocketAddr, token: &str) -> Self {
+        Self::of(Whereabouts::fixed(format!("http://{address}")), token)
+    }
+
+    fn of(server: Whereabouts, token: &str) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let (from, to) = tokio::io::split(ours);
-        let (url, token) = (format!("http://{address}"), SecretToken::new(token));
-        let bridge = tokio::spawn(async move { bridge(&url, token, input, output).await });
+        let token = SecretToken::new(token);
+        let bridge = tokio::spawn(async move { bridge(server, token, input, output).await });
         Self { to: Some(to), from: BufReader::new(from).lines(), bridge }
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::{Client, ClientError, read_announcement};
 use plexus_core::SecretToken;
+use plexus_transport::Whereabouts;
 use serde_json::{Value, json};
 
 use super::args::{Global, Mcp, McpConfig};
@@ -126,7 +127,9 @@ pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
         };
         parent_token(&client, &name).await?
     };
-    plexus_transport::bridge_stdio(&client.url().map_err(failed)?, token).await.map_err(could_not)?;
+    // A server that is started again may take another port; its data directory says which.
+    let server = Whereabouts::new(client.url().map_err(failed)?, move || client.url().ok());
+    plexus_transport::bridge_stdio(server, token).await.map_err(could_not)?;
     Ok(exit::OK)
 }
 

@@ -1,0 +1,81 @@
+//! What is left of a request's body when its answer is there: the connection then says that it closes, and closes without losing the answer.
+//!
+//! A refusal (no token, another host, too large) is given before the body was read. The rest of that body stands where the next request
+//! would, so the connection cannot be used again; a client that is not told so sends its next call into a connection that is being closed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures::StreamExt;
+use http_body::{Frame, SizeHint};
+use tokio::sync::oneshot;
+
+/// How long the rest of a body is read and thrown away. A server that answers and closes at once makes the other side's kernel discard the
+/// answer together with what it had not sent yet.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Answers with `connection: close` when the body was not read to its end.
+pub(crate) async fn close_behind(request: Request, next: Next) -> Response {
+    let (back, mut left) = oneshot::channel();
+    let request = request.map(|body| Body::new(Lent { body: Some(body), back: Some(back) }));
+    let mut response = next.run(request).await;
+    if let Ok(rest) = left.try_recv() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        tokio::spawn(throw_away(rest));
+    }
+    response
+}
+
+async fn throw_away(rest: Body) {
+    let mut rest = rest.into_data_stream();
+    let read = async { while let Some(Ok(_)) = rest.next().await {} };
+    if tokio::time::timeout(LINGER, read).await.is_err() {
+        tracing::debug!("a body that nobody wanted did not end; its connection is closed");
+    }
+}
+
+/// A body that comes back when it is dropped before its end.
+struct Lent {
+    /// `None` once it has ended.
+    body: Option<Body>,
+    back: Option<oneshot::Sender<Body>>,
+}
+
+impl http_body::Body for Lent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let polled = Pin::new(body).poll_frame(cx);
+        if let Poll::Ready(None | Some(Err(_))) = polled {
+            self.body = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), http_body::Body::size_hint)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let (Some(body), Some(back)) = (self.body.take(), self.back.take())
+            && !http_body::Body::is_end_stream(&body)
+        {
+            // Nobody waits for it when the whole request was dropped.
+            let _gone = back.send(body);
+        }
+    }
+}
