@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plexus_core::{Hub, RegisterError, SecretToken};
+use plexus_core::{Hub, LatencyReading, RegisterError, SecretToken};
 use plexus_store::{Store, StoreError, UnixMillis};
 use tokio_util::task::TaskTracker;
 
@@ -172,6 +172,13 @@ impl Activations {
     /// Ends every child, and waits until none lives.
     pub async fn end_children(&self, reason: &str) {
         self.supervisor.end_all(reason).await;
+    }
+
+    /// Says how long permission requests waited for their decisions since the start, by who decided: `operator`, `session`, `rule`,
+    /// `deadline`, `webhook`. What a rule answers at once never waited.
+    #[must_use]
+    pub fn decision_latency(&self) -> Vec<(&'static str, LatencyReading)> {
+        self.core.approvals.waited()
     }
 
     /// How many children live.

@@ -17,6 +17,16 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// Names the kind of caller, for logs and traces.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Session(_) => "session",
+            Self::Child(_) => "child",
+        }
+    }
+
     /// Returns the session this caller acts as, if it is not the operator.
     #[must_use]
     pub fn session(&self) -> Option<SessionId> {

@@ -11,6 +11,7 @@
 //! - [`hub`]: an activation that routes calls and handles to others.
 //! - [`auth`]: how a door turns a token into a [`Caller`].
 //! - [`digest`]: the digest that binds a decision to the input its decider saw.
+//! - [`latency`]: how long something took, counted in buckets for the metrics.
 
 pub mod activation;
 pub mod auth;
@@ -20,6 +21,7 @@ pub mod error;
 pub mod handle;
 pub mod hub;
 pub mod ids;
+pub mod latency;
 pub mod method;
 pub mod schema;
 
@@ -30,6 +32,7 @@ pub use error::{CallError, ErrorKind};
 pub use handle::{Handle, HandleParseError};
 pub use hub::{Hub, HubContext, RegisterError};
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
+pub use latency::{Latency, LatencyReading};
 pub use method::{
     Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm, Resume, Shape,
     StreamItem, WireForm,

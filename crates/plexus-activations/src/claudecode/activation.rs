@@ -112,7 +112,7 @@ impl Activation for ClaudeCode {
             d.hints.read_only = true;
             d.door = Door::Events;
         };
-        // Both change when an event comes, and reading them moves nobody's position.
+        // These change when an event comes, and reading them moves nobody's position.
         let session: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
             d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}", changes: "follow" });
@@ -121,11 +121,17 @@ impl Activation for ClaudeCode {
             d.hints.read_only = true;
             d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}/conversation", changes: "follow" });
         };
+        let recent: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.door = Door::Internal;
+            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}/events", changes: "follow" });
+        };
         MethodTable::new(EVENT_OWNER.0)
             .unary::<_, Created, _, _>("create", "Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
             .unary::<_, Started, _, _>("chat_async", "Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
             .streaming::<_, Polled, _, _>("chat", "Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
             .unary::<_, Polled, _, _>("poll", "Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", waits, with!(poll))
+            .unary::<CursorsParams, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
             .streaming::<_, FollowedEvent, _, _>("follow", "Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
             .unary::<_, Waited, _, _>("wait", "Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
             .unary::<_, Sent, _, _>("send", "Puts a message into the running chat, to steer it.", |_| {}, with!(send))

@@ -17,6 +17,7 @@ use plexus_store::{Change, limits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 
 use super::Core;
 use super::event::ChatEvent;
@@ -82,12 +83,14 @@ impl Supervisor {
     /// Has a chat served that is in the store. Returns at once; whatever goes wrong ends the chat with the reason.
     pub(crate) fn serve(&self, session: SessionId, chat: u32) {
         let Some(this) = self.this.upgrade() else { return };
-        self.tasks.spawn(async move {
+        let span = tracing::info_span!("serve_chat", %session, chat);
+        let serving = async move {
             if let Err(error) = this.serve_chat(session, chat).await {
                 tracing::warn!(%session, chat, %error, "a chat could not be started");
                 this.fail_chat(session, chat, &error).await;
             }
-        });
+        };
+        self.tasks.spawn(serving.instrument(span));
     }
 
     async fn serve_chat(&self, id: SessionId, number: u32) -> Result<(), StartError> {
@@ -171,10 +174,12 @@ impl Supervisor {
         let (facts, held) = (Arc::clone(&run.facts), run.held.clone());
         let handle = RunHandle { key: run.key, commands, facts, ended: ended_seen, held };
         self.live().insert(run.key.session, handle);
-        self.tasks.spawn(async move {
+        let span = tracing::info_span!("run", session = %run.key.session, run = run.key.n);
+        let running = async move {
             let _place = place;
             run.run(queue, ended).await;
-        });
+        };
+        self.tasks.spawn(running.instrument(span));
     }
 
     /// Ends a chat that never got a child.

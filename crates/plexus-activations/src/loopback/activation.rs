@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle, HubContext,
-    MethodDescriptor, MethodTable, Resolution, Resume, Shape, WireForm,
+    MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis, UpdateSession, limits,
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::approvals::{Answer, Approvals};
 use super::audit::Refusals;
+use super::listening::Waiting;
 use super::params::{
     Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
     RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RuleRemoveParams, RuleTested,
@@ -91,7 +92,7 @@ impl Loopback {
     }
 
     /// What a caller sees of approvals: the operator all, a session those of its strict descendants.
-    async fn filter(
+    pub(super) async fn filter(
         &self,
         caller: &Caller,
         session: Option<plexus_core::SessionId>,
@@ -235,6 +236,14 @@ impl Activation for Loopback {
             };
         }
         let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
+        let lists_pending: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.resource = Some(ResourceForm { uri: "plexus://approvals", changes: "pending_changes" });
+        };
+        let tells: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.door = Door::Internal;
+        };
         let operators: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
         let audits: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Operator;
@@ -269,7 +278,8 @@ impl Activation for Loopback {
             .unary::<RejoinParams, Done, _, _>("permit_cancel", "Takes back a permission request whose client no longer wants an answer.", withdraws, with!(permit_cancel))
             .unary::<_, Responded, _, _>("respond", "Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
             .unary::<_, Outcomes, _, _>("respond_many", "Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
-            .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", reads, with!(pending))
+            .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", lists_pending, with!(pending))
+            .streaming::<PageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
             .unary::<_, Pending, _, _>("wait_for_approval", "Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
             .unary::<_, History, _, _>("history", "Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
             .unary::<PageParams, Audit, _, _>("audit", "Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plexus_core::digest::input_digest;
-use plexus_core::{ApprovalId, CallError, Caller, SessionId};
+use plexus_core::{ApprovalId, CallError, Caller, LatencyReading, SessionId};
 use plexus_store::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Fresh, JsonText, NewRule,
     OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule, Verdict, limits,
@@ -19,6 +19,7 @@ use super::judge::Judgement;
 use super::rulebook::Rulebook;
 use super::shown::as_decision;
 pub(crate) use super::shown::as_pending;
+use super::waited::DecisionLatency;
 use crate::authority::{Authority, Deed};
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::event::ChatEvent;
@@ -56,6 +57,7 @@ pub(crate) struct Approvals {
     pub(crate) rulebook: Arc<Rulebook>,
     pub(crate) authority: Authority,
     courier: OnceLock<std::sync::Weak<dyn Courier>>,
+    waited: DecisionLatency,
 }
 
 /// A decision as a caller gives it.
@@ -69,7 +71,13 @@ pub(crate) struct Answer {
 
 impl Approvals {
     pub(crate) fn new(store: Arc<dyn Store>, rulebook: Arc<Rulebook>) -> Self {
-        Self { authority: Authority::new(Arc::clone(&store)), store, rulebook, courier: OnceLock::new() }
+        Self {
+            authority: Authority::new(Arc::clone(&store)),
+            store,
+            rulebook,
+            courier: OnceLock::new(),
+            waited: DecisionLatency::default(),
+        }
     }
 
     /// Tells where answers on the control channel go. Once, by the wiring.
@@ -255,6 +263,7 @@ impl Approvals {
         let (record, fresh) =
             committed.approval().ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
         let record = record.clone();
+        self.waited.note(&record, fresh);
         self.deliver(&record);
         Ok((record, fresh))
     }
@@ -333,7 +342,8 @@ impl Approvals {
         let change = self.decision(record.id, record.chat, None, verdict, by, Some(message.to_owned()))?;
         match self.store.commit(vec![change], Priority::Urgent).await {
             Ok(committed) => {
-                if let Some((record, Fresh::Made)) = committed.approval() {
+                if let Some((record, fresh @ Fresh::Made)) = committed.approval() {
+                    self.waited.note(record, fresh);
                     self.deliver(record);
                 }
                 Ok(())
@@ -387,6 +397,7 @@ impl Approvals {
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
                     let Some((record, fresh)) = committed.approval() else { return Ok(false) };
+                    self.waited.note(record, fresh);
                     self.deliver(record);
                     return Ok(fresh == Fresh::Made);
                 }
@@ -402,6 +413,11 @@ impl Approvals {
             }
         }
         Ok(false)
+    }
+
+    /// Says how long questions waited for their decisions.
+    pub(crate) fn waited(&self) -> Vec<(&'static str, LatencyReading)> {
+        self.waited.read()
     }
 
     /// Hands a decided approval to whoever carries answers.

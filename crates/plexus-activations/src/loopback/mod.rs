@@ -7,8 +7,9 @@
 //! - [`rulebook`], [`judge`]: the standing rules in force, and what they and modes say of a call.
 //! - [`deadlines`]: expiry, reminders and escalation, by stored times.
 //! - [`rejudge`]: rules and modes that came through another server.
+//! - [`waited`]: how long questions waited, for the metrics.
 //! - [`audit`]: the record of refused attempts.
-//! - [`params`], [`activation`], [`permit`], [`rules`]: the methods.
+//! - [`params`], [`activation`], [`permit`], [`listening`], [`rules`]: the methods.
 
 pub(crate) mod activation;
 pub mod answer;
@@ -16,11 +17,13 @@ pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod deadlines;
 mod judge;
+mod listening;
 pub mod params;
 mod permit;
 mod rejudge;
 pub(crate) mod rulebook;
 mod rules;
 mod shown;
+mod waited;
 
 pub use activation::Loopback;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use plexus_core::digest::input_digest;
-use plexus_core::{Caller, ErrorKind};
+use plexus_core::{Call, Caller, ErrorKind, Progress, Reply, ReplyStream};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, within};
@@ -147,4 +148,40 @@ async fn a_session_sees_what_waits_below_it_and_nothing_else() {
     let seen = desk.call_as(Caller::Session(a), "loopback.history", json!({})).await.unwrap();
     let decided: Vec<&Value> = seen["decisions"].as_array().unwrap().iter().map(|it| &it["approval_id"]).collect();
     assert_eq!(decided, [&first["id"]]);
+}
+
+/// Listens to what waits, as somebody.
+async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
+    let call = Call { caller, progress: Progress::default(), can_stream: true };
+    let params = plexus_core::method::raw(&json!({})).unwrap();
+    match desk.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
+        Reply::Stream(stream) => stream,
+        Reply::Value(value) => panic!("no stream: {value}"),
+    }
+}
+
+#[tokio::test]
+async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
+    let desk = Arc::new(Desk::new().await);
+    let (parent, stranger) = (desk.create("parent", json!({})).await, desk.create("stranger", json!({})).await);
+    let child = desk.create("child", json!({"parent": parent})).await;
+    let mut operator_hears = listen(&desk, Caller::Operator).await;
+    let mut parent_hears = listen(&desk, Caller::Session(parent)).await;
+    let mut child_hears = listen(&desk, Caller::Session(child)).await;
+    let mut stranger_hears = listen(&desk, Caller::Session(stranger)).await;
+    let (task, asked) = desk.ask(child, "toolu_1", "Bash", bash("ls")).await;
+    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)] {
+        let told = within(&format!("the question, told to {who}"), stream.next()).await.unwrap().unwrap();
+        assert_eq!(told.body.get(), r#"{"waiting":1}"#, "{who}");
+    }
+    // All were woken by the same commit. A session is not above itself: what it asks it cannot decide, and does not hear of here.
+    for (who, stream) in [("the child", &mut child_hears), ("a stranger", &mut stranger_hears)] {
+        assert!(futures::FutureExt::now_or_never(stream.next()).is_none(), "{who} was told");
+    }
+    desk.respond(Caller::Session(parent), &asked, false).await.unwrap();
+    answer(task).await;
+    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)] {
+        let told = within(&format!("the decision, told to {who}"), stream.next()).await.unwrap().unwrap();
+        assert_eq!(told.body.get(), r#"{"waiting":0}"#, "{who}");
+    }
 }

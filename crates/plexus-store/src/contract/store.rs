@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
+use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
 use serde::Serialize;
 
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
@@ -208,6 +208,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Counts what there is, for metrics.
     async fn counts(&self) -> Result<Counts, StoreError>;
+
+    /// Says how long callers waited for their commits since the store was opened; nothing where an engine does not measure it.
+    fn commit_latency(&self) -> LatencyReading {
+        LatencyReading::default()
+    }
 
     /// Checks the whole store and returns what is wrong with it; empty when nothing is.
     async fn integrity(&self) -> Result<Vec<String>, StoreError>;

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use plexus_core::Latency;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
@@ -104,6 +105,8 @@ pub struct SqliteStore {
     health: Arc<Health>,
     /// The lease this handle writes under; set by its writer.
     lease: Arc<Mutex<Option<Lease>>>,
+    /// From handing in a change list to its answer, as callers wait for it.
+    commit_latency: Latency,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -154,6 +157,7 @@ impl SqliteStore {
             wakes,
             health,
             lease,
+            commit_latency: Latency::default(),
             writer: Mutex::new(Some(thread)),
         })
     }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use async_trait::async_trait;
-use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
+use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -80,9 +81,18 @@ impl Store for SqliteStore {
     async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError> {
         let bytes = check::change_list(&changes)?;
         self.health.check()?;
+        let since = Instant::now();
         let (reply, answer) = oneshot::channel();
         self.queue.push(Job { changes, bytes, reply }, priority)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let committed = answer.await.map_err(|_| StoreError::Closed)?;
+        if committed.is_ok() {
+            self.commit_latency.note(since.elapsed());
+        }
+        committed
+    }
+
+    fn commit_latency(&self) -> LatencyReading {
+        self.commit_latency.read()
     }
 
     async fn newest_commit(&self) -> Result<u64, StoreError> {

@@ -10,9 +10,9 @@ use plexus_store::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{ClaudeCode, checked_limit, checked_wait};
+use super::{ClaudeCode, DEFAULT_PAGE, MAX_PAGE, checked_limit, checked_wait};
 use crate::claudecode::feed::PolledEvent;
-use crate::claudecode::params::{Changed, PollParams, Polled, WaitParams, Waited};
+use crate::claudecode::params::{Changed, CursorsParams, PollParams, Polled, WaitParams, Waited};
 use crate::loopback::approvals::as_pending;
 
 /// How long a line of `wait` may be.
@@ -55,6 +55,22 @@ impl ClaudeCode {
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
         }
+    }
+
+    /// The end of the newest chat, for whoever looks now and then; it moves nobody's position.
+    pub(super) async fn recent(&self, call: Call, params: CursorsParams) -> Result<Polled, CallError> {
+        let newest = self.authority.reach(&call.caller, params.session_id).await?.newest_chat;
+        let poll = PollParams {
+            session_id: params.session_id,
+            from_seq: Some(newest.map_or(0, |chat| chat.total_events.saturating_sub(DEFAULT_PAGE))),
+            // Events that come between the two reads belong to the end too.
+            limit: Some(MAX_PAGE),
+            wait_ms: None,
+            consumer: None,
+            cursor: None,
+            chat: newest.map(|chat| chat.number),
+        };
+        self.poll(call, poll).await
     }
 
     /// A named reader that hands back a cursor has read up to there.

@@ -1,0 +1,72 @@
+//! What tells a listener that the list of waiting requests has changed: for a parent that can listen and need not poll.
+//!
+//! Everybody is woken by the same topic and looks at its own list; who may see nothing of a change hears nothing of it.
+
+use std::sync::Arc;
+
+use futures::stream;
+use plexus_core::method::{raw, stream_reply};
+use plexus_core::{ApprovalId, Call, CallError, Reply, StreamItem};
+use plexus_store::{ApprovalFilter, Owner, Stage, Topic, Wake};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Loopback;
+use super::params::PageParams;
+use crate::claudecode::activation::page;
+
+/// What a listener is told; it reads the list for itself.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Waiting {
+    /// How many requests its page has now.
+    waiting: usize,
+}
+
+/// One who listens to a page of what waits.
+struct Listener {
+    loopback: Arc<Loopback>,
+    filter: ApprovalFilter,
+    params: PageParams,
+    wake: Wake,
+    /// The page as it was last told of: which requests, and who is asked.
+    told: Vec<(ApprovalId, Owner)>,
+}
+
+impl Loopback {
+    /// An item whenever `pending` with the same parameters has another answer than before.
+    pub(super) async fn pending_changes(self: Arc<Self>, call: Call, params: PageParams) -> Result<Reply, CallError> {
+        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
+        let mut wake = self.core.store.watch(Topic::Pending);
+        wake.seen();
+        let mut listener = Listener { loopback: self, filter, params, wake, told: Vec::new() };
+        listener.told = listener.look().await?;
+        Ok(stream_reply(stream::unfold(Some(listener), |listener| async move {
+            let mut listener = listener?;
+            match listener.next().await {
+                Ok(item) => Some((Ok(item), Some(listener))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })))
+    }
+}
+
+impl Listener {
+    /// Waits for another list.
+    async fn next(&mut self) -> Result<StreamItem, CallError> {
+        loop {
+            self.wake.changed().await;
+            let now = self.look().await?;
+            if now != self.told {
+                self.told = now;
+                let body = raw(&Waiting { waiting: self.told.len() })?;
+                return Ok(StreamItem { cursor: None, body: Arc::from(body) });
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Vec<(ApprovalId, Owner)>, CallError> {
+        let wanted = page(self.params.limit, self.params.cursor.as_deref())?;
+        let found = self.loopback.core.store.approvals(self.filter, wanted).await?;
+        Ok(found.items.iter().map(|record| (record.id, record.owner)).collect())
+    }
+}
