@@ -41,6 +41,10 @@ pub struct Sizes {
     pub readers: usize,
     /// Events that each of them gets, in each round.
     pub reader_events: usize,
+    /// Polls at each door, in each round.
+    pub door_polls: usize,
+    /// Permission requests that are answered at each door, in each round.
+    pub door_answers: usize,
     /// Whether the SDKs of other languages are installed and measured.
     pub with_sdks: bool,
 }
@@ -68,6 +72,8 @@ impl Sizes {
             sessions: 10_000,
             readers: 1_000,
             reader_events: 400,
+            door_polls: 8_000,
+            door_answers: 400,
             with_sdks: true,
         }
     }
@@ -88,6 +94,8 @@ impl Sizes {
             permits: 400,
             permits_mcp: 200,
             reader_events: 100,
+            door_polls: 2_000,
+            door_answers: 200,
             with_sdks: false,
             ..Self::full()
         }
@@ -115,6 +123,8 @@ impl Sizes {
             sessions: 50,
             readers: 4,
             reader_events: 10,
+            door_polls: 20,
+            door_answers: 8,
             with_sdks: false,
         }
     }

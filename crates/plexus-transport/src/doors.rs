@@ -9,6 +9,7 @@ use plexus_core::{Authenticator, Call, CallError, Caller, Hub, MethodDescriptor,
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::identity::AllowedHosts;
 use crate::limits::{Limits, RETRY_AFTER_MS};
@@ -59,7 +60,19 @@ impl Doors {
 
     /// Calls the hub for one of the doors, and counts it.
     pub(crate) async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
-        self.counters.count(self.hub.call(call, name, params).await)
+        // The name comes from outside: what is no method of ours is not repeated.
+        let method = self.hub.descriptor(&call.caller, name).map(|method| method.full_name());
+        let span = tracing::info_span!(
+            "call",
+            method = method.as_deref().unwrap_or("unknown"),
+            caller = call.caller.kind(),
+            error = tracing::field::Empty
+        );
+        let outcome = self.hub.call(call, name, params).instrument(span.clone()).await;
+        if let Err(error) = &outcome {
+            span.record("error", tracing::field::debug(error.kind));
+        }
+        self.counters.count(outcome)
     }
 
     /// Takes a place among the caller's calls under way, for as long as the returned value lives.

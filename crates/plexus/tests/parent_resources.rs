@@ -55,6 +55,19 @@ impl<'a> Parent<'a> {
         last_message(&within("the answer's end", PATIENCE, response.text()).await.unwrap())
     }
 
+    /// Reads a resource.
+    async fn read(&self, uri: &str) -> Value {
+        let read = self.ask("resources/read", json!({"uri": uri})).await;
+        let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{uri}: {read}"));
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// Listens to a resource.
+    async fn subscribe(&self, uri: &str) {
+        let answer = self.ask("resources/subscribe", json!({"uri": uri})).await;
+        assert_eq!(answer["result"], json!({}), "{uri}: {answer}");
+    }
+
     /// Opens the stream on which the server tells of changes.
     async fn listen(&self) -> Updates {
         let request = self.http.get(format!("{}/mcp", self.server.url().unwrap()));
@@ -121,8 +134,18 @@ async fn a_parent_that_listens_learns_that_its_child_is_done() {
     let parent = Parent::begin(&server, "parent").await;
     let listed = parent.ask("resources/templates/list", json!({})).await;
     let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
-    let uris: Vec<_> = templates.iter().filter_map(|template| template["uriTemplate"].as_str()).collect();
-    assert_eq!(uris, ["plexus://sessions/{session_id}", "plexus://sessions/{session_id}/conversation"]);
+    let mut uris: Vec<_> = templates.iter().filter_map(|template| template["uriTemplate"].as_str()).collect();
+    uris.sort_unstable();
+    assert_eq!(
+        uris,
+        [
+            "plexus://sessions/{session_id}",
+            "plexus://sessions/{session_id}/conversation",
+            "plexus://sessions/{session_id}/events",
+        ]
+    );
+    let listed = parent.ask("resources/list", json!({})).await;
+    assert_eq!(listed["result"]["resources"][0]["uri"], "plexus://approvals", "{listed}");
 
     let id = parent.create(folder.path().to_str().unwrap()).await;
     let uri = format!("plexus://sessions/{id}");
@@ -133,9 +156,7 @@ async fn a_parent_that_listens_learns_that_its_child_is_done() {
     // Each notification is a reason to look again; nothing is read between two of them.
     let read = loop {
         updates.wait_for(&uri, &server).await;
-        let read = parent.ask("resources/read", json!({"uri": uri})).await;
-        let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{read}")).to_owned();
-        let shown: Value = serde_json::from_str(&text).unwrap();
+        let shown = parent.read(&uri).await;
         match shown["session"]["status"].as_str().unwrap() {
             "running" => {}
             "complete" => break shown,
@@ -152,7 +173,8 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
     let (server, folder) = (server().await, tempfile::tempdir().unwrap());
     let (owner, other) = (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
     let id = owner.create(folder.path().to_str().unwrap()).await;
-    for uri in [format!("plexus://sessions/{id}"), format!("plexus://sessions/{id}/conversation")] {
+    for rest in ["", "/conversation", "/events"] {
+        let uri = format!("plexus://sessions/{id}{rest}");
         for method in ["resources/read", "resources/subscribe"] {
             let (mine, theirs) =
                 (owner.ask(method, json!({"uri": uri})).await, other.ask(method, json!({"uri": uri})).await);
@@ -172,4 +194,38 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
     owner_hears.wait_for(&id, &server).await;
     other_hears.wait_for(&own, &server).await;
     assert!(!other_hears.all.contains(&id), "another parent was told: {}", other_hears.all);
+}
+
+#[tokio::test]
+async fn a_parent_that_listens_learns_what_waits_for_it_and_another_hears_nothing() {
+    const APPROVALS: &str = "plexus://approvals";
+    let (server, folder) = (server().await, tempfile::tempdir().unwrap());
+    let (owner, other) = (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
+    let (mut owner_hears, mut other_hears) = (owner.listen().await, other.listen().await);
+    for parent in [&owner, &other] {
+        parent.subscribe(APPROVALS).await;
+        assert_eq!(parent.read(APPROVALS).await["approvals"], json!([]));
+    }
+    let id = owner.create(folder.path().to_str().unwrap()).await;
+    let prompt = json!({"session_id": id, "prompt": "hello"});
+    server.call_as(&owner.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
+    owner_hears.wait_for(APPROVALS, &server).await;
+    let waiting = owner.read(APPROVALS).await;
+    assert_eq!(waiting["approvals"][0]["session_id"], json!(id), "{waiting}");
+    assert_eq!(other.read(APPROVALS).await["approvals"], json!([]));
+    let events = owner.read(&format!("plexus://sessions/{id}/events")).await;
+    let last = events["events"].as_array().and_then(|events| events.last()).unwrap_or_else(|| panic!("{events}"));
+    assert_eq!(last["event"]["approval_id"], waiting["approvals"][0]["id"], "{events}");
+
+    let answer = json!({"approval_id": waiting["approvals"][0]["id"], "approve": false, "message": "no"});
+    server.call_as(&owner.token, "loopback.respond", answer).await.unwrap().unwrap();
+    owner_hears.wait_for(APPROVALS, &server).await;
+    assert_eq!(owner.read(APPROVALS).await["approvals"], json!([]));
+    // The other's stream works, and what it carries came after all this.
+    let own = other.create(folder.path().to_str().unwrap()).await;
+    other.subscribe(&format!("plexus://sessions/{own}")).await;
+    let prompt = json!({"session_id": own, "prompt": "sim:\nsay hi"});
+    server.call_as(&other.token, "claudecode.chat_async", prompt).await.unwrap().unwrap();
+    other_hears.wait_for(&own, &server).await;
+    assert!(!other_hears.all.contains(APPROVALS), "another parent was told: {}", other_hears.all);
 }

@@ -7,10 +7,12 @@
 //! - `parse`: reading a log, beside other readers.
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
 //! - `readers`: many readers of one chat, beside a server that serialises for each.
+//! - `doors`: `poll` and `respond` at each door, beside a bare handler.
 //! - `sdks`: the official SDKs with the same child.
 
 mod answer;
 mod bare;
+mod doors;
 mod history;
 mod line;
 mod parse;
@@ -32,6 +34,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(parse::Parse),
         Box::new(permits::Permits),
         Box::new(readers::Readers),
+        Box::new(doors::Doors),
         Box::new(sdks::Sdks),
     ]
 }

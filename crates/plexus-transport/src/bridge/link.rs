@@ -55,8 +55,10 @@ impl Rest {
 
 impl Link {
     pub(super) fn new(server: Whereabouts, token: SecretToken, out: mpsc::Sender<String>) -> reqwest::Result<Self> {
-        // No proxy: the token is for this server and nobody between.
-        let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
+        // No proxy: the token is for this server and nobody between. No connection is used twice: what is written to one whose server has died in
+        // this moment is lost, and nobody could say whether it was done; a new one is refused, and then nothing was.
+        let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
+        let http = http.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
         Ok(Self {
             http,
             server,

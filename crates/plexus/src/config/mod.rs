@@ -43,6 +43,8 @@ pub struct Config {
     pub log: String,
     /// How it is written.
     pub log_format: LogFormat,
+    /// Traces and logs for a collector.
+    pub otel: Otel,
     /// What ended longer ago than this many days is pruned once a day; 0 keeps everything.
     pub prune_after_days: u64,
     /// Every bound.
@@ -95,6 +97,15 @@ pub enum LogFormat {
     Text,
     /// For programs.
     Json,
+}
+
+/// Where traces and logs go besides stderr.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Otel {
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; empty sends nothing, unless
+    /// OpenTelemetry's own variables name one.
+    pub endpoint: String,
 }
 
 /// Every bound that can be configured.
@@ -150,6 +161,7 @@ impl Default for Config {
             sync: Sync::Full,
             log: "info".into(),
             log_format: LogFormat::Text,
+            otel: Otel::default(),
             prune_after_days: 0,
             limits: Limits::default(),
             warm: Warm::default(),

@@ -1,4 +1,5 @@
-//! The log: lines on stderr through `tracing`, with a level that can change while the server runs. Tokens have no `Display`, so none gets here.
+//! The log: lines on stderr through `tracing`, with a level that can change while the server runs, and the same for a collector when there is
+//! one. Tokens have no `Display`, so none gets here.
 
 use std::io::IsTerminal;
 
@@ -7,6 +8,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
+use super::telemetry::Telemetry;
 use crate::config::{Config, LogFormat};
 
 /// Changes what is logged.
@@ -23,13 +25,13 @@ impl LogLevel {
     }
 }
 
-/// Starts the log.
+/// Starts the log, and hands it to `telemetry` too.
 ///
 /// # Errors
 /// When the filter cannot be read, or there is a log already.
-pub fn start(config: &Config) -> Result<LogLevel> {
+pub fn start(config: &Config, telemetry: Option<&Telemetry>) -> Result<LogLevel> {
     let (filter, handle) = reload::Layer::new(parse(&config.log)?);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(telemetry.map(Telemetry::layer));
     let started = match config.log_format {
         LogFormat::Text => {
             let colours =
@@ -44,8 +46,25 @@ pub fn start(config: &Config) -> Result<LogLevel> {
     Ok(LogLevel(handle))
 }
 
+/// What stands before every filter, so that a filter that says otherwise wins: the MCP library tells of each stateless call in three lines.
+const QUIETER: &str = "rmcp=warn";
+
 fn parse(filter: &str) -> Result<EnvFilter> {
-    EnvFilter::try_new(filter).with_context(|| {
+    EnvFilter::try_new(format!("{QUIETER},{filter}")).with_context(|| {
         format!("could not read the log filter {filter:?}; `info` or `plexus_activations=debug` are filters")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_talks_much_is_quieter_unless_somebody_asks() {
+        assert_eq!(parse("info").unwrap().to_string(), "rmcp=warn,info");
+        // The later of two words about the same thing counts.
+        let asked = parse("info,rmcp=debug").unwrap().to_string();
+        assert!(asked.contains("rmcp=debug") && !asked.contains("rmcp=warn"), "{asked}");
+        assert!(parse("info,=").is_err());
+    }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use plexus_store::{ApprovalFilter, PageRequest, Server, ServerState, Stage, StoreError, UnixMillis};
+use plexus_core::LatencyReading;
+use plexus_store::{ApprovalFilter, PageRequest, Server, ServerState, Stage, StoreError, UnixMillis, limits};
 
 use super::pages::Pages;
 
@@ -38,13 +39,32 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
             ("state=\"cancelled\"", counts.approvals_cancelled),
         ],
     );
-    text.gauge(
-        "plexus_approval_oldest_seconds",
-        "Age of the oldest pending approval.",
-        oldest_pending_secs(pages).await?,
+    let waiting = Waiting::look(pages).await?;
+    text.gauge("plexus_approval_oldest_seconds", "Age of the oldest pending approval.", waiting.oldest_secs);
+    let older = waiting.older_than.map(|(secs, count)| (format!("age_seconds=\"{secs}\""), count));
+    text.family(
+        "plexus_approvals_pending_older",
+        "gauge",
+        "Pending approvals that are older than this, counted up to a page of 1,000.",
+        &older.each_ref().map(|(labels, count)| (labels.as_str(), *count)),
+    );
+    text.histograms(
+        "plexus_decision_seconds",
+        "From a permission request to its decision, by who decided; what a rule answers at once never waited.",
+        &pages
+            .activations
+            .decision_latency()
+            .into_iter()
+            .map(|(by, read)| (format!("by=\"{by}\""), read))
+            .collect::<Vec<_>>(),
     );
     text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);
     text.counter("plexus_store_commits_total", "Commits of the store.", counts.commits);
+    text.histograms(
+        "plexus_store_commit_seconds",
+        "From handing in changes to their commit.",
+        &[(String::new(), pages.store.commit_latency())],
+    );
     text.gauge("plexus_store_queue", "Changes that wait for the writer.", counts.queue_entries);
     nodes(pages, &mut text).await?;
     text.gauge("plexus_store_bytes", "Size of the store on disk.", counts.bytes_on_disk);
@@ -97,11 +117,27 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-async fn oldest_pending_secs(pages: &Pages) -> Result<u64, StoreError> {
-    let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
-    let oldest = pages.store.approvals(filter, PageRequest::first(1)).await?;
-    let age = oldest.items.first().map_or(0, |approval| UnixMillis::now().0.saturating_sub(approval.created_at.0));
-    Ok(u64::try_from(age / 1_000).unwrap_or(0))
+/// What waits, by age.
+struct Waiting {
+    oldest_secs: u64,
+    older_than: [(u64, u64); AGES_SECS.len()],
+}
+
+/// The ages that are counted: somebody looks, somebody was asked twice, somebody is away, nobody comes.
+const AGES_SECS: [u64; 4] = [10, 60, 300, 3_600];
+
+impl Waiting {
+    async fn look(pages: &Pages) -> Result<Self, StoreError> {
+        let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
+        // Oldest first: whatever else there is, the oldest are on this page.
+        let oldest = pages.store.approvals(filter, PageRequest::first(limits::MAX_PAGE_ITEMS)).await?;
+        let now = UnixMillis::now();
+        let ages: Vec<u64> = oldest.items.iter().map(|approval| now.after(approval.created_at).as_secs()).collect();
+        Ok(Self {
+            oldest_secs: ages.first().copied().unwrap_or(0),
+            older_than: AGES_SECS.map(|secs| (secs, ages.iter().filter(|age| **age > secs).count() as u64)),
+        })
+    }
 }
 
 #[derive(Default)]
@@ -116,8 +152,23 @@ impl Text {
         self.family(name, "counter", help, &[("", value)]);
     }
 
+    /// Writes a histogram with one series for each reading; its labels may be empty.
+    fn histograms(&mut self, name: &str, help: &str, series: &[(String, LatencyReading)]) {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} histogram");
+        for (labels, read) in series {
+            let comma = if labels.is_empty() { "" } else { "," };
+            for (bound, count) in &read.up_to {
+                let _ = writeln!(self.0, "{name}_bucket{{{labels}{comma}le=\"{}\"}} {count}", bound.as_secs_f64());
+            }
+            let _ = writeln!(self.0, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", read.count);
+            let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+            let _ = writeln!(self.0, "{name}_sum{braced} {}", read.sum.as_secs_f64());
+            let _ = writeln!(self.0, "{name}_count{braced} {}", read.count);
+        }
+    }
+
     fn family(&mut self, name: &str, kind: &str, help: &str, samples: &[(&str, u64)]) {
-        // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
         for (labels, value) in samples {
             let _ = match *labels {
@@ -137,5 +188,22 @@ mod tests {
         let mut text = Text::default();
         text.family("a_total", "counter", "Help.", &[("x=\"1\"", 2), ("", 3)]);
         assert_eq!(text.0, "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total 3\n");
+    }
+
+    #[test]
+    fn a_histogram_has_its_buckets_its_sum_and_its_count() {
+        let read =
+            LatencyReading { up_to: vec![(Duration::from_millis(5), 1)], count: 2, sum: Duration::from_millis(2_500) };
+        for (labels, expected) in [
+            ("", "a_bucket{le=\"0.005\"} 1\na_bucket{le=\"+Inf\"} 2\na_sum 2.5\na_count 2\n"),
+            (
+                "x=\"1\"",
+                "a_bucket{x=\"1\",le=\"0.005\"} 1\na_bucket{x=\"1\",le=\"+Inf\"} 2\na_sum{x=\"1\"} 2.5\na_count{x=\"1\"} 2\n",
+            ),
+        ] {
+            let mut text = Text::default();
+            text.histograms("a", "Help.", &[(labels.to_owned(), read.clone())]);
+            assert_eq!(text.0, format!("# HELP a Help.\n# TYPE a histogram\n{expected}"));
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! `plexus serve`: from the configuration to a running server, and to its end.
 //!
-//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`logging`] writes the log and changes its level;
-//! [`pages`] are the addresses that are no doors ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself;
-//! [`relay`] reaches other servers that share the store.
+//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`descriptors`] makes room for connections;
+//! [`logging`] writes the log and changes its level; [`telemetry`] hands it to a collector; [`pages`] are the addresses that are no doors
+//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself; [`relay`] reaches other servers that share the store.
 
 mod dashboard;
+mod descriptors;
 pub mod listen;
 pub mod logging;
 mod metrics;
@@ -12,6 +13,11 @@ pub(crate) mod pages;
 mod port_owner;
 pub(crate) mod relay;
 pub(crate) mod steward;
+#[cfg(feature = "otel")]
+pub mod telemetry;
+#[cfg(not(feature = "otel"))]
+#[path = "no_telemetry.rs"]
+pub mod telemetry;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +29,7 @@ use plexus_store::{Store, UnixMillis};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::telemetry::Telemetry;
 use crate::agent::{Agent, INSTALL_HINT};
 use crate::cli::could_not;
 use crate::config::{Sources, StoreUrl};
@@ -52,7 +59,10 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         rustix::process::setsid().context("could not leave the terminal")?;
     }
     let config = config::load(&options.sources).map_err(could_not)?;
-    let log_level = logging::start(&config)?;
+    let telemetry = Telemetry::start(&config)?;
+    let log_level = logging::start(&config, telemetry.as_ref())?;
+    let mut door_limits = config.door_limits();
+    descriptors::make_room(&mut door_limits);
     let own = std::env::current_exe().context("could not find this program itself")?;
     let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
@@ -62,7 +72,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
         .settings(|settings| config.apply_to(settings))
         .durability(config.durability())
-        .limits(config.door_limits())
+        .limits(door_limits)
         .allowed_hosts(config.allowed_hosts.iter().cloned());
     if !config.store.url.is_empty() {
         anyhow::bail!("could not use {}: PostgreSQL is not in this build", config.store.url);
@@ -83,6 +93,10 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let stopped = plexus.serve(listener, shutdown.clone()).await.map_err(could_not);
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
+    if let Some(telemetry) = telemetry {
+        // It may wait for a collector that does not answer: for a moment, and on a thread where that holds nobody.
+        let _told = tokio::task::spawn_blocking(move || telemetry.finish()).await;
+    }
     let stopped = stopped?;
     match stopped.children {
         0 => say("stopped; no child is running"),

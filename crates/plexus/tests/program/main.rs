@@ -6,7 +6,11 @@
 
 mod commands;
 mod doctor;
+mod mcp;
+mod metrics;
 mod place;
 mod pty;
 mod serve;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod terminal;

@@ -6,13 +6,13 @@ use crate::place::{self, Place, eventually, mode, text};
 use plexus_client::{Client, Followed};
 use serde_json::{Value, json};
 
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Server {
-    fn start(place: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Self {
         let log = std::fs::File::options().create(true).append(true).open(place.work().join("../log")).unwrap();
         let mut command = place.command(&[&["serve"], arguments].concat());
         let mut process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
@@ -26,25 +26,25 @@ impl Server {
         Self { process, url }
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal).unwrap();
     }
 
-    fn kill_9(mut self) {
+    pub(crate) fn kill_9(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
 
-    fn wait(mut self) -> std::process::ExitStatus {
+    pub(crate) fn wait(mut self) -> std::process::ExitStatus {
         eventually("the end of the server", || self.process.try_wait().unwrap())
     }
 }
 
-fn log_of(place: &Place) -> String {
+pub(crate) fn log_of(place: &Place) -> String {
     std::fs::read_to_string(place.work().join("../log")).unwrap_or_default()
 }
 
-fn token(place: &Place) -> String {
+pub(crate) fn token(place: &Place) -> String {
     std::fs::read_to_string(place.data().join("operator.token")).unwrap().trim().to_owned()
 }
 
@@ -129,6 +129,45 @@ async fn pages_answer_as_they_should() {
     server.kill_9();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_token_opens_no_door() {
+    use plexus_store::{Change, Priority, SqliteOptions, SqliteStore, Store as _, Token, TokenHash, UnixMillis};
+    const EXPIRED: &str = "plx_expired-0123456789abcdef";
+    const GOOD: &str = "plx_good-0123456789abcdef";
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait().success());
+    let store = SqliteStore::open(&SqliteOptions::new(place.data())).unwrap();
+    let hour = std::time::Duration::from_secs(3_600);
+    for (text, expires_at) in [(EXPIRED, UnixMillis(UnixMillis::now().0 - 1)), (GOOD, UnixMillis::now().plus(hour))] {
+        let token = Token {
+            hash: TokenHash::of(text),
+            caller: plexus_core::Caller::Operator,
+            run: None,
+            expires_at: Some(expires_at),
+        };
+        store.commit(vec![Change::AddToken(token)], Priority::Normal).await.unwrap();
+    }
+    store.close().await.unwrap();
+    drop(store);
+
+    let server = Server::start(&place, &[]);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "plexus.version"});
+    let ask = |path: &str, token: &str| {
+        let url = format!("{}{path}", server.url);
+        let request = if path == "/rpc" { http.post(url).body(call.to_string()) } else { http.get(url) };
+        request.bearer_auth(token).header("accept", "text/event-stream").send()
+    };
+    // `/mcp` knows whoever holds the good one, and misses a session.
+    for (path, fine) in [("/rpc", 200), ("/events", 200), ("/mcp", 400), ("/metrics", 200)] {
+        assert_eq!(ask(path, EXPIRED).await.unwrap().status(), 401, "{path}");
+        assert_eq!(ask(path, GOOD).await.unwrap().status(), fine, "{path}");
+    }
+    server.kill_9();
+}
+
 #[test]
 fn hangup_reads_the_rules_again() {
     let place = Place::new();
@@ -147,6 +186,25 @@ fn hangup_reads_the_rules_again() {
     server.signal(rustix::process::Signal::HUP);
     eventually("a word about the bad rule", || log_of(&place).contains("the rules stay as they were").then_some(()));
     assert_eq!(asked(), "allow");
+    server.kill_9();
+}
+
+#[test]
+fn hangup_reads_the_log_level_again() {
+    let place = Place::new();
+    let folder = place.work().join("../.config/plexus");
+    std::fs::create_dir_all(&folder).unwrap();
+    let set = |filter: &str| std::fs::write(folder.join("plexus.toml"), format!("log = {filter:?}\n")).unwrap();
+    let seen = |words: &str| eventually(words, || log_of(&place).contains(words).then_some(()));
+    set("error");
+    let server = Server::start(&place, &[]);
+    assert!(!log_of(&place).contains("INFO"), "{}", log_of(&place));
+    set("info");
+    server.signal(rustix::process::Signal::HUP);
+    seen("rules and log level read again");
+    set("plexus=perhaps");
+    server.signal(rustix::process::Signal::HUP);
+    seen("the log level stays as it was");
     server.kill_9();
 }
 
