@@ -1,9 +1,12 @@
 //! Calls that are generated from the server's own schemas, valid and broken, by every kind of caller at both doors.
 //!
-//! Whatever is sent, the server lives, is never at fault (`internal`, HTTP 5xx), and does nothing for a caller that may not ask for it.
+//! Whatever is sent, the server lives, is never at fault (`internal`, HTTP 5xx), and does nothing for a caller that may not ask for it; and each
+//! answer is what the schema of its method says.
 //! The calls are random and their seed is printed: `PLEXUS_TEST_SEED=N` plays the same ones again.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "schema_calls/answers.rs"]
+mod answers;
 #[path = "schema_calls/generate.rs"]
 mod generate;
 
@@ -34,10 +37,11 @@ struct Who {
     may: BTreeSet<String>,
 }
 
-/// A method with the schema of its parameters.
+/// A method with the schemas of its parameters and of its answer.
 struct Target {
     name: String,
     params: Value,
+    result: Value,
 }
 
 /// What a call came to.
@@ -85,7 +89,8 @@ impl Stage {
             for method in listed["methods"].as_array().expect("plexus.schema lists methods") {
                 let full = method["name"].as_str().unwrap().to_owned();
                 if !targets.iter().any(|target| target.name == full) {
-                    targets.push(Target { name: full.clone(), params: method["params"].clone() });
+                    let [params, result] = ["params", "result"].map(|part| method[part].clone());
+                    targets.push(Target { name: full.clone(), params, result });
                 }
                 may.insert(full);
             }
@@ -213,6 +218,9 @@ async fn no_generated_call_is_the_servers_fault_or_goes_beyond_its_caller() {
         match came {
             Came::Result(result) => {
                 assert!(may, "{} got {result} from {} at {door}, which is not on its list", who.name, target.name);
+                if let Err(wrong) = answers::fits(&target.result, &target.result, &result, "") {
+                    panic!("{} called with {params} is not as its schema says: {wrong}\n{result}", target.name);
+                }
                 succeeded.insert(&target.name);
             }
             Came::Refusal(_) => {}

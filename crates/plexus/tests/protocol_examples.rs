@@ -1,0 +1,212 @@
+//! The examples of `docs/protocol.md`, played against a real server in one story: each request is sent as it stands there, and each answer has
+//! the shape that is shown.
+//!
+//! An id of the page stands for one of the story: what an answer shows under a name is what a later request means by it. What the page cuts short
+//! (`…`) is not looked at.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "protocol_examples/page.rs"]
+mod page;
+#[path = "protocol_examples/shape.rs"]
+mod shape;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::{SinkExt as _, StreamExt as _};
+use page::Example;
+use serde_json::{Value, json};
+use shape::Names;
+use testkit::server::{ServerOptions, TestServer};
+use testkit::wait::{PATIENCE, within};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+
+/// Every method, in the order of the story. A step in capitals is what happens between two examples.
+const STORY: &[&str] = &[
+    "plexus.version",
+    "plexus.health",
+    "plexus.methods",
+    "plexus.schema",
+    "claudecode.create",
+    "claudecode.chat_async",
+    "loopback.wait_for_approval",
+    "loopback.pending",
+    "claudecode.poll",
+    "claudecode.wait",
+    "claudecode.send",
+    "loopback.respond",
+    "WAIT UNTIL docs HAS ENDED",
+    "claudecode.follow",
+    "loopback.history",
+    "claudecode.get",
+    "claudecode.list",
+    "claudecode.streams",
+    "claudecode.get_tree",
+    "claudecode.render_context",
+    "claudecode.cursor_set",
+    "claudecode.cursors",
+    "claudecode.cursor_delete",
+    "claudecode.fork",
+    "plexus.resolve_handle",
+    "arbor.tree_create",
+    "arbor.node_create_text",
+    "arbor.node_create_external",
+    "arbor.tree_get",
+    "arbor.tree_list",
+    "arbor.tree_render",
+    "arbor.node_get",
+    "arbor.node_get_parent",
+    "arbor.node_get_children",
+    "arbor.node_get_path",
+    "arbor.node_get_path_between",
+    "arbor.context_list_leaves",
+    "arbor.context_get_path",
+    "arbor.context_get_handles",
+    "claudecode.chat",
+    "loopback.respond_many",
+    "WAIT UNTIL docs HAS ENDED",
+    "START A CHAT THAT HANGS",
+    "claudecode.cancel",
+    "WAIT UNTIL docs HAS ENDED",
+    "loopback.rule_add",
+    "loopback.rules",
+    "loopback.rule_test",
+    "loopback.rule_remove",
+    "loopback.mode_set",
+    "loopback.configure",
+    "loopback.permit",
+    "identity.parent",
+    "identity.code",
+    "TRY WHAT IS FORBIDDEN",
+    "loopback.audit",
+    "health.state",
+    "server.backup",
+    "server.prune",
+    "claudecode.delete",
+    "server.stop",
+];
+
+struct Stage {
+    server: TestServer,
+    folder: tempfile::TempDir,
+    names: Names,
+    /// The token of a child, once `configure` has told it.
+    child: Option<String>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let options =
+            ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+        let server = TestServer::with(options).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("project")).unwrap();
+        let names = Names::new("/home/me", folder.path().to_str().unwrap());
+        Self { server, folder, names, child: None }
+    }
+
+    /// Plays one example and returns what is wrong with it.
+    async fn play(&mut self, method: &str, example: &Example) -> Result<(), String> {
+        let params = self.names.meant(&example.params);
+        let answer = match method {
+            "claudecode.follow" => self.first_item(method, params).await,
+            "loopback.permit" => self.permit(params).await,
+            _ => self.server.call(method, params).await.map_err(|error| error.to_string()),
+        }?;
+        if method == "loopback.configure" {
+            let header = answer["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"].as_str().unwrap();
+            self.child = header.strip_prefix("Bearer ").map(str::to_owned);
+        }
+        self.names.learn(&example.answer, &answer).map_err(|wrong| format!("{wrong}\n  the answer was {answer}"))
+    }
+
+    /// Calls a streaming method over a WebSocket and returns its first item.
+    async fn first_item(&self, method: &str, params: Value) -> Result<Value, String> {
+        let url = format!("{}/rpc", self.server.url().unwrap().replacen("http", "ws", 1));
+        let mut request = url.into_client_request().unwrap();
+        let token = format!("Bearer {}", self.server.token().unwrap());
+        request.headers_mut().insert("authorization", token.parse().unwrap());
+        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        socket.send(Message::text(call.to_string())).await.unwrap();
+        let heard = within("an item of the stream", PATIENCE, socket.next()).await.unwrap().unwrap();
+        let mut heard: Value = serde_json::from_str(heard.to_text().unwrap()).unwrap();
+        match heard["method"].as_str() {
+            Some("stream") => Ok(heard["params"]["event"].take()),
+            _ => Err(format!("no item: {heard}")),
+        }
+    }
+
+    /// Asks as a child, and has the operator allow it.
+    async fn permit(&self, params: Value) -> Result<Value, String> {
+        let child = self.child.as_deref().expect("configure comes first");
+        let asking = self.server.call_as(child, "loopback.permit", params.clone());
+        let deciding = async {
+            let waiting = self.server.call("loopback.wait_for_approval", json!({"wait_ms": 60_000})).await.unwrap();
+            let id = &waiting["approvals"][0]["id"];
+            self.server.call("loopback.respond", json!({"approval_id": id, "approve": true})).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(asking, deciding);
+        answer.unwrap().map_err(|error| error.to_string())
+    }
+
+    /// Does what stands between two examples.
+    async fn between(&self, step: &str) {
+        match step {
+            "WAIT UNTIL docs HAS ENDED" => {
+                let ended = async {
+                    loop {
+                        let got = self.server.call("claudecode.get", json!({"name": "docs"})).await.unwrap();
+                        match got["session"]["status"].as_str().unwrap() {
+                            "running" | "awaiting_permission" => {
+                                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                            }
+                            _ => return,
+                        }
+                    }
+                };
+                within("the end of the chat", PATIENCE, ended).await;
+            }
+            "START A CHAT THAT HANGS" => {
+                let params = json!({"name": "docs", "prompt": "sim:\nhang"});
+                self.server.call("claudecode.chat_async", params).await.unwrap();
+            }
+            "TRY WHAT IS FORBIDDEN" => {
+                let child = self.child.as_deref().expect("configure comes first");
+                self.server.call_as(child, "claudecode.list", json!({})).await.unwrap().unwrap_err();
+            }
+            other => panic!("nobody knows how to {other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_example_of_the_protocol_is_answered_as_it_is_shown() {
+    let examples = page::read();
+    let mut stage = Stage::new().await;
+    let listed = stage.server.call("plexus.methods", json!({})).await.unwrap();
+    let mut methods: BTreeSet<String> =
+        listed["methods"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+    // For a child alone, so that the operator's list does not have it.
+    methods.insert("loopback.permit".to_owned());
+    let told: BTreeSet<String> =
+        STORY.iter().filter(|step| step.contains('.')).map(|step| (*step).to_owned()).collect();
+    assert_eq!(methods, told, "the story and the server have the same methods");
+
+    let mut wrong = BTreeMap::new();
+    for step in STORY {
+        match examples.get(*step) {
+            None if step.contains('.') => {
+                wrong.insert(*step, "the page shows no request with its answer".to_owned());
+            }
+            None => stage.between(step).await,
+            Some(example) => {
+                if let Err(problem) = stage.play(step, example).await {
+                    wrong.insert(*step, problem);
+                }
+            }
+        }
+    }
+    let report: Vec<String> = wrong.iter().map(|(method, problem)| format!("{method}: {problem}")).collect();
+    assert!(wrong.is_empty(), "{}\nin {}", report.join("\n"), stage.folder.path().display());
+}
