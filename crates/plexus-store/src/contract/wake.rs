@@ -92,6 +92,12 @@ impl Wakes {
         }
     }
 
+    /// Wakes everybody: something was committed, and what it was is not known.
+    pub(crate) fn wake_all(&self, commit: u64) {
+        let topics: Vec<_> = self.slots().keys().copied().collect();
+        self.wake(topics, commit);
+    }
+
     /// Returns how many topics have subscribers.
     #[must_use]
     pub fn topics(&self) -> usize {

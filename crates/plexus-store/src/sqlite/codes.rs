@@ -11,7 +11,7 @@ fn unknown(column: usize, what: &str, code: i64) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, format!("{code} is no {what}").into())
 }
 
-pub(super) fn chat_status_code(status: ChatStatus) -> i64 {
+pub(crate) fn chat_status_code(status: ChatStatus) -> i64 {
     match status {
         ChatStatus::Running => 0,
         ChatStatus::Complete => 1,
@@ -20,7 +20,7 @@ pub(super) fn chat_status_code(status: ChatStatus) -> i64 {
     }
 }
 
-pub(super) fn chat_status(column: usize, code: i64) -> rusqlite::Result<ChatStatus> {
+pub(crate) fn chat_status(column: usize, code: i64) -> rusqlite::Result<ChatStatus> {
     match code {
         0 => Ok(ChatStatus::Running),
         1 => Ok(ChatStatus::Complete),
@@ -30,7 +30,7 @@ pub(super) fn chat_status(column: usize, code: i64) -> rusqlite::Result<ChatStat
     }
 }
 
-pub(super) fn approval_status_code(status: ApprovalStatus) -> i64 {
+pub(crate) fn approval_status_code(status: ApprovalStatus) -> i64 {
     match status {
         ApprovalStatus::Pending => 0,
         ApprovalStatus::Allowed => 1,
@@ -40,7 +40,7 @@ pub(super) fn approval_status_code(status: ApprovalStatus) -> i64 {
     }
 }
 
-pub(super) fn approval_status(column: usize, code: i64) -> rusqlite::Result<ApprovalStatus> {
+pub(crate) fn approval_status(column: usize, code: i64) -> rusqlite::Result<ApprovalStatus> {
     match code {
         0 => Ok(ApprovalStatus::Pending),
         1 => Ok(ApprovalStatus::Allowed),
@@ -51,7 +51,7 @@ pub(super) fn approval_status(column: usize, code: i64) -> rusqlite::Result<Appr
     }
 }
 
-pub(super) fn decided_by_code(by: DecidedBy) -> (i64, Option<[u8; 16]>) {
+pub(crate) fn decided_by_code(by: DecidedBy) -> (i64, Option<[u8; 16]>) {
     match by {
         DecidedBy::Operator => (0, None),
         DecidedBy::Session(id) => (1, Some(*id.as_uuid().as_bytes())),
@@ -62,7 +62,7 @@ pub(super) fn decided_by_code(by: DecidedBy) -> (i64, Option<[u8; 16]>) {
     }
 }
 
-pub(super) fn decided_by(column: usize, code: i64, reference: Option<Uuid>) -> rusqlite::Result<DecidedBy> {
+pub(crate) fn decided_by(column: usize, code: i64, reference: Option<Uuid>) -> rusqlite::Result<DecidedBy> {
     match (code, reference) {
         (0, _) => Ok(DecidedBy::Operator),
         (1, Some(id)) => Ok(DecidedBy::Session(SessionId::from_uuid(id))),
@@ -74,18 +74,18 @@ pub(super) fn decided_by(column: usize, code: i64, reference: Option<Uuid>) -> r
     }
 }
 
-pub(super) fn owner_blob(owner: Owner) -> Option<[u8; 16]> {
+pub(crate) fn owner_blob(owner: Owner) -> Option<[u8; 16]> {
     match owner {
         Owner::Operator => None,
         Owner::Session(id) => Some(*id.as_uuid().as_bytes()),
     }
 }
 
-pub(super) fn owner(session: Option<Uuid>) -> Owner {
+pub(crate) fn owner(session: Option<Uuid>) -> Owner {
     session.map_or(Owner::Operator, |id| Owner::Session(SessionId::from_uuid(id)))
 }
 
-pub(super) fn rule_decision_code(decision: RuleDecision) -> i64 {
+pub(crate) fn rule_decision_code(decision: RuleDecision) -> i64 {
     match decision {
         RuleDecision::Allow => 0,
         RuleDecision::Deny => 1,
@@ -93,7 +93,7 @@ pub(super) fn rule_decision_code(decision: RuleDecision) -> i64 {
     }
 }
 
-pub(super) fn rule_decision(column: usize, code: i64) -> rusqlite::Result<RuleDecision> {
+pub(crate) fn rule_decision(column: usize, code: i64) -> rusqlite::Result<RuleDecision> {
     match code {
         0 => Ok(RuleDecision::Allow),
         1 => Ok(RuleDecision::Deny),
@@ -102,7 +102,7 @@ pub(super) fn rule_decision(column: usize, code: i64) -> rusqlite::Result<RuleDe
     }
 }
 
-pub(super) fn rule_scope_code(scope: RuleScope) -> (i64, Option<[u8; 16]>) {
+pub(crate) fn rule_scope_code(scope: RuleScope) -> (i64, Option<[u8; 16]>) {
     let session = scope.session().map(|id| *id.as_uuid().as_bytes());
     match scope {
         RuleScope::Session(_) => (0, session),
@@ -111,7 +111,7 @@ pub(super) fn rule_scope_code(scope: RuleScope) -> (i64, Option<[u8; 16]>) {
     }
 }
 
-pub(super) fn rule_scope(column: usize, code: i64, session: Option<Uuid>) -> rusqlite::Result<RuleScope> {
+pub(crate) fn rule_scope(column: usize, code: i64, session: Option<Uuid>) -> rusqlite::Result<RuleScope> {
     match (code, session.map(SessionId::from_uuid)) {
         (0, Some(id)) => Ok(RuleScope::Session(id)),
         (1, Some(id)) => Ok(RuleScope::Subtree(id)),
@@ -120,7 +120,7 @@ pub(super) fn rule_scope(column: usize, code: i64, session: Option<Uuid>) -> rus
     }
 }
 
-pub(super) fn caller_code(caller: Caller) -> (i64, Option<[u8; 16]>) {
+pub(crate) fn caller_code(caller: Caller) -> (i64, Option<[u8; 16]>) {
     let session = caller.session().map(|id| *id.as_uuid().as_bytes());
     match caller {
         Caller::Operator => (0, session),
@@ -129,7 +129,7 @@ pub(super) fn caller_code(caller: Caller) -> (i64, Option<[u8; 16]>) {
     }
 }
 
-pub(super) fn caller(column: usize, code: i64, session: Option<Uuid>) -> rusqlite::Result<Caller> {
+pub(crate) fn caller(column: usize, code: i64, session: Option<Uuid>) -> rusqlite::Result<Caller> {
     match (code, session.map(SessionId::from_uuid)) {
         (0, _) => Ok(Caller::Operator),
         (1, Some(id)) => Ok(Caller::Session(id)),
@@ -139,7 +139,7 @@ pub(super) fn caller(column: usize, code: i64, session: Option<Uuid>) -> rusqlit
 }
 
 /// An expired server is stored as one that is alive: only the clock tells them apart.
-pub(super) fn server_state_code(state: ServerState) -> i64 {
+pub(crate) fn server_state_code(state: ServerState) -> i64 {
     match state {
         ServerState::Alive | ServerState::Expired => 0,
         ServerState::Retired => 1,
@@ -147,7 +147,7 @@ pub(super) fn server_state_code(state: ServerState) -> i64 {
     }
 }
 
-pub(super) fn server_state(column: usize, code: i64) -> rusqlite::Result<ServerState> {
+pub(crate) fn server_state(column: usize, code: i64) -> rusqlite::Result<ServerState> {
     match code {
         0 => Ok(ServerState::Alive),
         1 => Ok(ServerState::Retired),

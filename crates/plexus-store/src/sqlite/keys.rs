@@ -6,37 +6,37 @@ const LOW: i64 = (1 << BITS) - 1;
 
 /// The row of a node: its chain and its position there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place(pub(super) i64);
+pub(crate) struct Place(pub(crate) i64);
 
 impl Place {
-    pub(super) fn new(chain: i64, position: i64) -> Self {
+    pub(crate) fn new(chain: i64, position: i64) -> Self {
         Self(chain << BITS | position)
     }
 
-    pub(super) fn chain(self) -> i64 {
+    pub(crate) fn chain(self) -> i64 {
         self.0 >> BITS
     }
 
-    pub(super) fn position(self) -> i64 {
+    pub(crate) fn position(self) -> i64 {
         self.0 & LOW
     }
 }
 
 /// The row of an event: its chat (the row of chat_streams, never used again) and its seq.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct EventKey(pub(super) i64);
+pub(crate) struct EventKey(pub(crate) i64);
 
 impl EventKey {
-    pub(super) fn new(chat: i64, seq: u32) -> Self {
+    pub(crate) fn new(chat: i64, seq: u32) -> Self {
         Self(chat << BITS | i64::from(seq))
     }
 
-    pub(super) fn seq(self) -> u32 {
+    pub(crate) fn seq(self) -> u32 {
         u32::try_from(self.0 & LOW).unwrap_or(u32::MAX)
     }
 
     /// Returns the first key behind all events of `chat`.
-    pub(super) fn end(chat: i64) -> i64 {
+    pub(crate) fn end(chat: i64) -> i64 {
         (chat + 1) << BITS
     }
 }

@@ -3,7 +3,7 @@
 //! In reading order:
 //! - this file: opening, closing, and the [`Store`](crate::contract::Store) trait handed to the modules below.
 //! - `file`, `lock`, `migrate`: what may be opened, by whom, and how an old file becomes a new one.
-//! - `queue`, `writer`, `checkpoint`: how changes get in.
+//! - `writer`, `checkpoint`: how changes get in.
 //! - `readers`: how they are read.
 //! - `tx`, then one module for each subject (`sessions`, `chats`, `events`, …): the SQL.
 //! - `upkeep`: counting, checking, copying, pruning.
@@ -14,20 +14,19 @@ mod audit;
 mod budget;
 mod chats;
 mod checkpoint;
-mod codes;
+pub(crate) mod codes;
 mod consumers;
 mod events;
 mod file;
-mod keys;
+pub(crate) mod keys;
 mod lock;
 mod migrate;
-mod queue;
 mod readers;
 mod rules;
 mod runs;
 mod servers;
 mod sessions;
-mod sql;
+pub(crate) mod sql;
 mod store;
 mod tokens;
 mod tx;
@@ -46,11 +45,11 @@ use rusqlite::Connection;
 use self::checkpoint::Checkpointer;
 use self::file::{Existing, io_error};
 use self::lock::Lock;
-use self::queue::Queue;
 use self::readers::Readers;
 use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
 use crate::contract::{Lease, StoreError, Wakes};
+use crate::queue::Queue;
 
 /// The name of the database in the data directory.
 pub const DATABASE_FILE: &str = "plexus.db";
@@ -94,11 +93,14 @@ impl SqliteOptions {
     }
 }
 
+/// Work of the store's own on the writer's connection, in a transaction of its own.
+type Task = Box<dyn FnOnce(&Connection) + Send>;
+
 /// A store in one SQLite file. See [`Store`](crate::contract::Store) for what it promises.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    queue: Arc<Queue>,
+    queue: Arc<Queue<Task>>,
     readers: Readers,
     reader_count: usize,
     wakes: Wakes,
@@ -108,12 +110,6 @@ pub struct SqliteStore {
     /// From handing in a change list to its answer, as callers wait for it.
     commit_latency: Latency,
     writer: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl std::fmt::Debug for Queue {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Queue").field("waiting", &self.len()).finish()
-    }
 }
 
 impl SqliteStore {

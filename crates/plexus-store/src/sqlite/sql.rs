@@ -70,7 +70,7 @@ pub(super) fn keep_plans(conn: &Connection, statements: usize) -> Result<(), Sto
 }
 
 /// Says what a failure of SQLite means for the caller.
-pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     let rusqlite::Error::SqliteFailure(failure, _) = &error else {
         // A column of another type than we write: the file was changed by somebody else.
         return StoreError::Corrupt { message: error.to_string() };

@@ -9,7 +9,6 @@ use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::queue::Job;
 use super::sql::store_error;
 use super::{
     SqliteStore, approvals, arbor, audit, budget, chats, consumers, events, readers, rules, runs, servers, sessions,
@@ -21,6 +20,7 @@ use crate::contract::{
     Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
     Tree, UnixMillis, Waiting, Wake, check,
 };
+use crate::queue::Job;
 
 impl SqliteStore {
     async fn read<T: Send + 'static>(

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
+use super::Task;
 use super::checkpoint::Checkpointer;
 use super::lock::Lock;
-use super::queue::{Job, Queue, Work};
 use super::sql::{Sql, ends_transaction, int, store_error};
 use super::tx::Tx;
 use crate::contract::{Committed, Lease, StoreError, Topic, Wakes};
+use crate::queue::{Job, Queue, Work};
 
 /// Whether the store can still be trusted.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Health {
 /// The writer's state, owned by its thread.
 pub(super) struct Writer {
     pub(super) conn: Connection,
-    pub(super) queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue<Task>>,
     pub(super) wakes: Wakes,
     pub(super) health: Arc<Health>,
     pub(super) checkpointer: Checkpointer,

@@ -1,19 +1,34 @@
 //! What the cases have in common: engines, and short ways to say what they do all the time.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     Again, AppendEvents, ApprovalRecord, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy,
-    EndChat, Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, Priority, RunKey, SqliteOptions,
-    SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
+    EndChat, Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, PostgresOptions, PostgresStore,
+    Priority, RunKey, SqliteOptions, SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
+use testkit::postgres::{self, Postgres};
 
 pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
+}
+
+/// A store in a database of its own; nothing where PostgreSQL is not installed.
+pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
+    static CLUSTER: OnceLock<Option<Postgres>> = OnceLock::new();
+    let found = tokio::task::spawn_blocking(|| {
+        // Nothing here asks what survives a power cut, and a database for each case is much to flush.
+        let settings = ["fsync=off", "full_page_writes=off"].map(str::to_owned).to_vec();
+        let options = postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
+        let cluster = CLUSTER.get_or_init(|| postgres::own_with(options));
+        cluster.as_ref().map(Postgres::fresh_database).transpose()
+    });
+    let Some(url) = found.await?? else { return Ok(None) };
+    Ok(Some(Arc::new(PostgresStore::open(&PostgresOptions::new(url)).await?)))
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {

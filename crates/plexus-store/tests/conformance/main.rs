@@ -33,6 +33,22 @@ macro_rules! suite {
                 }
             )* })*
         }
+        mod postgres {
+            $(mod $module { $(
+                #[tokio::test]
+                async fn $case() -> anyhow::Result<()> {
+                    let Some(store) = crate::fixture::postgres().await? else { return Ok(()) };
+                    crate::$module::$case(store.as_ref()).await?;
+                    match store.integrity().await {
+                        // The case was about that.
+                        Err(plexus_store::StoreError::Closed) => return Ok(()),
+                        faults => anyhow::ensure!(faults?.is_empty(), "after the case the store is damaged"),
+                    }
+                    store.close().await?;
+                    Ok(())
+                }
+            )* })*
+        }
         mod memory {
             $(mod $module { $(
                 #[tokio::test]

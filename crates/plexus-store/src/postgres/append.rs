@@ -1,0 +1,298 @@
+//! The short way: lists of nothing but events, journal positions and what a run remembers, which is nearly all that is ever written.
+//!
+//! What stands is read for all lists at once, the lists are checked here, and what they bring is written with one statement for each table.
+//! A list that does not pass is left to the longer way, which says what is wrong with it.
+
+use std::collections::{BTreeSet, HashMap};
+
+use plexus_core::{ServerId, SessionId};
+use tokio_postgres::{Row, Statement};
+use uuid::Uuid;
+
+use super::sql::{Columns, Conn, int, params};
+use crate::contract::{
+    AppendEvents, Change, JournalPosition, JsonText, Lease, NewEvent, Outcome, Patch, RunKey, StoreError, Topic,
+    UnixMillis,
+};
+use crate::queue::Job;
+use crate::sqlite::keys::EventKey;
+
+/// Says whether a list can go the short way.
+pub(super) fn is_plain(changes: &[Change]) -> bool {
+    changes
+        .iter()
+        .all(|change| matches!(change, Change::AppendEvents(_) | Change::SetJournalPosition(_) | Change::UpdateRun(_)))
+}
+
+#[derive(Clone)]
+struct ChatState {
+    row: i64,
+    session: i64,
+    open: bool,
+    server: Option<ServerId>,
+    next: u32,
+}
+
+#[derive(Clone)]
+struct RunState {
+    row: i64,
+    open: bool,
+    server: Option<ServerId>,
+    journal: JournalPosition,
+    changed: bool,
+    process: Patch<JsonText>,
+    translation: Patch<JsonText>,
+    idle_since: Patch<UnixMillis>,
+}
+
+/// Lists that are written together.
+pub(super) struct Batch {
+    chats: HashMap<(SessionId, u32), ChatState>,
+    runs: HashMap<RunKey, RunState>,
+    events: Vec<(EventKey, NewEvent)>,
+    /// Chat, first seq, count, and of which list of the group.
+    batches: Vec<(i64, u32, u32, u64)>,
+    touched: HashMap<i64, u64>,
+    // Prepared before anything is written: what is sent after the writes, the commit, must not overtake them.
+    insert: Statement,
+    update: Statement,
+}
+
+/// What appending to chats needs to know. A key that stands for nothing is not among the rows.
+const CHATS: &str = "SELECT k.uuid, k.number, c.id, c.session, c.status = 0, c.server,
+        (SELECT max(e.id) FROM chat_events e WHERE e.id >= c.id << 32 AND e.id < (c.id + 1) << 32)
+    FROM unnest($1::uuid[], $2::int8[]) AS k (uuid, number)
+    JOIN sessions s ON s.uuid = k.uuid AND s.deleted_at IS NULL
+    JOIN chat_streams c ON c.session = s.id AND c.number = k.number";
+
+/// The same for runs.
+const RUNS: &str = "SELECT k.uuid, k.n, r.id, r.ended_at IS NULL, r.server, r.segment, r.\"offset\"
+    FROM unnest($1::uuid[], $2::int8[]) AS k (uuid, n)
+    JOIN sessions s ON s.uuid = k.uuid AND s.deleted_at IS NULL
+    JOIN runs r ON r.session = s.id AND r.n = k.n";
+
+const INSERT: &str = "INSERT INTO chat_events (id, uuid, created_at, type, body)
+    SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])";
+
+const UPDATE: &str = "UPDATE runs r SET segment = u.segment, \"offset\" = u.at,
+        process = CASE WHEN u.set_process THEN u.process ELSE r.process END,
+        translation = CASE WHEN u.set_translation THEN u.translation ELSE r.translation END,
+        idle_since = CASE WHEN u.set_idle THEN u.idle ELSE r.idle_since END
+    FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bool[], $5::text[], $6::bool[], $7::text[], $8::bool[], $9::int8[])
+        AS u (id, segment, at, set_process, process, set_translation, translation, set_idle, idle)
+    WHERE r.id = u.id";
+
+impl Batch {
+    /// Reads what stands for these lists, under locks that were taken before.
+    pub(super) async fn read(conn: &Conn, jobs: &[Job]) -> Result<Self, StoreError> {
+        let (mut chats, mut runs) = (BTreeSet::new(), BTreeSet::new());
+        for change in jobs.iter().flat_map(|job| &job.changes) {
+            match change {
+                Change::AppendEvents(it) => drop(chats.insert((it.session, it.chat))),
+                Change::SetJournalPosition(it) => drop(runs.insert(it.run)),
+                Change::UpdateRun(it) => drop(runs.insert(it.run)),
+                _ => {}
+            }
+        }
+        let (ids, numbers): (Vec<Uuid>, Vec<i64>) =
+            chats.iter().map(|(session, chat)| (*session.as_uuid(), i64::from(*chat))).unzip();
+        let chat_of = |row: &Row| {
+            let newest: Option<i64> = row.col(6)?;
+            let state = ChatState {
+                row: row.col(2)?,
+                session: row.col(3)?,
+                open: row.col(4)?,
+                server: row.maybe_uuid(5)?.map(ServerId::from_uuid),
+                next: newest.map_or(0, |key| EventKey(key).seq() + 1),
+            };
+            Ok(((row.session(0)?, row.col(1)?), state))
+        };
+        let (run_ids, ns): (Vec<Uuid>, Vec<i64>) =
+            runs.iter().map(|run| (*run.session.as_uuid(), i64::from(run.n))).unzip();
+        let run_of = |row: &Row| {
+            let state = RunState {
+                row: row.col(2)?,
+                open: row.col(3)?,
+                server: row.maybe_uuid(4)?.map(ServerId::from_uuid),
+                journal: JournalPosition { segment: row.col(5)?, offset: row.count(6)? },
+                changed: false,
+                process: Patch::Keep,
+                translation: Patch::Keep,
+                idle_since: Patch::Keep,
+            };
+            Ok((RunKey { session: row.session(0)?, n: row.col(1)? }, state))
+        };
+        let chats = async { conn.all(CHATS, params![ids, numbers], chat_of).await };
+        let runs = async {
+            if run_ids.is_empty() {
+                return Ok(Vec::new());
+            }
+            conn.all(RUNS, params![run_ids, ns], run_of).await
+        };
+        let (chats, runs) = futures::future::join(chats, runs).await;
+        Ok(Self {
+            chats: chats?.into_iter().collect(),
+            runs: runs?.into_iter().collect(),
+            insert: conn.statement(INSERT).await?,
+            update: conn.statement(UPDATE).await?,
+            events: Vec::new(),
+            batches: Vec::new(),
+            touched: HashMap::new(),
+        })
+    }
+
+    /// Takes one list, as the `nth` of the group; `None` when it does not pass, and then nothing of it is taken.
+    pub(super) fn apply(
+        &mut self,
+        changes: &[Change],
+        nth: u64,
+        lease: Option<Lease>,
+    ) -> Option<(Vec<Outcome>, Vec<Topic>)> {
+        let before = (self.events.len(), self.batches.len());
+        let mut undo = Undo::default();
+        let mut outcomes = Vec::with_capacity(changes.len());
+        let mut topics = Vec::new();
+        for change in changes {
+            let outcome = match change {
+                Change::AppendEvents(it) => self.append(it, nth, lease, &mut undo, &mut topics),
+                Change::SetJournalPosition(it) => self.run(it.run, lease, &mut undo).and_then(|run| {
+                    (run.journal == it.expects && it.to >= it.expects).then(|| run.journal = it.to)?;
+                    Some(Outcome::Done)
+                }),
+                Change::UpdateRun(it) => self.run(it.run, lease, &mut undo).filter(|run| run.open).map(|run| {
+                    patch(&mut run.process, &it.process);
+                    patch(&mut run.translation, &it.translation);
+                    patch(&mut run.idle_since, &it.idle_since);
+                    Outcome::Done
+                }),
+                _ => None,
+            };
+            match outcome {
+                Some(outcome) => outcomes.push(outcome),
+                None => {
+                    self.events.truncate(before.0);
+                    self.batches.truncate(before.1);
+                    self.chats.extend(undo.chats);
+                    self.runs.extend(undo.runs);
+                    return None;
+                }
+            }
+        }
+        Some((outcomes, topics))
+    }
+
+    fn append(
+        &mut self,
+        append: &AppendEvents,
+        nth: u64,
+        lease: Option<Lease>,
+        undo: &mut Undo,
+        topics: &mut Vec<Topic>,
+    ) -> Option<Outcome> {
+        let key = (append.session, append.chat);
+        let chat = self.chats.get_mut(&key).filter(|chat| chat.open && may_write(chat.server, lease))?;
+        undo.chats.entry(key).or_insert_with(|| chat.clone());
+        let first = chat.next;
+        let count = u32::try_from(append.events.len()).ok()?;
+        chat.next = first.checked_add(count).filter(|next| *next < u32::MAX)?;
+        let keyed = append.events.iter().zip(first..);
+        self.events.extend(keyed.map(|(event, seq)| (EventKey::new(chat.row, seq), event.clone())));
+        self.batches.push((chat.row, first, count, nth));
+        // Told again, should the list not pass after all: a session that is looked at in vain costs nothing.
+        self.touched.insert(chat.session, nth);
+        topics.push(Topic::Session(append.session));
+        Some(Outcome::Events { first_seq: first, count })
+    }
+
+    fn run(&mut self, key: RunKey, lease: Option<Lease>, undo: &mut Undo) -> Option<&mut RunState> {
+        let run = self.runs.get_mut(&key).filter(|run| may_write(run.server, lease))?;
+        undo.runs.entry(key).or_insert_with(|| run.clone());
+        run.changed = true;
+        Some(run)
+    }
+
+    /// Returns which events came: chat, first seq, count, and of which list.
+    pub(super) fn batches(&self) -> Vec<(i64, u32, u32, u64)> {
+        self.batches.clone()
+    }
+
+    /// Returns the rows of sessions that changed, and in which list last.
+    pub(super) fn touched(&self) -> Vec<(i64, u64)> {
+        let live: BTreeSet<i64> = self.batches.iter().map(|batch| batch.0).collect();
+        let sessions: BTreeSet<i64> =
+            self.chats.values().filter(|chat| live.contains(&chat.row)).map(|chat| chat.session).collect();
+        self.touched.iter().filter(|(row, _)| sessions.contains(row)).map(|(row, nth)| (*row, *nth)).collect()
+    }
+
+    /// Writes everything that was taken. The first poll sends all of it.
+    pub(super) async fn write(self, conn: &Conn) -> Result<(), StoreError> {
+        let ids: Vec<i64> = self.events.iter().map(|(key, _)| key.0).collect();
+        let uuids: Vec<Uuid> = self.events.iter().map(|(_, event)| *event.id.as_uuid()).collect();
+        let times: Vec<i64> = self.events.iter().map(|(_, event)| event.timestamp.0).collect();
+        let types: Vec<&str> = self.events.iter().map(|(_, event)| event.event_type.as_str()).collect();
+        let bodies: Vec<&str> = self.events.iter().map(|(_, event)| event.body.as_str()).collect();
+        let events = async {
+            if ids.is_empty() {
+                return Ok(0);
+            }
+            conn.execute(&self.insert, params![ids, uuids, times, types, bodies]).await
+        };
+        let runs: Vec<&RunState> = self.runs.values().filter(|run| run.changed).collect();
+        let (rows, segments): (Vec<i64>, Vec<i64>) =
+            runs.iter().map(|run| (run.row, i64::from(run.journal.segment))).unzip();
+        let offsets: Vec<i64> = runs.iter().map(|run| int(run.journal.offset)).collect();
+        let (set_process, process) = texts(&runs, |run| &run.process);
+        let (set_translation, translation) = texts(&runs, |run| &run.translation);
+        let (set_idle, idle): (Vec<bool>, Vec<Option<i64>>) = runs.iter().map(|run| idle_of(&run.idle_since)).unzip();
+        let runs = async {
+            if rows.is_empty() {
+                return Ok(0);
+            }
+            conn.execute(
+                &self.update,
+                params![rows, segments, offsets, set_process, process, set_translation, translation, set_idle, idle],
+            )
+            .await
+        };
+        let (events, runs) = futures::future::join(events, runs).await;
+        events?;
+        runs.map(drop)
+    }
+}
+
+/// What stood before a list, for one that does not pass.
+#[derive(Default)]
+struct Undo {
+    chats: HashMap<(SessionId, u32), ChatState>,
+    runs: HashMap<RunKey, RunState>,
+}
+
+/// Says whether a handle with this lease, which stands, may write to what this server owns.
+fn may_write(owner: Option<ServerId>, lease: Option<Lease>) -> bool {
+    owner.is_none_or(|owner| lease.is_some_and(|lease| lease.server == owner))
+}
+
+/// A later patch of the same field wins.
+fn patch<T: Clone>(standing: &mut Patch<T>, new: &Patch<T>) {
+    match new {
+        Patch::Keep => {}
+        Patch::Clear | Patch::Set(_) => *standing = new.clone(),
+    }
+}
+
+fn texts<'r>(runs: &[&'r RunState], field: fn(&RunState) -> &Patch<JsonText>) -> (Vec<bool>, Vec<Option<&'r str>>) {
+    let of = |run: &&'r RunState| match field(run) {
+        Patch::Keep => (false, None),
+        Patch::Clear => (true, None),
+        Patch::Set(json) => (true, Some(json.as_str())),
+    };
+    runs.iter().map(of).unzip()
+}
+
+fn idle_of(patch: &Patch<UnixMillis>) -> (bool, Option<i64>) {
+    match patch {
+        Patch::Keep => (false, None),
+        Patch::Clear => (true, None),
+        Patch::Set(time) => (true, Some(time.0)),
+    }
+}

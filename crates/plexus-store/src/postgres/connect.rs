@@ -1,0 +1,116 @@
+//! Connections: how one is made, what every one of them is told first, and how long anybody waits for one.
+
+use std::time::Duration;
+
+use futures::future::poll_fn;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Config, NoTls, Notification, SimpleQueryMessage};
+
+use super::sql::{Conn, store_error, text_of};
+use crate::contract::StoreError;
+
+/// The schema that holds our tables, apart from what else the database is used for.
+pub(super) const SCHEMA: &str = "plexus";
+
+/// How long making a connection may take: a database that is there answers at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// After how long without an answer the kernel gives a connection up, so that a machine that vanished is noticed.
+const PEER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many notifications wait to be looked at. More than that, and everybody is told to look.
+const NOTIFICATIONS: usize = 1_024;
+
+/// What every connection is told: where the tables are, to give up instead of holding others up, and not to say "done" before it is on disk.
+const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET statement_timeout = '30s';
+    SET idle_in_transaction_session_timeout = '20s'; SET tcp_user_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+    SELECT pid, pid || '@' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();";
+
+/// Makes connections.
+#[derive(Clone)]
+pub(super) struct Connector(Config);
+
+impl std::fmt::Debug for Connector {
+    /// Without the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connector").field("hosts", &self.0.get_hosts()).field("database", &self.0.get_dbname()).finish()
+    }
+}
+
+impl Connector {
+    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error: it holds a password.
+    pub(super) fn new(url: &str) -> Result<Self, StoreError> {
+        let mut config: Config = url.parse().map_err(|_| {
+            StoreError::invalid("read the database's URL: it has the form postgres://user:password@host:port/database")
+        })?;
+        config.application_name("plexus");
+        config.connect_timeout(CONNECT_TIMEOUT);
+        config.keepalives_idle(PEER_TIMEOUT / 2);
+        config.tcp_user_timeout(PEER_TIMEOUT);
+        Ok(Self(config))
+    }
+
+    /// Makes a connection and a task that carries what it says.
+    pub(super) async fn connect(&self) -> Result<Conn, StoreError> {
+        self.open(None).await
+    }
+
+    /// Makes a connection whose notifications come out of a queue; the queue ends with the connection.
+    pub(super) async fn connect_listening(&self) -> Result<(Conn, mpsc::Receiver<Heard>), StoreError> {
+        let (told, heard) = mpsc::channel(NOTIFICATIONS);
+        Ok((self.open(Some(told)).await?, heard))
+    }
+
+    async fn open(&self, told: Option<mpsc::Sender<Heard>>) -> Result<Conn, StoreError> {
+        let late = |_| StoreError::Unavailable {
+            message: format!("the database did not answer within {CONNECT_TIMEOUT:?}"),
+            source: None,
+        };
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.0.connect(NoTls));
+        let (client, mut connection) = connecting.await.map_err(late)?.map_err(store_error)?;
+        tokio::spawn(async move {
+            loop {
+                match poll_fn(|cx| connection.poll_message(cx)).await {
+                    None => return,
+                    Some(Ok(AsyncMessage::Notification(note))) => {
+                        if let Some(told) = &told {
+                            tell(told, note).await;
+                        }
+                    }
+                    Some(Ok(_notice)) => {}
+                    Some(Err(error)) => {
+                        tracing::debug!(error = text_of(&error), "a connection to the database ended");
+                        return;
+                    }
+                }
+            }
+        });
+        let setup = tokio::time::timeout(CONNECT_TIMEOUT, client.simple_query(SETUP));
+        let answers = setup.await.map_err(late)?.map_err(store_error)?;
+        let process = answers.iter().rev().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) if row.len() == 2 => Some((row.get(0)?.parse().ok()?, row.get(1)?.to_owned())),
+            _ => None,
+        });
+        let (pid, process) = process.unwrap_or_default();
+        Ok(Conn::new(client, pid, process))
+    }
+}
+
+/// What a listening connection heard.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A notification.
+    Note(Notification),
+    /// More than the queue holds.
+    TooMuch,
+}
+
+async fn tell(told: &mpsc::Sender<Heard>, note: Notification) {
+    match told.try_send(Heard::Note(note)) {
+        Ok(()) => {}
+        // The reader is behind. It is told so as soon as there is room; nothing else is read from this connection meanwhile.
+        Err(mpsc::error::TrySendError::Full(_)) => drop(told.send(Heard::TooMuch).await),
+        Err(mpsc::error::TrySendError::Closed(_)) => {}
+    }
+}

@@ -1,0 +1,107 @@
+//! What a group locks before it reads: every session it touches, in one order, so that two servers wait for each other and never in a circle.
+//!
+//! A session's row stands for all that is its own: its chats and their events, its runs, its approvals, what it spends.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::sql::{Conn, params};
+use crate::contract::{Change, Owner, StoreError};
+
+/// The sessions to lock.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    /// By name.
+    sessions: BTreeSet<Uuid>,
+    /// Those of these approvals.
+    approvals: BTreeSet<Uuid>,
+    /// The parents of these sessions, whose chats are told of a question.
+    parents_of: BTreeSet<Uuid>,
+}
+
+impl Locks {
+    /// Returns what these changes lock. A reader's position needs no lock, and what a deletion or a takeover finds is locked when it is found.
+    pub(super) fn of<'c>(changes: impl Iterator<Item = &'c Change>) -> Self {
+        let mut locks = Self::default();
+        for change in changes {
+            locks.add(change);
+        }
+        locks
+    }
+
+    fn add(&mut self, change: &Change) {
+        let mut session = |id: plexus_core::SessionId| {
+            self.sessions.insert(*id.as_uuid());
+        };
+        match change {
+            Change::CreateSession(it) => {
+                it.parent.into_iter().chain(it.fork.map(|fork| fork.of)).for_each(&mut session);
+                it.room.iter().for_each(|room| session(room.above));
+            }
+            Change::UpdateSession(it) => session(it.id),
+            Change::DeleteSession(it) => session(it.id),
+            Change::StartChat(it) => {
+                session(it.session);
+                it.reserve.iter().flat_map(|reserve| &reserve.within).for_each(|limit| session(limit.holder));
+            }
+            Change::AssignRun(it) => session(it.session),
+            Change::EndChat(it) => session(it.session),
+            Change::AppendEvents(it) => session(it.session),
+            Change::CreateRun(it) => session(it.session),
+            Change::UpdateRun(it) => session(it.run.session),
+            Change::SetJournalPosition(it) => session(it.run.session),
+            Change::EndRun(it) => session(it.run.session),
+            Change::OpenApproval(it) => {
+                session(it.session);
+                self.parents_of.insert(*it.session.as_uuid());
+            }
+            Change::DecideApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
+            Change::EscalateApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
+            Change::SettleApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
+            Change::RetireApproval(id) | Change::MarkBreach { id, .. } => drop(self.approvals.insert(*id.as_uuid())),
+            Change::AddRule(it) => {
+                it.scope.session().into_iter().chain(it.ends_with.map(|run| run.session)).for_each(&mut session);
+                if let Owner::Session(id) = it.author {
+                    session(id);
+                }
+            }
+            Change::AddToken(it) => {
+                it.caller.session().into_iter().chain(it.run.map(|run| run.session)).for_each(&mut session);
+            }
+            Change::AddSpend(it) => session(it.session),
+            Change::SetCursor(_)
+            | Change::DeleteCursor { .. }
+            | Change::SetReadPosition(_)
+            | Change::RemoveRules(_)
+            | Change::UseRule(_)
+            | Change::RevokeTokens(_)
+            | Change::AppendAudit(_)
+            | Change::Enqueue(_)
+            | Change::MarkOutbox(_)
+            | Change::CreateTree(_)
+            | Change::AppendNode(_)
+            | Change::RegisterServer(_)
+            | Change::RenewLease(_)
+            | Change::RetireServer(_)
+            | Change::TakeOver(_) => {}
+        }
+    }
+
+    /// Takes them; they are held until the transaction ends.
+    pub(super) async fn take(&self, conn: &Conn) -> Result<(), StoreError> {
+        let list = |set: &BTreeSet<Uuid>| set.iter().copied().collect::<Vec<Uuid>>();
+        let simple = self.approvals.is_empty() && self.parents_of.is_empty();
+        if simple && self.sessions.is_empty() {
+            return Ok(());
+        }
+        // The lock that excludes its like, and not the foreign keys of rows that only name the session.
+        if simple {
+            let sql = "SELECT id FROM sessions WHERE uuid = ANY($1) ORDER BY id FOR NO KEY UPDATE";
+            return conn.run(sql, params![list(&self.sessions)]).await.map(drop);
+        }
+        let sql = "SELECT id FROM sessions WHERE uuid = ANY($1) OR id IN (SELECT session FROM loopback_approvals WHERE uuid = ANY($2))
+                   OR id IN (SELECT parent FROM sessions WHERE uuid = ANY($3)) ORDER BY id FOR NO KEY UPDATE";
+        conn.run(sql, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)]).await.map(drop)
+    }
+}

@@ -1,0 +1,203 @@
+//! The queue in front of an engine's writer: bounded in entries and in bytes, urgent lists first.
+//!
+//! `T` is work of the store's own that is done between two groups. A writer with a thread waits in [`Queue::next`], one that is a task in
+//! [`Queue::next_async`].
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::contract::limits::{MAX_GROUP_BYTES, MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES};
+use crate::contract::{Change, Committed, Priority, StoreError};
+
+/// How many lists one transaction takes at most, so that the first caller of a group does not wait for thousands of others.
+const MAX_GROUP_LISTS: usize = 1_024;
+
+/// How many urgent lists still fit when the queue is full: a decision must not wait behind a flood of events.
+const URGENT_RESERVE: usize = 1_024;
+
+/// How long a caller waits when the queue is full: a few groups.
+const RETRY_FULL: Duration = Duration::from_millis(100);
+
+/// One caller's change list.
+pub(crate) struct Job {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) bytes: usize,
+    pub(crate) reply: oneshot::Sender<Result<Committed, StoreError>>,
+}
+
+/// What the writer does next.
+pub(crate) enum Work<T> {
+    /// Commits these lists together.
+    Group(Vec<Job>),
+    /// Does this alone.
+    Task(T),
+}
+
+enum Entry<T> {
+    Job(Job),
+    Task(T),
+}
+
+struct State<T> {
+    urgent: VecDeque<Entry<T>>,
+    normal: VecDeque<Entry<T>>,
+    bytes: usize,
+    closed: bool,
+}
+
+/// The queue.
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    filled: Condvar,
+    /// The same as `filled`, for a writer that is a task. There is one, so one permit is enough.
+    filled_async: Notify,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        let state = State { urgent: VecDeque::new(), normal: VecDeque::new(), bytes: 0, closed: false };
+        Self { state: Mutex::new(state), filled: Condvar::new(), filled_async: Notify::new() }
+    }
+}
+
+impl<T> std::fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").field("waiting", &self.len()).finish()
+    }
+}
+
+impl<T> Queue<T> {
+    /// Adds a change list, or says that there is no room.
+    pub(crate) fn push(&self, job: Job, priority: Priority) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        let limit = match priority {
+            Priority::Urgent => MAX_QUEUE_ENTRIES + URGENT_RESERVE,
+            Priority::Normal => MAX_QUEUE_ENTRIES,
+        };
+        if state.urgent.len() + state.normal.len() >= limit || state.bytes + job.bytes > MAX_QUEUE_BYTES {
+            return Err(StoreError::busy("queue the changes: too much waits to be written", RETRY_FULL));
+        }
+        state.bytes += job.bytes;
+        match priority {
+            Priority::Urgent => state.urgent.push_back(Entry::Job(job)),
+            Priority::Normal => state.normal.push_back(Entry::Job(job)),
+        }
+        self.wake_writer();
+        Ok(())
+    }
+
+    /// Adds a task of the store's own.
+    pub(crate) fn push_task(&self, task: T) -> Result<(), StoreError> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        state.normal.push_back(Entry::Task(task));
+        self.wake_writer();
+        Ok(())
+    }
+
+    /// Waits for work; `None` once the queue is closed and empty.
+    pub(crate) fn next(&self) -> Option<Work<T>> {
+        let mut state = self.state();
+        while state.urgent.is_empty() && state.normal.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Some(take(&mut state))
+    }
+
+    /// The same, for a writer that is a task.
+    pub(crate) async fn next_async(&self) -> Option<Work<T>> {
+        loop {
+            {
+                let mut state = self.state();
+                if !state.urgent.is_empty() || !state.normal.is_empty() {
+                    return Some(take(&mut state));
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            // A permit that was given between the look and here is still there.
+            self.filled_async.notified().await;
+        }
+    }
+
+    /// Says whether nothing more will be accepted.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
+    fn wake_writer(&self) {
+        self.filled.notify_all();
+        self.filled_async.notify_one();
+    }
+
+    /// Returns how many lists wait.
+    pub(crate) fn len(&self) -> usize {
+        let state = self.state();
+        state.urgent.len() + state.normal.len()
+    }
+
+    /// Takes no more; what is there is still done.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.wake_writer();
+    }
+
+    /// Takes no more and drops what is there, which its callers learn as their answers are dropped.
+    pub(crate) fn abandon(&self) {
+        let dropped = {
+            let mut state = self.state();
+            state.closed = true;
+            state.bytes = 0;
+            (std::mem::take(&mut state.urgent), std::mem::take(&mut state.normal))
+        };
+        drop(dropped);
+        self.wake_writer();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // No critical section calls out, so a panic cannot leave the queue half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes what is done next out of a queue that is not empty.
+fn take<T>(state: &mut State<T>) -> Work<T> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    loop {
+        let from_urgent = !state.urgent.is_empty();
+        let queue = if from_urgent { &mut state.urgent } else { &mut state.normal };
+        match queue.pop_front() {
+            None => break,
+            Some(Entry::Task(task)) if group.is_empty() => return Work::Task(task),
+            Some(entry @ Entry::Task(_)) => {
+                queue.push_front(entry);
+                break;
+            }
+            Some(Entry::Job(job)) => {
+                if !group.is_empty() && bytes + job.bytes > MAX_GROUP_BYTES {
+                    queue.push_front(Entry::Job(job));
+                    break;
+                }
+                bytes += job.bytes;
+                state.bytes -= job.bytes;
+                group.push(job);
+                if group.len() == MAX_GROUP_LISTS {
+                    break;
+                }
+            }
+        }
+    }
+    Work::Group(group)
+}
