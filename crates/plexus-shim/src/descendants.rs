@@ -76,6 +76,7 @@ impl Family {
                 return 0;
             }
             let living = stop_all();
+            plexus_fault::point!("shim.killing");
             if Moment::now() >= deadline {
                 return living.len();
             }

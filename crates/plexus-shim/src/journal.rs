@@ -138,7 +138,11 @@ impl Journal {
             Some(newline) => rest.get(..room + newline).unwrap_or(rest),
             None => rest,
         };
+        plexus_fault::point!("shim.journal.between", when !self.at_line_border);
+        let slice = plexus_fault::cut!("shim.journal.between", slice);
+        plexus_fault::point!("shim.journal.before");
         let count = self.file.write(slice)?;
+        plexus_fault::point!("shim.journal.after");
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

@@ -13,7 +13,9 @@ use rustix::process::{Pid, getpgid, getpid, getppid, getsid, set_child_subreaper
 use crate::args::{Options, StdinSource};
 use crate::hold::Hold;
 use crate::journal::Journal;
-use crate::layout::{ExitFile, FORMAT_VERSION, LayoutError, PidFile, RunDir, boot_id, now_ms, process_identity};
+use crate::layout::{
+    ExitFile, FORMAT_VERSION, LayoutError, PidFile, RUN_VARIABLE, RunDir, boot_id, now_ms, process_identity,
+};
 use crate::signals::Signals;
 
 /// The child was held to its end and `exit.json` says how that was.
@@ -27,7 +29,7 @@ pub const EXIT_USAGE: u8 = 2;
 ///
 /// It takes the whole process: signals, session, standard streams and working directory. Call it first in `main`, before any
 /// thread is started. The child gets the environment, working directory, umask and limits of this process unchanged, so that
-/// no secret has to be written into an argument or a file.
+/// no secret has to be written into an argument or a file; [`RUN_VARIABLE`] is the one addition.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let options = match Options::parse(args) {
         Ok(options) => options,
@@ -120,12 +122,13 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     set_child_subreaper(Some(getpid())).map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
     let signals = Signals::register().map_err(step("handle signals"))?;
 
-    let mut child = spawn(options)?;
+    let mut child = spawn(options, run)?;
     if let Err(error) = unblock_pipes(&child) {
         // It is newborn and unheld: nobody else would end it. What kill and wait say changes nothing about why we fail.
         let _ = child.kill().and_then(|()| child.wait());
         return Err(StartFailure::Step("hold the child's pipes", error));
     }
+    plexus_fault::point!("shim.child.started");
     let pid = pid_file(&child);
     let mut hold = Hold::new(options, run, child, journal, signals);
     if let Err(error) = run.write_pid(&pid) {
@@ -133,6 +136,7 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
         hold.kill_all();
         return Err(error.into());
     }
+    plexus_fault::point!("shim.pid.written");
     // From here on the files speak. Nobody may be left to read our stderr, and its pipe must not keep a server waiting.
     let left = rustix::stdio::dup2_stderr(&null).map_err(io::Error::from);
     // The child has its working directory; ours must not keep a file system busy.
@@ -158,7 +162,7 @@ fn lead_a_session() -> io::Result<()> {
     Ok(())
 }
 
-fn spawn(options: &Options) -> Result<Child, StartFailure> {
+fn spawn(options: &Options, run: &RunDir) -> Result<Child, StartFailure> {
     let stdin = match &options.stdin {
         StdinSource::Inbox => Stdio::piped(),
         StdinSource::Null => Stdio::null(),
@@ -168,6 +172,7 @@ fn spawn(options: &Options) -> Result<Child, StartFailure> {
     };
     Command::new(&options.program)
         .args(&options.args)
+        .env(RUN_VARIABLE, run.path())
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -157,7 +157,10 @@ impl Stdin {
     /// Writes on at the current message; `false` when the pipe is full.
     fn write_some(&mut self) -> Result<bool, LayoutError> {
         let (Some(pipe), Some(sending)) = (&mut self.pipe, &mut self.sending) else { return Ok(true) };
-        match pipe.write(sending.line.get(sending.done..).unwrap_or_default()) {
+        plexus_fault::point!("shim.stdin.before", when sending.done == 0);
+        plexus_fault::point!("shim.stdin.between", when sending.done > 0);
+        let rest = sending.line.get(sending.done..).unwrap_or_default();
+        match pipe.write(plexus_fault::cut!("shim.stdin.between", rest)) {
             Ok(count) => sending.done += count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
@@ -165,7 +168,10 @@ impl Stdin {
             Err(_) => self.close(),
         }
         match self.sending.take_if(|sending| sending.done == sending.line.len()) {
-            Some(sent) => self.mark_sent(sent.seq).map(|()| true),
+            Some(sent) => {
+                plexus_fault::point!("shim.stdin.after");
+                self.mark_sent(sent.seq).map(|()| true)
+            }
             None => Ok(true),
         }
     }

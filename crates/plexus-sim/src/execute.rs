@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::ask::ToolCall;
+use crate::diary;
 use crate::last::Last;
 use crate::mcp::CallError;
 use crate::result::Ending;
@@ -168,7 +169,9 @@ impl Sim {
     }
 
     async fn really_run(&self, call: &ToolCall, input: &Value, decision: PermissionDecision) -> Executed {
+        plexus_fault::point!("sim.tool.before");
         self.turn.borrow_mut().set_stage(&call.id, ToolStage::Running);
+        diary::note(&call.id, &call.name, input, decision.source);
         let output = match call.name.as_str() {
             "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => self.start_task(&call.id, input),
             "Bash" => self.run_bash(&call.id, input).await,
@@ -185,6 +188,7 @@ impl Sim {
             }
             name => ToolOutput::use_error(&format!("Error: the simulator does not play the tool {name}")),
         };
+        plexus_fault::point!("sim.tool.after");
         let ran = output.is_error != Some(true);
         Executed { ran, ..self.conclude(call, output, None, Some(decision)) }
     }

@@ -54,6 +54,7 @@ mod background;
 mod bash;
 mod cli;
 mod control;
+mod diary;
 mod execute;
 mod harmless;
 mod last;

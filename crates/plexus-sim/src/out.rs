@@ -85,12 +85,14 @@ fn write_lines(mut receiver: mpsc::UnboundedReceiver<Message>, waiting: &Waiting
     while let Some(message) = receiver.blocking_recv() {
         match message {
             Message::Line(bytes) => {
+                plexus_fault::point!("sim.line.before");
                 if readable {
                     readable = stdout.write_all(&bytes).is_ok();
                 }
                 if receiver.is_empty() && readable {
                     readable = stdout.flush().is_ok();
                 }
+                plexus_fault::point!("sim.line.after");
                 waiting.bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
                 waiting.drained.notify_one();
             }

@@ -55,6 +55,7 @@ impl Sim {
     /// Plays one turn to its end.
     pub(crate) async fn play(&self, cause: Cause) -> TurnEnd {
         self.servers.start().await;
+        plexus_fault::point!("sim.turn.begun");
         let prompts = self.turn.borrow().prompts.clone();
         self.emit_init(&prompts).await;
         let steps = match cause {

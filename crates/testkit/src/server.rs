@@ -33,6 +33,8 @@ pub struct ServerOptions {
     pub plexus_bin: Option<PathBuf>,
     /// The CLI that plays the children; `plexus-sim` when absent.
     pub claude_bin: Option<PathBuf>,
+    /// Where to listen, for a test in which a child must find the server again after a restart; a free port when absent.
+    pub listen: Option<String>,
     /// Further arguments of `plexus serve`.
     pub arguments: Vec<OsString>,
     /// Variables added to the environment.
@@ -99,11 +101,29 @@ impl TestServer {
 
     /// Starts a server with other options.
     pub async fn with(options: ServerOptions) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("plexus-server-").tempdir().context("could not make a folder")?;
-        let client = reqwest::Client::builder().timeout(CALL_DEADLINE).no_proxy().build()?;
-        let mut server = Self { folder, options, client, running: None };
+        let mut server = Self::prepared(options)?;
         server.start_again().await?;
         Ok(server)
+    }
+
+    /// Makes the place for a server; [`start_again`](Self::start_again) starts it.
+    pub fn prepared(options: ServerOptions) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("plexus-server-").tempdir().context("could not make a folder")?;
+        let client = reqwest::Client::builder().timeout(CALL_DEADLINE).no_proxy().build()?;
+        Ok(Self { folder, options, client, running: None })
+    }
+
+    /// Gives the next start other variables in addition to those of this process.
+    pub fn set_env(&mut self, env: Vec<(String, String)>) {
+        self.options.env = env;
+    }
+
+    /// Tells whether the server was started and has ended by itself, or was killed by somebody else.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        match &mut self.running {
+            Some(running) => Ok(running.process.try_wait()?.is_some()),
+            None => Ok(true),
+        }
     }
 
     /// Returns the data directory of the server.
@@ -225,7 +245,9 @@ impl TestServer {
             .arg("serve")
             .arg("--data-dir")
             .arg(self.data_dir())
-            .args(["--listen", "127.0.0.1:0", "--claude-bin"])
+            .arg("--listen")
+            .arg(self.options.listen.as_deref().unwrap_or("127.0.0.1:0"))
+            .arg("--claude-bin")
             .arg(claude_bin)
             .args(&self.options.arguments)
             .envs(self.options.env.iter().map(|(name, value)| (name, value)))

@@ -9,16 +9,18 @@ use serde_json::Value;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("claude_code", &[]),
     ("agent_api", &["claude_code"]),
+    ("plexus-fault", &[]),
     ("plexus-core", &[]),
-    ("plexus-shim", &[]),
-    ("plexus-store", &["plexus-core"]),
-    ("plexus-activations", &["plexus-core", "plexus-store", "claude_code", "plexus-shim"]),
-    ("plexus-transport", &["plexus-core"]),
+    ("plexus-shim", &["plexus-fault"]),
+    ("plexus-store", &["plexus-core", "plexus-fault"]),
+    ("plexus-activations", &["plexus-core", "plexus-store", "claude_code", "plexus-shim", "plexus-fault"]),
+    ("plexus-transport", &["plexus-core", "plexus-fault"]),
     ("plexus-client", &["plexus-core"]),
-    ("plexus-sim", &["claude_code"]),
+    ("plexus-sim", &["claude_code", "plexus-fault"]),
     (
         "plexus",
         &[
+            "plexus-fault",
             "plexus-core",
             "plexus-store",
             "plexus-activations",

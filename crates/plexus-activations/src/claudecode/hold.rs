@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use plexus_shim::layout::{Delivery, PidFile, RunDir, signal_process};
+use plexus_shim::layout::{PidFile, RunDir};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
 
@@ -81,20 +81,12 @@ impl Hold {
     /// Ends shim and child without asking, for when the shim does not answer or was killed itself.
     pub(crate) fn kill(&self, dir: &RunDir) {
         let pid_file = dir.read_pid().ok().flatten();
+        let child = pid_file.as_ref().filter(|pid| pid.child_lives()).map(|pid| (pid.child_pid, pid.child_start));
         // The descendants are listed while their parents still live: an orphan's parent is init, and tells nothing.
-        let descendants = pid_file
-            .as_ref()
-            .filter(|pid| pid.child_lives())
-            .map(|pid| orphans::descendants(pid.child_pid))
-            .unwrap_or_default();
+        let descendants = child.map(|(pid, _)| orphans::descendants(pid)).unwrap_or_default();
         self.signal(Signal::KILL);
-        let Some(pid_file) = pid_file else { return };
-        for (pid, start) in std::iter::once((pid_file.child_pid, pid_file.child_start)).chain(descendants) {
-            match signal_process(pid, start, Signal::KILL) {
-                Ok(Delivery::Sent | Delivery::Gone) => {}
-                Err(error) => tracing::warn!(pid, %error, "could not end a process of a child"),
-            }
-        }
+        orphans::end(child.into_iter().chain(descendants));
+        orphans::end_members(dir);
     }
 }
 

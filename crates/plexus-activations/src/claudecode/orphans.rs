@@ -1,11 +1,37 @@
-//! The descendants of a process, for the rare case that its shim was killed and cannot end them itself.
+//! What a killed shim leaves: found by its parents, and by the name of the run in its environment, and ended.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use plexus_shim::layout::process_identity;
+use plexus_shim::layout::{Delivery, RunDir, process_identity, signal_process};
+use rustix::process::Signal;
 
 /// How many processes are followed; a machine with more descendants of one child is lost in other ways.
 const MAX_FOLLOWED: usize = 10_000;
+
+/// How often we look for those who were started while we ended the others.
+const ROUNDS: usize = 16;
+
+/// Ends these processes, each known by pid and start time.
+pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
+    for (pid, start) in processes {
+        match signal_process(pid, start, Signal::KILL) {
+            Ok(Delivery::Sent | Delivery::Gone) => {}
+            Err(error) => tracing::warn!(pid, %error, "could not end a process of a child"),
+        }
+    }
+}
+
+/// Ends everybody who carries the name of this run, until a look finds nobody new.
+pub(crate) fn end_members(dir: &RunDir) {
+    let mut ended = HashSet::new();
+    for _ in 0..ROUNDS {
+        let newcomers: Vec<_> = dir.members().into_iter().filter(|member| ended.insert(*member)).collect();
+        if newcomers.is_empty() {
+            return;
+        }
+        end(newcomers);
+    }
+}
 
 /// Returns pid and start time of everything that descends from `root`, parents before children. What starts meanwhile is missed.
 pub(crate) fn descendants(root: i32) -> Vec<(i32, u64)> {

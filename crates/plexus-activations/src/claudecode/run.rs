@@ -248,6 +248,7 @@ impl Run {
 
     /// After a restart: ask the CLI what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
+        plexus_fault::point!("reattach.run.before");
         while self.pump().await? {}
         if let Err(error) = self.known().await {
             tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
@@ -275,6 +276,7 @@ impl Run {
             }
             self.ask_what_is_open();
         }
+        plexus_fault::point!("reattach.run.after");
         match chat {
             Some(chat) if chat.breach.is_some() => self.end_now(),
             Some(chat) if chat.cancel.is_some() => self.begin_cancel(),
@@ -300,8 +302,10 @@ impl Run {
     /// Reads a bounded amount of the journal and stores it. Says whether there was anything.
     async fn pump(&mut self) -> Result<bool, Over> {
         if self.unwritten.is_empty() {
+            plexus_fault::point!("journal.read.before");
             match self.journal.read_lines(READ_BYTES) {
                 Ok(lines) => {
+                    plexus_fault::point!("journal.read.after", when !lines.is_empty());
                     self.facts.add_journal_bytes(lines.iter().map(|line| line_bytes(&line.content)).sum());
                     self.unwritten.extend(lines);
                 }

@@ -88,6 +88,7 @@ pub(crate) async fn start(
         ..Translation::default()
     };
     let stored = create_row(core, key, channel, keeping, &agent.label, &translation).await?;
+    plexus_fault::point!("launch.row.committed");
     match launch_child(core, &stored, &launch, prompt, chat).await {
         Ok(hold) => Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold)?),
         Err(error) => {
@@ -148,7 +149,9 @@ async fn launch_child(
     if !core.trust.stands() {
         return Err(StartError::Untrusted);
     }
+    plexus_fault::point!("launch.dir.made");
     let child = spawn(core, &options, launch)?;
+    plexus_fault::point!("launch.shim.started");
     Hold::started(child).map_err(StartError::Watch)
 }
 

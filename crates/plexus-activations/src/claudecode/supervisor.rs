@@ -23,6 +23,7 @@ use super::Core;
 use super::event::ChatEvent;
 use super::hold::Hold;
 use super::launch::Channel;
+use super::orphans;
 use super::run::{COMMAND_QUEUE, Command, Keeping, Origin, Run, RunHandle, Taken};
 use super::start::{self, StartError};
 use crate::loopback::approvals::Courier;
@@ -369,6 +370,7 @@ impl Supervisor {
 
     async fn pick_up(&self, stored: &StoredRun) -> Result<(), StartError> {
         let dir = RunDir::new(self.core.settings.run_dir(stored.key));
+        plexus_fault::point!("reattach.look");
         let pid_file = wait_for_pid_file(&dir).await?;
         if pid_file.is_none() && dir.read_exit()?.is_none() {
             // The server ended between the row and the process. Removing the directory makes a late shim leave; the chat is served anew.
@@ -384,6 +386,8 @@ impl Supervisor {
     }
 
     async fn abandon(&self, stored: &StoredRun, dir: &RunDir) -> Result<(), StartError> {
+        // A shim that was killed before it could write anything has left a child that nobody else will find.
+        orphans::end_members(dir);
         if let Err(error) = std::fs::remove_dir_all(dir.path())
             && error.kind() != std::io::ErrorKind::NotFound
         {

@@ -264,7 +264,9 @@ impl Approvals {
             committed.approval().ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
         let record = record.clone();
         self.waited.note(&record, fresh);
+        plexus_fault::point!("decision.committed");
         self.deliver(&record);
+        plexus_fault::point!("decision.handed.over");
         Ok((record, fresh))
     }
 

@@ -24,6 +24,7 @@ const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Loopback {
     pub(super) async fn permit(self: Arc<Self>, call: Call, request: PermitRequest) -> Result<Reply, CallError> {
+        plexus_fault::point!("permit.received");
         let response = match self.ask(&call, &request).await {
             Ok(record) => self.answer_to(&call, record).await,
             Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
@@ -109,6 +110,7 @@ impl Loopback {
 
     /// Waits for the decision. One approval wakes one waiter.
     async fn answer_to(&self, call: &Call, record: ApprovalRecord) -> PermitResponse {
+        plexus_fault::point!("permit.row.committed");
         let mut wake = self.core.store.watch(Topic::Approval(record.id));
         loop {
             wake.seen();
@@ -117,7 +119,10 @@ impl Loopback {
                     call.progress.report("waiting for a decision");
                     let _either = tokio::time::timeout(LOOK_AGAIN, wake.changed()).await;
                 }
-                Ok(record) => return self.deliver(&record).await,
+                Ok(record) => {
+                    plexus_fault::point!("permit.decided");
+                    return self.deliver(&record).await;
+                }
                 Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
                 Err(error) => {
                     tracing::error!(approval = %record.id, %error, "a decision could not be read");

@@ -67,6 +67,18 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
+    let world = World::new().await;
+    let session = world.create("orphans", json!({"allowed_tools": ["Bash"]})).await;
+    // In a session of its own, and its parents have ended: neither the process table nor its group says whose it is.
+    let input = json!({"command": "(setsid sleep 600 >/dev/null 2>&1 &)"});
+    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
+    world.wait_for_event(&session, "content").await;
+    testkit::process::kill(pids(&world, &session).0);
+    fails_with(&world, &session, chat, "nobody saw how").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nonsense_and_news_do_not_stop_a_chat() {
     let world = World::new().await;
     let session = world.create("odd", json!({})).await;

@@ -45,11 +45,13 @@ impl Hold {
             at_ms: now_ms(),
             reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
         };
+        plexus_fault::point!("shim.exit.before");
         while self.run.write_exit(&exit).is_err() {
             if self.wait_for_room() == Patience::GiveUp {
                 return EXIT_NOT_STARTED;
             }
         }
+        plexus_fault::point!("shim.exit.after");
         EXIT_HELD
     }
 

@@ -21,6 +21,7 @@ pub const FILE_MODE: u32 = 0o600;
 pub fn write_by_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let written = create_private(&temporary).and_then(|mut file| file.write_all(bytes));
+    plexus_fault::point!("file.rename.before");
     let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
     if renamed.is_err() {
         // The first error is the one to report; a temporary that cannot be removed either is skipped by every reader.

@@ -22,6 +22,7 @@ mod files;
 mod identity;
 mod inbox;
 mod journal;
+mod members;
 mod records;
 
 use std::io;
@@ -35,6 +36,7 @@ pub(crate) use identity::Stat;
 pub use identity::{Delivery, boot_id, process_identity, signal_process};
 pub use inbox::{InboxSeq, InboxState, MAX_INBOX_BYTES, check_message};
 pub use journal::SegmentNo;
+pub use members::RUN_VARIABLE;
 pub(crate) use records::now_ms;
 pub use records::{ExitFile, PidFile};
 

@@ -73,6 +73,24 @@ fn descendants_are_ended_wherever_they_moved() {
 }
 
 #[test]
+fn whoever_belongs_to_a_run_is_found_by_its_name_when_the_shim_is_gone() {
+    let mut shim = Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
+    shim.wait_for_line("ready");
+    let mut family = shim.family();
+    family.retain(|pid| *pid != shim.pid().shim_pid);
+    shim.process.kill().unwrap();
+    shim.process.wait().unwrap();
+    // The child reads the end of its input and leaves; what it has started does not.
+    wait_for("two orphans", || (shim.run.members().len() == 2).then_some(()));
+    for (pid, start) in shim.run.members() {
+        assert!(family.contains(&pid), "a stranger was found");
+        assert_eq!(signal_process(pid, start, Signal::KILL).unwrap(), Delivery::Sent);
+    }
+    wait_for("the end of the orphans", || shim.run.members().is_empty().then_some(()));
+    wait_for("the end of everybody", || shim.family().is_empty().then_some(()));
+}
+
+#[test]
 fn one_that_forks_and_goes_is_caught() {
     // It is never where one looked: each starts its successor in a session of its own and ends.
     let mut prepared = Shim::prepare("sh \"$RUNNER\" & echo ready; read -r line", |_| {});

@@ -101,6 +101,10 @@ impl Writer {
                 if let Some(last) = group.applied.last() {
                     *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = last.lease;
                 }
+                plexus_fault::point!(
+                    "approval.committed",
+                    when group.applied.iter().flat_map(|it| &it.topics).any(|topic| matches!(topic, Topic::Approval(_)))
+                );
                 for applied in group.applied {
                     let topics = applied.topics.into_iter().chain([Topic::Commits]);
                     self.wakes.wake(topics, applied.committed.commit);
@@ -152,12 +156,25 @@ impl Writer {
         let result = match failed {
             Some(error) => Err(error),
             None if group.applied.is_empty() => return self.rollback(),
-            None => self.count(group).and_then(|()| self.conn.execute_batch("COMMIT").map_err(store_error)),
+            None => self.count(group).and_then(|()| self.commit()),
         };
         if result.is_err() {
             self.rollback()?;
         }
         result
+    }
+
+    fn commit(&self) -> Result<(), StoreError> {
+        plexus_fault::point!("store.commit.before");
+        if plexus_fault::fails!("store.commit") {
+            return Err(StoreError::Unavailable {
+                message: "write: a test has the disk refuse it".into(),
+                source: None,
+            });
+        }
+        self.conn.execute_batch("COMMIT").map_err(store_error)?;
+        plexus_fault::point!("store.commit.after");
+        Ok(())
     }
 
     /// Writes the two counters once for the whole group.

@@ -147,6 +147,8 @@ struct Waiting {
 
 enum Stage {
     First,
+    /// The first frame is with whoever writes.
+    Opened,
     Waiting,
     Answered,
 }
@@ -155,21 +157,36 @@ impl Waiting {
     async fn next_frame(&mut self) -> Option<String> {
         match self.stage {
             Stage::First => {
-                self.stage = Stage::Waiting;
+                self.stage = Stage::Opened;
                 Some(self.first_frame())
             }
-            Stage::Waiting => tokio::select! {
-                // First: the end of a call's work may look like a failure of it, and a cancelled call has no answer.
-                biased;
-                () = self.open.ended() => None,
-                outcome = &mut self.work => {
-                    self.stage = Stage::Answered;
-                    self.open.answered();
-                    Some(self.answer(outcome))
-                }
-                _ = self.ticks.tick() => Some(self.still_waiting()),
-            },
-            Stage::Answered => None,
+            Stage::Opened => {
+                // Whoever writes the stream writes when it has to wait: the id is on its way before the work begins. A server that is killed in the
+                // middle of the work then has a client that comes back, and not one that knows of nothing to come back to.
+                tokio::task::yield_now().await;
+                self.stage = Stage::Waiting;
+                self.wait().await
+            }
+            Stage::Waiting => self.wait().await,
+            Stage::Answered => {
+                plexus_fault::point!("permit.write.after");
+                None
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Option<String> {
+        tokio::select! {
+            // First: the end of a call's work may look like a failure of it, and a cancelled call has no answer.
+            biased;
+            () = self.open.ended() => None,
+            outcome = &mut self.work => {
+                self.stage = Stage::Answered;
+                self.open.answered();
+                plexus_fault::point!("permit.write.before");
+                Some(self.answer(outcome))
+            }
+            _ = self.ticks.tick() => Some(self.still_waiting()),
         }
     }
 

@@ -38,6 +38,22 @@ async fn the_stream_opens_at_once_and_the_answer_is_exactly_one_text_block() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let (client, _) = McpClient::begin(&server, CHILD).await;
+    let mut question = ask(json!(1), "k1");
+    question["params"]["arguments"]["input"] = json!({"stands_still": true});
+    let mut events = Events::of(client.post(&question).await);
+    assert!(events.next().await.unwrap().id.is_some());
+    assert!(!desk.knows("k1"), "the work stands still where it began");
+    desk.answer("go", allow());
+    until("the question", || desk.knows("k1")).await;
+    desk.answer("k1", allow());
+    assert_eq!(events.answer().await["result"]["content"][0]["text"], ALLOW);
+}
+
 #[tokio::test]
 async fn every_failure_is_a_denial_with_a_reason() {
     let server = Server::start(&Arc::default()).await;

@@ -60,6 +60,14 @@ impl Desk {
         self.working.load(Ordering::SeqCst)
     }
 
+    /// Holds the very thread, as a process that is killed or frozen would, until there is a question of that key.
+    fn stand_still_until(&self, key: &str) {
+        let began = std::time::Instant::now();
+        while !self.knows(key) && began.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     fn work(self: &Arc<Self>) -> Working {
         self.working.fetch_add(1, Ordering::SeqCst);
         Working(Arc::clone(self))
@@ -261,6 +269,9 @@ impl Activation for TestActivation {
                     async move {
                         if ask.input.contains_key("bad") {
                             return Err(CallError::invalid("use that input").with_hint("leave out bad"));
+                        }
+                        if ask.input.contains_key("stands_still") {
+                            desk.stand_still_until("go");
                         }
                         desk.questions.lock().unwrap().entry(ask.key.clone()).or_default();
                         desk.wait_for_answer(&ask.key).await

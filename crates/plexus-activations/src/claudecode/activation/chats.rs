@@ -80,6 +80,7 @@ impl ClaudeCode {
         )?;
         let started =
             committed.chat().ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
+        plexus_fault::point!("chat.committed");
         if started.fresh == Fresh::Made {
             self.supervisor.serve(session.id, started.chat);
         }

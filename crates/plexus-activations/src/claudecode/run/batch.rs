@@ -230,7 +230,10 @@ impl Run {
         if !draft.changes.is_empty() || to.segment != self.position.segment {
             let (run, expects) = (self.key, self.position);
             draft.changes.push(Change::SetJournalPosition(SetJournalPosition { run, expects, to }));
+            plexus_fault::point!("batch.commit.before");
             let committed = self.core.store.commit(draft.changes, draft.priority).await?;
+            plexus_fault::point!("batch.commit.after");
+            plexus_fault::point!("chat.end.committed", when draft.ended_chat);
             self.position = to;
             self.translation = draft.translation;
             self.drop_stored_segments(expects.segment);

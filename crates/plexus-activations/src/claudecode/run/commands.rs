@@ -72,6 +72,7 @@ impl Run {
             tracing::warn!(run = %self.key, %error, "could not hand a chat to a warm child");
             return Taken::No;
         }
+        plexus_fault::point!("warm.chat.committed");
         self.facts.set_idle(None);
         self.put(control::user_prompt(Some(&prompt_uuid.to_string()), prompt));
         Taken::Yes
@@ -131,7 +132,9 @@ impl Run {
             }
             PermitBehavior::Deny { message } => deny(&message),
         };
+        plexus_fault::point!("answer.put.before");
         self.put(control::answer_permission(&record.request_id, &answer));
+        plexus_fault::point!("answer.put.after");
     }
 
     /// Sends `initialize`, whose answer names the open permission requests.

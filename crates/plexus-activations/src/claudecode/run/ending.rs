@@ -95,6 +95,7 @@ impl Run {
 
     /// The process is gone: store the rest of its journal, end what is open, and clean up.
     pub(super) async fn finish(&mut self) -> Result<(), Over> {
+        plexus_fault::point!("exit.noticed");
         let exit = self.dir.read_exit().unwrap_or_else(|error| {
             tracing::warn!(run = %self.key, %error, "could not read how a child ended");
             None
@@ -121,6 +122,7 @@ impl Run {
                 }
             }
         }
+        plexus_fault::point!("end.committed");
         // Everything of it is in the store: nothing here is needed any more, and the MCP configuration holds a token.
         if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
             tracing::debug!(run = %self.key, %error, "could not remove a run directory");

@@ -44,6 +44,7 @@ impl Run {
         }
         chat.cancel = Some(reason);
         self.remember(translation, UpdateRun::of(self.key), Vec::new()).await?;
+        plexus_fault::point!("cancel.committed");
         self.begin_cancel();
         Ok(())
     }

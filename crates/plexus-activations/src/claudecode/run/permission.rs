@@ -107,6 +107,7 @@ impl Run {
         if record.status == ApprovalStatus::Allowed {
             draft.translation.allowed.insert(record.tool_use_id.clone());
         }
+        plexus_fault::point!("echo.seen");
         if record.delivered_at.is_none() && record.void_at.is_none() {
             draft.settle(&record, Fate::Delivered);
         }

@@ -1,0 +1,222 @@
+//! Which process is struck, where, how, and for how long no server is there afterwards.
+
+use std::fmt;
+use std::time::Duration;
+
+/// How a child asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Channel {
+    Control,
+    Mcp,
+}
+
+/// Who is struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Server,
+    /// The server, in the start that follows a kill while a question waits.
+    NextServer,
+    Shim,
+    Child,
+}
+
+/// What happens to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blow {
+    /// `SIGKILL` at the point.
+    Kill,
+    /// `SIGSTOP` at the point, `SIGCONT` after the outage.
+    Freeze,
+    /// `SIGSTOP` at the point, `SIGKILL` after the outage.
+    FreezeAndKill,
+    /// `SIGKILL` at the point, and the server is killed too and comes back after the outage.
+    KillWithServer,
+}
+
+/// Whether children stay for the next prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Warmth {
+    Warm,
+    Cold,
+}
+
+/// What a blow to the server may cost; in all other respects nobody may notice it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    Nothing,
+    /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that finds none when it starts leaves.
+    Questions,
+}
+
+/// One named point of one flow.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    name: &'static str,
+    nth: u32,
+    channels: &'static [Channel],
+    warmth: Warmth,
+    /// What may be lost on the MCP channel. On the control channel nothing ever is.
+    loss_over_mcp: Loss,
+}
+
+/// One case of the matrix.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) victim: Victim,
+    pub(crate) point: &'static str,
+    pub(crate) nth: u32,
+    pub(crate) blow: Blow,
+    pub(crate) outage: Duration,
+    pub(crate) channel: Channel,
+    pub(crate) warmth: Warmth,
+    pub(crate) loss: Loss,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { victim, point, nth, blow, outage, channel, warmth, .. } = self;
+        write!(f, "{victim:?}/{point}@{nth}/{blow:?}/{}s/{channel:?}/{warmth:?}", outage.as_secs())
+    }
+}
+
+const BOTH: &[Channel] = &[Channel::Control, Channel::Mcp];
+const CONTROL: &[Channel] = &[Channel::Control];
+const MCP: &[Channel] = &[Channel::Mcp];
+
+const fn at(name: &'static str, nth: u32, channels: &'static [Channel]) -> Point {
+    Point { name, nth, channels, warmth: Warmth::Warm, loss_over_mcp: Loss::Questions }
+}
+
+/// A point at which the first question is known and waits: it is not lost, and those that follow find the server again.
+const fn waiting(name: &'static str, nth: u32, channels: &'static [Channel]) -> Point {
+    Point { loss_over_mcp: Loss::Nothing, ..at(name, nth, channels) }
+}
+
+/// A point that is reached only when a process leaves after its chat.
+const fn cold(name: &'static str, nth: u32) -> Point {
+    Point { warmth: Warmth::Cold, ..at(name, nth, BOTH) }
+}
+
+/// The server's own points, along a chat: its start, what comes out, what is asked, answered and delivered, its end, and the next chat.
+const SERVER: &[Point] = &[
+    at("chat.committed", 1, BOTH),
+    at("launch.row.committed", 1, BOTH),
+    at("launch.dir.made", 1, BOTH),
+    at("launch.shim.started", 1, BOTH),
+    // The prompt on its way into the inbox; the second is the first answer.
+    at("file.rename.before", 1, CONTROL),
+    at("file.rename.before", 2, CONTROL),
+    at("journal.read.before", 1, BOTH),
+    at("journal.read.before", 6, BOTH),
+    at("journal.read.after", 1, BOTH),
+    at("journal.read.after", 3, BOTH),
+    at("batch.commit.before", 1, BOTH),
+    at("batch.commit.before", 4, BOTH),
+    at("batch.commit.after", 1, BOTH),
+    at("batch.commit.after", 4, BOTH),
+    at("store.commit.before", 2, BOTH),
+    at("store.commit.before", 9, BOTH),
+    at("store.commit.after", 2, BOTH),
+    at("store.commit.after", 9, BOTH),
+    // Asked, decided, delivered: each committed, and nobody woken yet.
+    waiting("approval.committed", 1, BOTH),
+    waiting("approval.committed", 2, BOTH),
+    waiting("approval.committed", 3, BOTH),
+    waiting("decision.committed", 1, BOTH),
+    waiting("decision.committed", 3, BOTH),
+    waiting("decision.handed.over", 1, BOTH),
+    at("answer.put.before", 1, CONTROL),
+    at("answer.put.after", 1, CONTROL),
+    at("echo.seen", 1, CONTROL),
+    at("permit.received", 1, MCP),
+    waiting("permit.row.committed", 1, MCP),
+    waiting("permit.decided", 1, MCP),
+    waiting("permit.write.before", 1, MCP),
+    waiting("permit.write.after", 1, MCP),
+    at("chat.end.committed", 1, CONTROL),
+    at("warm.chat.committed", 1, CONTROL),
+    at("cancel.committed", 1, BOTH),
+    cold("exit.noticed", 1),
+    cold("end.committed", 1),
+];
+
+/// Points of a server that finds children of an earlier one.
+const NEXT_SERVER: &[Point] = &[
+    waiting("reattach.look", 1, BOTH),
+    waiting("reattach.run.before", 1, BOTH),
+    waiting("reattach.run.after", 1, BOTH),
+    at("batch.commit.before", 1, CONTROL),
+    at("batch.commit.after", 1, CONTROL),
+    waiting("decision.committed", 1, BOTH),
+];
+
+const SHIM: &[Point] = &[
+    at("shim.child.started", 1, BOTH),
+    at("file.rename.before", 1, BOTH),
+    at("shim.pid.written", 1, BOTH),
+    at("shim.journal.before", 1, BOTH),
+    at("shim.journal.before", 4, BOTH),
+    at("shim.journal.between", 1, BOTH),
+    at("shim.journal.after", 1, BOTH),
+    at("shim.journal.after", 4, BOTH),
+    // The prompt, and the first answer.
+    at("shim.stdin.before", 1, CONTROL),
+    at("shim.stdin.before", 2, CONTROL),
+    at("shim.stdin.between", 1, CONTROL),
+    at("shim.stdin.after", 1, CONTROL),
+    at("shim.stdin.after", 2, CONTROL),
+    cold("shim.killing", 1),
+    cold("shim.exit.before", 1),
+    cold("file.rename.before", 2),
+    cold("shim.exit.after", 1),
+];
+
+const CHILD: &[Point] = &[
+    at("sim.turn.begun", 1, BOTH),
+    at("sim.line.before", 1, BOTH),
+    at("sim.line.after", 1, BOTH),
+    at("sim.line.after", 6, BOTH),
+    at("sim.tool.before", 1, BOTH),
+    at("sim.tool.before", 2, BOTH),
+    at("sim.tool.after", 1, BOTH),
+];
+
+/// Returns the cases: every point once, or every point with every blow and outage.
+pub(crate) fn cases(full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (victim, points) in
+        [(Victim::Server, SERVER), (Victim::NextServer, NEXT_SERVER), (Victim::Shim, SHIM), (Victim::Child, CHILD)]
+    {
+        for point in points {
+            for &channel in point.channels {
+                for (blow, outage) in blows(victim, channel, full) {
+                    let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
+                    let loss = if channel == Channel::Mcp { loss_over_mcp } else { Loss::Nothing };
+                    cases.push(Case { victim, point: name, nth, blow, outage, channel, warmth, loss });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn blows(victim: Victim, channel: Channel, full: bool) -> Vec<(Blow, Duration)> {
+    // A call that waits on the MCP channel outlives what its client outlives.
+    let longest = match channel {
+        Channel::Control => 30,
+        Channel::Mcp => 10,
+    };
+    let outages = [0, 3, longest].map(Duration::from_secs);
+    let with = |blow: Blow| outages.map(|outage| (blow, outage));
+    match (victim, full) {
+        (_, false) => vec![(Blow::Kill, Duration::ZERO)],
+        (Victim::Server | Victim::NextServer, true) => {
+            [with(Blow::Kill), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat()
+        }
+        (Victim::Shim | Victim::Child, true) => {
+            let mut blows = vec![(Blow::Kill, Duration::ZERO)];
+            blows.extend([with(Blow::KillWithServer), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat());
+            blows
+        }
+    }
+}
