@@ -9,6 +9,7 @@
 //! - [`server`]: a real `plexus serve` with simulated children, and the calls that measures make.
 //! - [`prepared`]: stores that are filled directly, where children would take too long.
 //! - [`journal`]: what a child has written, read from its run directory.
+//! - [`soak`]: no measure but a proof: many children for a long time, and whatever can be killed is.
 //! - [`report`]: the table for people and the object for programs.
 
 pub mod figure;
@@ -19,4 +20,6 @@ pub mod prepared;
 pub mod report;
 pub mod server;
 pub mod sizes;
+#[cfg(target_os = "linux")]
+pub mod soak;
 pub mod stats;

@@ -68,7 +68,8 @@ impl Family {
 
     /// Kills the child and all its descendants and reaps them. Returns how many are left when our patience is over.
     pub(crate) fn end_all(&mut self, signals: &mut Signals) -> usize {
-        let deadline = Moment::now().plus(KILL_PATIENCE);
+        // Runs from the first kill on: a machine that sleeps between the two must not make us leave them stopped and alive.
+        let mut deadline = None;
         loop {
             signals.clear_child();
             self.reap();
@@ -77,13 +78,14 @@ impl Family {
             }
             let living = stop_all();
             plexus_fault::point!("shim.killing");
-            if Moment::now() >= deadline {
+            if deadline.is_some_and(|deadline| Moment::now() >= deadline) {
                 return living.len();
             }
             for (pid, start) in living {
                 // One that cannot be signalled is found again by the next look, and counted when our patience is over.
                 drop(signal_process(pid, start, Signal::KILL));
             }
+            deadline.get_or_insert_with(|| Moment::now().plus(KILL_PATIENCE));
             let mut exits = [PollFd::from_borrowed_fd(signals.child_fd(), PollFlags::IN)];
             // An interrupted wait only means that we look earlier.
             let _ = poll(&mut exits, Some(&LOOK_AGAIN));

@@ -273,6 +273,19 @@ impl Drop for TestServer {
     }
 }
 
+/// Returns an address for a server that is started again at the same place. It lies below the range from which the kernel takes ports by itself, so that it is
+/// still free when the server comes back.
+pub fn lasting_address() -> Result<String> {
+    for _ in 0..100 {
+        let random = uuid::Uuid::new_v4().as_u128() % 17_000;
+        let port = 15_000 + u16::try_from(random)?;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(format!("127.0.0.1:{port}"));
+        }
+    }
+    bail!("no free port in a hundred tries")
+}
+
 fn read_announcement(path: &Path) -> Option<Announcement> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }

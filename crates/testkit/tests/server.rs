@@ -37,6 +37,7 @@ async fn start(script: &str) -> anyhow::Result<TestServer> {
         claude_bin: Some("/bin/true".into()),
         arguments: vec!["--extra".into()],
         env: vec![("FAKE_URL".to_owned(), answers().await)],
+        ..ServerOptions::default()
     };
     TestServer::with(options).await
 }

@@ -1,6 +1,5 @@
 //! Where a case plays: a server that is armed, dies and comes back, a directory for its sessions, and whoever deals the blow.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::process;
-use testkit::server::{RpcError, ServerOptions, TestServer};
+use testkit::server::{RpcError, ServerOptions, TestServer, lasting_address};
 use tokio::time::Instant;
 
 use crate::points::{Blow, Case, Channel, Victim, Warmth};
@@ -50,7 +49,7 @@ impl Place {
                 std::env::var_os("PLEXUS_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into()).into(),
             ),
             claude_bin: Some("sim".into()),
-            listen: Some(free_address()?),
+            listen: Some(lasting_address()?),
             arguments: arguments.map(Into::into).into(),
             env: Vec::new(),
         })?;
@@ -214,18 +213,6 @@ impl Drop for Place {
 
 fn struck_pid(mark: &Path) -> Option<u32> {
     std::fs::read_to_string(mark).ok()?.strip_suffix('\n')?.parse().ok()
-}
-
-/// An address below the range from which the kernel takes ports by itself, so that it is still free when the server comes back.
-fn free_address() -> Result<String> {
-    for _ in 0..100 {
-        let bytes = uuid::Uuid::new_v4();
-        let port = 15_000 + u16::from_le_bytes([bytes.as_bytes()[0], bytes.as_bytes()[1]]) % 17_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(format!("127.0.0.1:{port}"));
-        }
-    }
-    bail!("no free port in a hundred tries")
 }
 
 /// How the session is to ask.

@@ -189,9 +189,14 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
     {
         for point in points {
             for &channel in point.channels {
-                for (blow, outage) in blows(victim, channel, full) {
+                for (blow, outage) in blows(victim, point.name, channel, full) {
                     let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
-                    let loss = if channel == Channel::Mcp { loss_over_mcp } else { Loss::Nothing };
+                    let loss = match channel {
+                        Channel::Control => Loss::Nothing,
+                        // What is asked of a server that is frozen dies with it, before its client knows how to come back.
+                        Channel::Mcp if blow == Blow::FreezeAndKill => Loss::Questions,
+                        Channel::Mcp => loss_over_mcp,
+                    };
                     cases.push(Case { victim, point: name, nth, blow, outage, channel, warmth, loss });
                 }
             }
@@ -200,7 +205,7 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
     cases
 }
 
-fn blows(victim: Victim, channel: Channel, full: bool) -> Vec<(Blow, Duration)> {
+fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow, Duration)> {
     // A call that waits on the MCP channel outlives what its client outlives.
     let longest = match channel {
         Channel::Control => 30,
@@ -209,6 +214,10 @@ fn blows(victim: Victim, channel: Channel, full: bool) -> Vec<(Blow, Duration)> 
     let outages = [0, 3, longest].map(Duration::from_secs);
     let with = |blow: Blow| outages.map(|outage| (blow, outage));
     match (victim, full) {
+        (_, false) if point == "shim.killing" => {
+            // Longer than the shim's own patience, which must not run out between stopping somebody and killing him.
+            vec![(Blow::Kill, Duration::ZERO), (Blow::Freeze, Duration::from_secs(11))]
+        }
         (_, false) => vec![(Blow::Kill, Duration::ZERO)],
         (Victim::Server | Victim::NextServer, true) => {
             [with(Blow::Kill), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat()

@@ -1,0 +1,87 @@
+//! What a server holds: processes, descriptors, memory, files.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use testkit::process;
+
+use super::site::Site;
+
+/// What was there at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Counts {
+    /// The server's resident memory.
+    pub resident_bytes: u64,
+    /// The descriptors that it has open.
+    pub descriptors: usize,
+    /// Processes beside the server.
+    pub processes: Vec<String>,
+    /// Files of runs, and temporary files.
+    pub files: Vec<PathBuf>,
+}
+
+impl Counts {
+    /// Counts now.
+    pub async fn of(site: &Site) -> Result<Self> {
+        let server = site.server.lock().await;
+        let pid = server.pid()?;
+        let mut processes = process::marked(&site.marker())?;
+        processes.retain(|process| process.pid != pid);
+        let mut files = below(site.data().join("runs"));
+        files.extend(below(site.beside("tmp")));
+        Ok(Self {
+            resident_bytes: process::resident_bytes(pid)?,
+            descriptors: process::open_fds(pid)?,
+            processes: processes.into_iter().map(|process| format!("{} {}", process.pid, process.command)).collect(),
+            files,
+        })
+    }
+
+    /// Deletes every session, waits until nothing of them is there, and counts what is there all the same.
+    pub async fn after_everything(site: &Site) -> Result<Self> {
+        loop {
+            let page = site.call("claudecode.list", json!({"limit": 100})).await?;
+            let sessions = page["sessions"].as_array().cloned().unwrap_or_default();
+            if sessions.is_empty() {
+                break;
+            }
+            for session in sessions {
+                // Deleted by a call whose answer was lost: then it is gone.
+                drop(site.ask("claudecode.delete", json!({"session_id": session["id"]})).await?);
+            }
+        }
+        let deadline = tokio::time::Instant::now() + LEAVING;
+        loop {
+            let counts = Self::of(site).await?;
+            if (counts.processes.is_empty() && counts.files.is_empty()) || tokio::time::Instant::now() > deadline {
+                return Ok(counts);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    }
+}
+
+/// How long the last ones may take to leave.
+const LEAVING: std::time::Duration = std::time::Duration::from_secs(30);
+
+fn below(root: PathBuf) -> Vec<PathBuf> {
+    let mut open = vec![root];
+    let mut files = Vec::new();
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { open.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resident_bytes, descriptors, processes, files } = self;
+        let kib = resident_bytes / 1024;
+        write!(f, "{kib} KiB, {descriptors} descriptors, {} processes, {} files", processes.len(), files.len())
+    }
+}
