@@ -93,7 +93,7 @@ impl Site {
 
     /// Calls until there is an answer that is no refusal.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value> {
-        Ok(self.ask(method, params).await?.with_context(|| format!("could not call {method}"))?)
+        self.ask(method, params).await?.with_context(|| format!("could not call {method}"))
     }
 
     /// Calls until there is an answer. `busy` and `unavailable` are no answers.
