@@ -1,12 +1,13 @@
 //! A writer process that is killed at random moments, and one whose disk is full.
 //!
-//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so there is nothing else to build or to find.
+//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so there is nothing else to build or to find. A
+//! database of PostgreSQL is named in the environment, since its URL holds a password.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a test binary with its own main")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +17,54 @@ use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     Again, AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, DecidedBy,
-    JournalPosition, JsonText, NewEvent, OpenApproval, Owner, PageRequest, Priority, ReadLimit, RunKey, SessionFilter,
-    SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
+    JournalPosition, JsonText, NewEvent, OpenApproval, Owner, PageRequest, PostgresOptions, PostgresStore, Priority,
+    ReadLimit, RunKey, SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError,
+    UnixMillis, Verdict,
 };
 use serde_json::json;
 
 /// How often the writer is killed.
 const KILLS: u32 = 200;
+
+/// The same on PostgreSQL, where a life begins with several connections.
+const POSTGRES_KILLS: u32 = 25;
+
+/// Names the database for the writer.
+const DATABASE: &str = "PLEXUS_CRASH_DATABASE";
+
+/// Where the store is.
+#[derive(Clone)]
+enum Place {
+    File(PathBuf),
+    Database(String),
+}
+
+impl Place {
+    async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
+        Ok(match self {
+            Self::File(dir) => Arc::new(open(dir)?),
+            Self::Database(url) => Arc::new(PostgresStore::open(&PostgresOptions::new(url)).await?),
+        })
+    }
+
+    /// By how much the moments differ: a commit over a network takes longer than one to a file.
+    fn pace(&self) -> Duration {
+        match self {
+            Self::File(_) => Duration::from_micros(1),
+            Self::Database(_) => Duration::from_micros(4),
+        }
+    }
+
+    /// The other process.
+    fn writer(&self) -> std::io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        match self {
+            Self::File(dir) => command.arg("writer").arg(dir),
+            Self::Database(url) => command.arg("writer").env(DATABASE, url),
+        };
+        Ok(command)
+    }
+}
 
 /// How many writers work at once in the process, so that groups have several lists.
 const PRODUCERS: usize = 4;
@@ -30,12 +72,22 @@ const PRODUCERS: usize = 4;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     match args.get(1).map(String::as_str) {
-        Some("writer") => block_on(writer(Path::new(&args[2]))).expect("the writer works until it is killed"),
+        Some("writer") => {
+            let place = match std::env::var(DATABASE) {
+                Ok(url) => Place::Database(url),
+                Err(_) => Place::File(PathBuf::from(&args[2])),
+            };
+            block_on(writer(&place)).expect("the writer works until it is killed");
+        }
         Some("full") => block_on(full(Path::new(&args[2]))).expect("a full disk is survived"),
         _ => {
             let full = Trial::test("a_full_file_system_is_an_error_and_works_again_with_room", full_disk)
                 .with_ignored_flag(!can_mount());
-            let tests = vec![Trial::test("everything_acknowledged_survives_200_kills", killed), full];
+            let tests = vec![
+                Trial::test("everything_acknowledged_survives_200_kills", killed),
+                Trial::test("everything_acknowledged_survives_kills_on_postgres", killed_on_postgres),
+                full,
+            ];
             libtest_mimic::run(&Arguments::from_args(), tests).exit();
         }
     }
@@ -57,13 +109,23 @@ fn event(n: u64) -> NewEvent {
 // The other process.
 
 /// Appends events together with a journal position, opens approvals and decides them, and says what was acknowledged, until it is killed.
-async fn writer(dir: &Path) -> anyhow::Result<()> {
-    let store: Arc<dyn Store> = Arc::new(open(dir)?);
-    let producers = (0..PRODUCERS).map(|n| tokio::spawn(produce(store.clone(), format!("producer-{n}"))));
+async fn writer(place: &Place) -> anyhow::Result<()> {
+    let store = place.open().await?;
+    let producers = (0..PRODUCERS).map(|n| tokio::spawn(produce_on(store.clone(), format!("producer-{n}"))));
     for producer in futures::future::join_all(producers).await {
         producer??;
     }
     Ok(())
+}
+
+/// The last commit of a killed writer may still arrive at a database while the next one looks where things stand: then it looks again.
+async fn produce_on(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
+    loop {
+        let Err(error) = produce(store.clone(), name.clone()).await else { return Ok(()) };
+        if !matches!(error.downcast_ref(), Some(StoreError::Conflict { .. })) {
+            return Err(error);
+        }
+    }
 }
 
 async fn produce(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
@@ -174,27 +236,36 @@ impl Acknowledged {
 }
 
 fn killed() -> Result<(), Failed> {
-    block_on(kill_and_look()).map_err(|error| Failed::from(format!("{error:?}")))
+    let run = || -> anyhow::Result<()> {
+        let dir = tempfile::tempdir()?;
+        block_on(kill_and_look(&Place::File(dir.path().to_owned()), KILLS))
+    };
+    run().map_err(|error| Failed::from(format!("{error:?}")))
 }
 
-async fn kill_and_look() -> anyhow::Result<()> {
+fn killed_on_postgres() -> Result<(), Failed> {
+    let Some(cluster) = testkit::postgres::own() else { return Ok(()) };
+    let run = || block_on(kill_and_look(&Place::Database(cluster.fresh_database()?), POSTGRES_KILLS));
+    run().map_err(|error| Failed::from(format!("{error:?}")))
+}
+
+async fn kill_and_look(place: &Place, kills: u32) -> anyhow::Result<()> {
     // Not a random number generator: the moments only have to differ, and a failure must come again.
-    let moments = (0..KILLS).map(|n| Duration::from_micros(u64::from(n * 7_919 % 30_000)));
-    let dir = tempfile::tempdir()?;
+    let moments = (0..kills).map(|n| place.pace() * (n * 7_919 % 30_000));
     let mut acknowledged = Acknowledged::default();
     let mut heard = 0;
     for (n, moment) in moments.enumerate() {
-        heard += run_and_kill(dir.path(), moment, &mut acknowledged)?;
+        heard += run_and_kill(place, moment, &mut acknowledged)?;
         let deep = n % 40 == 39;
-        look(dir.path(), &acknowledged, deep).await.map_err(|error| error.context(format!("after kill {}", n + 1)))?;
+        look(place, &acknowledged, deep).await.map_err(|error| error.context(format!("after kill {}", n + 1)))?;
     }
-    anyhow::ensure!(heard > KILLS as usize, "the writer hardly wrote: {heard} lines in {KILLS} lives");
-    println!("{KILLS} kills, {heard} acknowledgements, all of them there");
+    anyhow::ensure!(heard >= kills as usize, "the writer hardly wrote: {heard} lines in {kills} lives");
+    println!("{kills} kills, {heard} acknowledgements, all of them there");
     Ok(())
 }
 
-fn run_and_kill(dir: &Path, moment: Duration, acknowledged: &mut Acknowledged) -> anyhow::Result<usize> {
-    let mut child = Command::new(std::env::current_exe()?).arg("writer").arg(dir).stdout(Stdio::piped()).spawn()?;
+fn run_and_kill(place: &Place, moment: Duration, acknowledged: &mut Acknowledged) -> anyhow::Result<usize> {
+    let mut child = place.writer()?.stdout(Stdio::piped()).spawn()?;
     let mut out = BufReader::new(child.stdout.take().expect("a piped stdout"));
     // The clock starts at the first acknowledgement, so that every life writes something, however slow the machine is today.
     let mut text = String::new();
@@ -211,8 +282,8 @@ fn run_and_kill(dir: &Path, moment: Duration, acknowledged: &mut Acknowledged) -
 }
 
 /// Opens the store as the next server would, and compares it with what was said.
-async fn look(dir: &Path, acknowledged: &Acknowledged, deep: bool) -> anyhow::Result<()> {
-    let store = open(dir)?;
+async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow::Result<()> {
+    let store = place.open().await?;
     for session in store.sessions(SessionFilter::default(), PageRequest::default()).await?.items {
         let run = store.run(RunKey { session: session.id, n: 0 }).await?;
         let chat = store.chat(session.id, None).await?;
@@ -247,16 +318,15 @@ async fn look(dir: &Path, acknowledged: &Acknowledged, deep: bool) -> anyhow::Re
         let all = store.approvals(ApprovalFilter::default(), PageRequest::first(1000)).await?;
         anyhow::ensure!(all.items.iter().all(|it| (it.status == ApprovalStatus::Pending) == it.decision.is_none()));
     }
-    // Dropped without closing in half of the lives, so that the next one finds a log as often as none.
-    if deep {
-        store.close().await?
-    } else {
-        wait_until_free(store, dir)?
+    // Dropped without closing in most of the lives, so that the next one finds a log as often as none.
+    match place {
+        Place::File(dir) if !deep => wait_until_free(store, dir)?,
+        Place::File(_) | Place::Database(_) => store.close().await?,
     }
     Ok(())
 }
 
-fn wait_until_free(store: SqliteStore, dir: &Path) -> anyhow::Result<()> {
+fn wait_until_free(store: Arc<dyn Store>, dir: &Path) -> anyhow::Result<()> {
     drop(store);
     let lock = std::fs::File::open(dir.join("plexus.lock"))?;
     lock.lock()?;

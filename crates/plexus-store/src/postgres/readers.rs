@@ -13,8 +13,8 @@ use crate::contract::StoreError;
 /// How long a read may take before its connection is taken for dead.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a read waits for a database that is away before it says so.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long anybody waits for a database that is away before it is told so: a restart takes seconds.
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long it waits between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -25,13 +25,11 @@ use super::append::{self, Batch};
 use super::connect::Connector;
 use super::locks::Locks;
 use super::notes;
+use super::readers::PATIENCE;
 use super::sql::{Class, Columns, Conn, RETRY_BUSY, classify, int, params};
 use super::tx::Tx;
 use crate::contract::{Committed, Lease, Outcome, StoreError, Topic, UnixMillis, Wakes};
 use crate::queue::{Job, Queue, Work};
-
-/// How long a database may be away before callers are told so. Until then they wait, as they would for a slow disk.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long one group may take before its connection is taken for dead.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,0 +1,130 @@
+//! The database dies, the network fails: everybody is told the truth, if late.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plexus_core::SessionId;
+use plexus_store::{PostgresStore, ReadLimit, Store, StoreError};
+use testkit::proxy::{Proxy, Weather};
+use testkit::wait::{self, PATIENCE};
+
+use crate::fixture::{append, one, open, session};
+
+/// How many write at once, so that groups have several lists.
+const PRODUCERS: usize = 6;
+
+/// Appends numbers until told to stop. A number is used again when its commit was refused, so one that was stored all the same shows.
+async fn produce(store: Arc<PostgresStore>, session: SessionId, stop: Arc<AtomicBool>) -> Result<u64, StoreError> {
+    let mut done = 0;
+    while !stop.load(Ordering::Relaxed) {
+        match one(store.as_ref(), append(session, [done])).await {
+            Ok(_) => done += 1,
+            Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// Runs producers while `harm` does its worst, then compares what was acknowledged with what is there: no less, and no more.
+async fn under(store: Arc<PostgresStore>, harm: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut producers = Vec::new();
+    for n in 0..PRODUCERS {
+        let id = session(store.as_ref(), &format!("p{n}")).await?;
+        producers.push((id, tokio::spawn(produce(store.clone(), id, stop.clone()))));
+    }
+    harm.await?;
+    stop.store(true, Ordering::Relaxed);
+    for (id, producer) in producers {
+        let acknowledged = wait::within("the end of a producer", PATIENCE, producer).await??;
+        let chat = store.chat(id, None).await?;
+        anyhow::ensure!(
+            u64::from(chat.total_events) == acknowledged + 1,
+            "{acknowledged} were acknowledged, {} are there",
+            chat.total_events - 1
+        );
+        let mut expected = 0;
+        let mut from = 1;
+        while from < chat.total_events {
+            let page = store.read_events(id, 0, from, ReadLimit::events(1000)).await?;
+            for event in &page.events {
+                anyhow::ensure!(event.body.to_value()["n"] == expected, "{event:?} where {expected} was expected");
+                expected += 1;
+            }
+            from = page.next.next;
+        }
+        anyhow::ensure!(acknowledged > 0, "nothing was written at all");
+    }
+    anyhow::ensure!(store.integrity().await?.is_empty());
+    Ok(())
+}
+
+/// Waits until something is written again.
+async fn goes_on(store: &PostgresStore) {
+    let newest = || async { store.newest_commit().await.ok() };
+    let before = wait::eventually_async("the database after its last failure", PATIENCE, newest).await;
+    let more = || async { newest().await.filter(|newest| *newest > before) };
+    wait::eventually_async("a commit after the last failure", PATIENCE, more).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
+    let Some(mut cluster) = tokio::task::spawn_blocking(testkit::postgres::own).await? else { return Ok(()) };
+    let url = cluster.fresh_database()?;
+    let store = open(&url).await?;
+    let mut kept = None;
+    under(store.clone(), async {
+        let kills = tokio::task::spawn_blocking(move || -> anyhow::Result<_> {
+            for n in 0..4_u64 {
+                std::thread::sleep(Duration::from_millis(100 + n * 37));
+                cluster.crash_and_restart()?;
+            }
+            Ok(cluster)
+        });
+        // Kept until the end: dropping it removes the database.
+        kept = Some(kills.await??);
+        goes_on(store.as_ref()).await;
+        Ok(())
+    })
+    .await?;
+    store.close().await?;
+    tokio::task::spawn_blocking(move || drop(kept)).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_lost_in_a_commit_makes_nobody_lie() -> anyhow::Result<()> {
+    let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else { return Ok(()) };
+    let direct = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
+    let proxy = Proxy::start(shared.address()).await?;
+    let store = open(&shared.url_through(&direct, proxy.address())?).await?;
+    let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
+    under(store.clone(), async {
+        for n in 0..8_u64 {
+            pause(40 + n * 13).await;
+            match n % 4 {
+                // What was asked is done, and the answer is lost with its connection.
+                0 | 2 => {
+                    proxy.set(Weather::Unanswered);
+                    pause(30).await;
+                    proxy.cut_open_connections();
+                    proxy.set(Weather::Clear);
+                }
+                1 => proxy.cut_open_connections(),
+                _ => proxy.half_close_open_connections(),
+            }
+        }
+        proxy.set(Weather::Cut);
+        pause(300).await;
+        proxy.set(Weather::Clear);
+        goes_on(store.as_ref()).await;
+        Ok(())
+    })
+    .await?;
+    store.close().await?;
+    Ok(())
+}
