@@ -32,6 +32,13 @@ const SHOTS = {
     await page.locator(".viewport").evaluate((node) => (node.scrollTop = 0));
     for (const name of ["Grep", "Edit"]) await page.locator(".tool .toggle", { hasText: name }).first().click();
   } },
+  "session-speaking": { route: `/sessions/${id("release-2.4")}`, then: async (page) => {
+    const session = world.sessions.get(id("release-2.4"));
+    await page.waitForTimeout(300);
+    world.speak(session, { type: "delta_start" });
+    world.speak(session, { type: "delta", text: "Three of the four parts are under way. `api-migration` waits for your answer about the build folder, and **flaky-tests** has found" });
+    await page.locator(".speech").waitFor();
+  } },
   hostile: { route: `/sessions/${id("hostile <b>name</b>")}` },
   long: { route: `/sessions/${id("long-haul")}` },
   rules: { route: "/rules" },

@@ -38,7 +38,8 @@ function chatOf(world, session, prompt, started, status, events, spent) {
     at += 2_000 + ((at / 7) % 9_000);
     if (event.type !== "later") world.emit(session, chat, event, at);
   }
-  Object.assign(session.spent, spent);
+  // Earlier chats, which are not shown, took their time too.
+  Object.assign(session.spent, { wall_ms: (nowMs() - session.created_at) / 3 }, spent);
   if (status !== "running") {
     chat.status = status;
     chat.ended_at = at;

@@ -118,8 +118,11 @@ export function methods(world, { preview = false } = {}) {
   };
   if (preview) {
     table["loopback.rule_preview"] = [
-      ["decision", "pattern", "scope"],
-      (p) => ({ type: "ok", approval_ids: pending(world).filter((a) => world.covers(p, a.session_id, a.tool_name, a.input)).map((a) => a.id) }),
+      ["approval_id", "approve", "remember"],
+      ({ approval_id, remember }) => {
+        const covered = pending(world).filter((a) => a.id !== approval_id && world.covers(remember, a.session_id, a.tool_name, a.input));
+        return { type: "ok", pattern: remember.pattern, releases: covered.map((a) => a.id) };
+      },
     ];
   }
   return table;

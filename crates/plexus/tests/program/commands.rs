@@ -140,4 +140,5 @@ fn the_tour_ends_by_itself_and_leaves_nothing() {
         assert!(shown.contains(words), "{words:?} is not in:\n{shown}");
     }
     eventually("an empty folder", || std::fs::read_dir(place.work()).unwrap().next().is_none().then_some(()));
+    assert!(!place.work().join("../.claude").exists(), "nothing in the home of whoever took the tour");
 }

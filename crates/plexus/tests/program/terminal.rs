@@ -205,6 +205,21 @@ fn an_agent_cannot_control_the_terminal() {
 }
 
 #[test]
+fn the_tour_stays_open_until_it_is_left() {
+    let place = Place::new();
+    let folder = place.work();
+    let env = [("TMPDIR", folder.to_str().unwrap())];
+    let mut terminal = Terminal::start(&place, 100, &env, &["demo", "--stay"]);
+    terminal.wait_for("4 decisions");
+    terminal.wait_for("The dashboard stays open until Ctrl-C");
+    terminal.wait_for("#code=");
+    terminal.send("\u{3}");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 0, "{shown}");
+    assert!(std::fs::read_dir(place.work()).unwrap().next().is_none(), "nothing is left");
+}
+
+#[test]
 fn a_session_goes_on_where_it_was() {
     let place = Place::new();
     let mut first = Terminal::start(&place, 100, &[], &["run", "--name", "mine", "sim:\nsay one"]);

@@ -65,6 +65,8 @@ impl Stage {
             .arg("--data-dir")
             .arg(self.data())
             .args(["--listen", "127.0.0.1:0", "--claude-bin", SIMULATOR])
+            // What the agents keep of their conversations goes with the stage too.
+            .env("CLAUDE_CONFIG_DIR", self.folder.join("claude"))
             .stdin(Stdio::null())
             .stdout(log_file.try_clone().context("could not open the log twice")?)
             .stderr(log_file)
