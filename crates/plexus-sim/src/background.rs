@@ -1,10 +1,11 @@
-//! Background tasks: Bash commands that go on after their tool call has returned, and announce their end in a turn that
-//! nobody asked for.
+//! Turns that nobody asked for: background tasks, which are Bash commands that go on after their tool call has returned and
+//! announce their end, and wake-ups.
 
 use std::cell::RefCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -19,7 +20,7 @@ use crate::wire::line_id;
 /// The running tasks of this process.
 pub(crate) struct Tasks {
     running: RefCell<Vec<Task>>,
-    ended: mpsc::UnboundedSender<Ended>,
+    news: mpsc::UnboundedSender<News>,
     /// Where their output goes; removed with the process.
     folder: PathBuf,
 }
@@ -33,23 +34,25 @@ struct Task {
     handle: AbortHandle,
 }
 
-/// A task has ended by itself.
-pub(crate) struct Ended {
-    task_id: String,
-    code: i32,
+/// What makes the process begin a turn by itself.
+pub(crate) enum News {
+    /// A task has ended by itself.
+    Ended { task_id: String, code: i32 },
+    /// The time of a wake-up has come.
+    WakeUp { text: String },
 }
 
-/// The turn that the end of a task starts.
+/// The turn that such news start.
 pub(crate) struct Notification {
     pub(crate) summary: String,
     pub(crate) origin: Value,
 }
 
 impl Tasks {
-    pub(crate) fn new(session_id: &str) -> (Self, mpsc::UnboundedReceiver<Ended>) {
-        let (ended, receiver) = mpsc::unbounded_channel();
+    pub(crate) fn new(session_id: &str) -> (Self, mpsc::UnboundedReceiver<News>) {
+        let (news, receiver) = mpsc::unbounded_channel();
         let folder = std::env::temp_dir().join(format!("plexus-sim-{session_id}-{}", std::process::id()));
-        (Self { running: RefCell::default(), ended, folder }, receiver)
+        (Self { running: RefCell::default(), news, folder }, receiver)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -103,12 +106,12 @@ impl Sim {
             Ok(shell) => shell,
             Err(error) => return ToolOutput::error(&format!("could not run bash: {error}")),
         };
-        let ended = self.tasks.ended.clone();
+        let news = self.tasks.news.clone();
         let task_id = id.clone();
         let waiting = tokio::spawn(async move {
             let code = shell.finish().await.map_or(-1, |output| output.code);
             // The loop is gone only when the process is.
-            let _ = ended.send(Ended { task_id, code });
+            let _ = news.send(News::Ended { task_id, code });
         });
         let task = Task {
             id: id.clone(),
@@ -139,11 +142,27 @@ impl Sim {
         }
     }
 
-    /// Tells that a task has ended, and what the model is to be told. `None` for one that was stopped meanwhile.
-    pub(crate) fn announce_end(&self, ended: &Ended) -> Option<Notification> {
-        let task = self.tasks.take(&ended.task_id)?;
-        let (status, word) = if ended.code == 0 { ("completed", "completed") } else { ("failed", "failed") };
-        let summary = format!("Background command \"{}\" {word} (exit code {})", task.description, ended.code);
+    /// Begins a turn that says `text` after a while, as a schedule of the CLI does.
+    pub(crate) fn wake_later(&self, after: Duration, text: String) {
+        let news = self.tasks.news.clone();
+        // Nobody waits for it: it ends with the process.
+        drop(tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            let _ = news.send(News::WakeUp { text });
+        }));
+    }
+
+    /// Tells what has happened, and what the model is to be told. `None` for a task that was stopped meanwhile.
+    pub(crate) fn announce(&self, news: News) -> Option<Notification> {
+        let (task_id, code) = match news {
+            News::Ended { task_id, code } => (task_id, code),
+            News::WakeUp { text } => {
+                return Some(Notification { summary: text, origin: json!({"kind": "scheduled"}) });
+            }
+        };
+        let task = self.tasks.take(&task_id)?;
+        let (status, word) = if code == 0 { ("completed", "completed") } else { ("failed", "failed") };
+        let summary = format!("Background command \"{}\" {word} (exit code {code})", task.description);
         self.emit_end(&task, status, status, &summary);
         let origin = json!({"kind": "task-notification", "producer": "session-task", "runId": task.run_id});
         Some(Notification { summary, origin })

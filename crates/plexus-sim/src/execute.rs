@@ -28,7 +28,7 @@ const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It r
                                    approval surface — nobody can answer a permission prompt here — so it was denied \
                                    automatically. The action was NOT performed; do not claim that it was.";
 
-pub(crate) const BY_AN_ANSWER: PermissionDecision =
+const BY_AN_ANSWER: PermissionDecision =
     PermissionDecision { decision: "accept", source: "user_temporary", reason_type: None };
 const BY_A_HOOK: PermissionDecision =
     PermissionDecision { decision: "accept", source: "hook", reason_type: Some("hook") };
@@ -62,6 +62,7 @@ impl Sim {
             input: call.input.clone(),
             stage: ToolStage::Waiting,
             announced: None,
+            accepted: None,
         });
         let ruling = self.rules.borrow().judge(&call.name, &call.input);
         if let Ruling::Asks(because) = ruling
@@ -170,7 +171,7 @@ impl Sim {
 
     async fn really_run(&self, call: &ToolCall, input: &Value, decision: PermissionDecision) -> Executed {
         plexus_fault::point!("sim.tool.before");
-        self.turn.borrow_mut().set_stage(&call.id, ToolStage::Running);
+        self.turn.borrow_mut().begin_tool(&call.id, decision);
         diary::note(&call.id, &call.name, input, decision.source);
         let output = match call.name.as_str() {
             "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => self.start_task(&call.id, input),

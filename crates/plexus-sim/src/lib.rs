@@ -20,6 +20,7 @@
 //! | `breach NAME JSON` | runs the tool without asking and claims that somebody had answered |
 //! | `request SUBTYPE` | sends a request of that subtype on the control channel and says the answer |
 //! | `sleep MS` | waits |
+//! | `wake MS TEXT` | begins a turn of its own later that says TEXT |
 //! | `burst N BYTES` | says N numbered texts of BYTES bytes each |
 //! | `recall` | says the earlier prompts of the conversation, one a line |
 //! | `fail STATUS` | the model's API fails with that HTTP status, and the turn with it |

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::background::{Ended, Notification};
+use crate::background::{News, Notification};
 use crate::cli::OutputFormat;
 use crate::control::Order;
 use crate::result::{Ending, ResultLine, TurnReport};
@@ -45,7 +45,7 @@ enum Afterwards {
 pub(crate) struct Inputs {
     /// `None` for a run that takes no lines on stdin.
     pub(crate) stdin: Option<mpsc::Receiver<Batch>>,
-    pub(crate) tasks: mpsc::UnboundedReceiver<Ended>,
+    pub(crate) tasks: mpsc::UnboundedReceiver<News>,
     pub(crate) signals: Signals,
 }
 
@@ -77,7 +77,7 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
                 Ok(interrupted) => code = if interrupted { 1 } else { code },
                 Err(exit) => break exit,
             },
-            Some(ended) = inputs.tasks.recv() => notifications.extend(sim.announce_end(&ended)),
+            Some(news) = inputs.tasks.recv() => notifications.extend(sim.announce(news)),
             end = playing(&mut turn) => {
                 turn = None;
                 match end {
@@ -178,11 +178,7 @@ fn report_killed_tools(sim: &Sim) {
             sim.emit_announced_end(task, "stopped");
         }
         let block = crate::turn::result_block(&tool.id, Value::from("Exit code 137"), Some(true));
-        let meta = ToolResultMeta {
-            id: tool.id,
-            non_execution_kind: None,
-            permission_decision: Some(crate::execute::BY_AN_ANSWER),
-        };
+        let meta = ToolResultMeta { id: tool.id, non_execution_kind: None, permission_decision: tool.accepted };
         sim.emit_user(block, Some(Value::from("Error: Exit code 137")), Some(meta));
     }
 }

@@ -41,6 +41,11 @@ pub(crate) enum Step {
     Sleep {
         millis: u64,
     },
+    /// Begins a turn of its own later, when nobody has asked for anything.
+    Wake {
+        millis: u64,
+        text: String,
+    },
     Burst {
         events: u64,
         bytes: usize,
@@ -89,7 +94,7 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, request, sleep, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
+        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, request, sleep, wake, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),
     #[error("`{0}` needs {1}")]
@@ -166,6 +171,11 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
             Ok(Step::Tools(calls.collect::<Result<_, _>>()?))
         }
         "sleep" => Ok(Step::Sleep { millis: number("sleep", rest, u64::from(u32::MAX))? }),
+        "wake" => {
+            let (millis, words) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            let millis = number("wake", millis, u64::from(u32::MAX))?;
+            Ok(Step::Wake { millis, text: text("wake", words.trim())? })
+        }
         "burst" => {
             let (events, bytes) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
             let max_bytes = u64::try_from(MAX_BURST_BYTES).unwrap_or(u64::MAX);
@@ -223,7 +233,7 @@ mod tests {
     #[test]
     fn every_step_of_the_language_is_understood() {
         let script = "sim:\n# a comment\nsay hello there\nslowly 1 word by word\nthink hm\ntool Bash {\"command\":\"ls\"}\n\
-                      parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nburst 3 10\n\
+                      parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nwake 5 up\nburst 3 10\n\
                       stderr oh\noverrule Bash {}\nbreach Bash {}\nrequest x\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
         let steps = steps_of(script, 0).unwrap();
         let names: Vec<String> =
@@ -231,8 +241,8 @@ mod tests {
         assert_eq!(
             names,
             [
-                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Burst", "Stderr", "Tools", "Tools", "Request",
-                "Recall", "Fail", "Garbage", "Unknown", "Hang", "Exit", "Crash"
+                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Wake", "Burst", "Stderr", "Tools", "Tools",
+                "Request", "Recall", "Fail", "Garbage", "Unknown", "Hang", "Exit", "Crash"
             ]
         );
         let Step::Tools(calls) = &steps[4] else { panic!("not tools: {:?}", steps[4]) };

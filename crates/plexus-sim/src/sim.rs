@@ -22,7 +22,8 @@ use crate::rules::Rules;
 use crate::tools::BUILT_IN;
 use crate::transcript::Transcript;
 use crate::wire::{
-    CommandLifecycle, DEFAULT_MODEL, Init, Replay, System, ToolResultMeta, User, UserMessage, VERSION, line_id, now,
+    CommandLifecycle, DEFAULT_MODEL, Init, PermissionDecision, Replay, System, ToolResultMeta, User, UserMessage,
+    VERSION, line_id, now,
 };
 
 /// One simulated CLI process.
@@ -93,6 +94,8 @@ pub(crate) struct OpenTool {
     pub(crate) stage: ToolStage,
     /// Set once a command has run so long that the CLI has announced it.
     pub(crate) announced: Option<Value>,
+    /// Who let it run, once it runs.
+    pub(crate) accepted: Option<PermissionDecision>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +118,14 @@ impl TurnState {
             speech: None,
             open_tools: Vec::new(),
             origin,
+        }
+    }
+
+    /// A call runs from now on, and who let it is known.
+    pub(crate) fn begin_tool(&mut self, id: &str, accepted: PermissionDecision) {
+        if let Some(tool) = self.open_tools.iter_mut().find(|tool| tool.id == id) {
+            tool.stage = ToolStage::Running;
+            tool.accepted = Some(accepted);
         }
     }
 

@@ -113,7 +113,7 @@ fn assemble(
     transcript: Transcript,
     servers: Servers,
     rules: Rules,
-) -> (Sim, tokio::sync::mpsc::UnboundedReceiver<crate::background::Ended>) {
+) -> (Sim, tokio::sync::mpsc::UnboundedReceiver<crate::background::News>) {
     let session_id = transcript.session_id().to_owned();
     let (tasks, ended) = Tasks::new(&session_id);
     let bill = RefCell::new(transcript.bill().clone());

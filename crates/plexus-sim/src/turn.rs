@@ -133,6 +133,7 @@ impl Play<'_> {
                     }
                 }
             }
+            Step::Wake { millis, text } => self.sim.wake_later(Duration::from_millis(millis), text),
             Step::Sleep { millis } => tokio::time::sleep(Duration::from_millis(millis)).await,
             Step::Stderr(text) => {
                 // Nobody may be reading it.
