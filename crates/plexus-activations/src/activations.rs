@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plexus_core::{Hub, LatencyReading, RegisterError, SecretToken};
-use plexus_store::{Store, StoreError, UnixMillis};
+use plexus_store::{Pruned, Store, StoreError, UnixMillis};
 use tokio_util::task::TaskTracker;
 
 use crate::arbor::Arbor;
 use crate::budget;
 use crate::claudecode::supervisor::Supervisor;
+use crate::claudecode::sweep::sweep;
 use crate::claudecode::{ClaudeCode, Core};
 use crate::health::Health;
 use crate::identity::Identity;
@@ -156,6 +157,16 @@ impl Activations {
         let count = file.rules.len();
         self.core.approvals.rulebook.set_file_rules(file.rules);
         Ok(count)
+    }
+
+    /// Removes what ended before `before` from the store, and old run directories that belong to no open run. Returns what went from the store, and
+    /// how many directories.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn prune(&self, before: UnixMillis) -> Result<(Pruned, u64), StoreError> {
+        let pruned = self.core.store.prune(before).await?;
+        Ok((pruned, sweep(&self.core, before).await?))
     }
 
     /// Stops the tasks of the server. Children go on running, and are picked up at the next start.

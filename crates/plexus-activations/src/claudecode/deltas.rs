@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plexus_core::SessionId;
 use tokio::sync::broadcast;
 
+use crate::scrub::Pieces;
+
 /// Pieces that wait for a slow watcher before it loses the oldest.
 const QUEUE: usize = 256;
 
@@ -34,7 +36,7 @@ impl Deltas {
 
     /// Returns the end that a run of `session` writes to.
     pub(crate) fn sender(&self, session: SessionId) -> DeltaSender {
-        DeltaSender { deltas: self.clone(), session }
+        DeltaSender { deltas: self.clone(), session, pieces: Pieces::default() }
     }
 }
 
@@ -42,29 +44,66 @@ impl Deltas {
 pub(crate) struct DeltaSender {
     deltas: Deltas,
     session: SessionId,
+    /// Sees every piece, watched or not: whoever begins to watch in the middle of a token must not get its other half.
+    pieces: Pieces,
 }
 
 impl DeltaSender {
-    /// Whether anybody watches.
-    pub(crate) fn is_watched(&self) -> bool {
-        let channels = self.deltas.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.get(&self.session).is_some_and(|sender| sender.receiver_count() > 0)
-    }
-
     /// Shows a piece of text to whoever watches; nobody may.
-    pub(crate) fn send(&self, text: &str) {
-        self.show(Live::Text(crate::scrub::text(text).into()));
+    pub(crate) fn send(&mut self, text: &str) {
+        let shown = self.pieces.push(text);
+        if !shown.is_empty() {
+            self.show(Live::Text(shown.into()));
+        }
     }
 
     /// Tells whoever watches that a message begins.
-    pub(crate) fn start_message(&self) {
+    pub(crate) fn start_message(&mut self) {
+        self.pieces.end();
         self.show(Live::MessageStart);
+    }
+
+    /// A text has ended; it comes whole as an event.
+    pub(crate) fn end_text(&mut self) {
+        self.pieces.end();
     }
 
     fn show(&self, live: Live) {
         let channels = self.deltas.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = channels.get(&self.session) {
             let _nobody_watches = sender.send(live);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_core::auth::TOKEN_PREFIX;
+
+    use super::*;
+
+    #[test]
+    fn nobody_gets_a_part_of_a_token_whenever_they_begin_to_watch() {
+        let secret = "aB3-_".repeat(8);
+        let pieces = ["it is ", "pl", "x_", &secret[..9], &secret[9..30], &secret[30..], " they said"];
+        for late in 0..pieces.len() {
+            let (deltas, session) = (Deltas::default(), SessionId::generate());
+            let mut sender = deltas.sender(session);
+            sender.start_message();
+            let mut watcher = None;
+            for (n, piece) in pieces.iter().enumerate() {
+                if n == late {
+                    watcher = Some(deltas.subscribe(session));
+                }
+                sender.send(piece);
+            }
+            let mut seen = String::new();
+            while let Ok(Live::Text(text)) = watcher.as_mut().unwrap().try_recv() {
+                seen.push_str(&text);
+            }
+            assert!(seen.ends_with(" they said"), "{seen}");
+            let part = |at: usize| seen.contains(&secret[at..at + 5]) || seen.contains(TOKEN_PREFIX);
+            assert!(!(0..secret.len() - 5).any(part), "who came at piece {late} saw {seen}");
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - [`hold`], [`orphans`]: a shim held by a descriptor, and what to end when it was killed.
 //! - [`run`]: one run: tail, store, answer, end.
 //! - [`supervisor`]: all runs; who starts, wakes and ends them.
+//! - [`sweep`]: run directories that nobody needs any more.
 //! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
 //! - [`params`], [`activation`]: the methods.
 
@@ -24,6 +25,7 @@ pub mod params;
 pub(crate) mod run;
 pub(crate) mod start;
 pub(crate) mod supervisor;
+pub(crate) mod sweep;
 pub(crate) mod translate;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};

@@ -425,6 +425,9 @@ pub struct StreamView {
     pub head_node: NodeId,
     /// How it stands.
     pub status: plexus_store::ChatStatus,
+    /// True for a chat that nobody asked for: the agent went on by itself, for example when it had scheduled something. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub self_started: bool,
     /// When it started, in Unix milliseconds.
     pub started_at: i64,
     /// When it ended.

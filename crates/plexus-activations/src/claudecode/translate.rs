@@ -152,6 +152,8 @@ pub(crate) enum Step {
     Delta(String),
     /// A message begins: live text that has not become an event is void. It comes again after a broken connection to the model.
     DeltaStart,
+    /// A text has ended, and its event has been written: the next piece belongs to another.
+    DeltaEnd,
     /// The chat is over.
     ChatOver,
 }
@@ -365,6 +367,7 @@ fn live(event: &StreamEvent) -> Option<Step> {
     }
     match &event.event {
         StreamPart::MessageStart(_) => Some(Step::DeltaStart),
+        StreamPart::ContentBlockStop { .. } => Some(Step::DeltaEnd),
         StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } => Some(Step::Delta(text.as_str().to_owned())),
         _ => None,
     }

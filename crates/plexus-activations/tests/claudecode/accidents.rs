@@ -15,12 +15,6 @@ async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
     testkit::eventually_async("the end of its files", DEADLINE, removed).await;
 }
 
-fn pids(world: &World, session: &str) -> (u32, u32) {
-    let dir = plexus_shim::layout::RunDir::new(world.run_dir(session, 0));
-    let pid = dir.read_pid().unwrap().unwrap();
-    (u32::try_from(pid.shim_pid).unwrap(), u32::try_from(pid.child_pid).unwrap())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() {
     let world = World::new().await;
@@ -49,7 +43,7 @@ async fn a_child_that_somebody_kills_failed() {
     let session = world.create("victim", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay hello\nhang").await;
     world.wait_for_event(&session, "content").await;
-    testkit::process::kill(pids(&world, &session).1);
+    testkit::process::kill(world.pids(&session, 0).1);
     fails_with(&world, &session, chat, "signal 9").await;
 }
 
@@ -61,9 +55,31 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
     let chat = world.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
     let begun = world.work().join("begun");
     testkit::eventually_async("the tool", DEADLINE, || std::future::ready(begun.exists().then_some(()))).await;
-    testkit::process::kill(pids(&world, &session).0);
+    testkit::process::kill(world.pids(&session, 0).0);
     fails_with(&world, &session, chat, "nobody saw how").await;
     assert_eq!(texts(&world.events(&session, chat).await), ["hello"]);
+}
+
+/// A tool that starts something whose parent ends at once, in a session of its own, and goes on for ever: nothing but the mark in its environment
+/// tells whose it is once the shim is gone.
+async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
+    let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do sleep 0.05; done";
+    let chat = world.chat(session, &format!("sim:\nsay hello\ntool Bash {}", json!({"command": orphan}))).await;
+    let begun = world.work().join("orphan");
+    testkit::eventually_async("the orphan", DEADLINE, || std::future::ready(begun.exists().then_some(()))).await;
+    chat
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
+    let world = World::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
+    let session = world.create("deaf", json!({"allowed_tools": ["Bash"]})).await;
+    let chat = runs_with_an_orphan(&world, &session).await;
+    testkit::process::signal(world.pids(&session, 0).0, rustix::process::Signal::STOP);
+    world.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
+    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    testkit::eventually_async("the end of every process", DEADLINE, gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -74,7 +90,7 @@ async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
     let input = json!({"command": "(setsid sleep 600 >/dev/null 2>&1 &)"});
     let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
     world.wait_for_event(&session, "content").await;
-    testkit::process::kill(pids(&world, &session).0);
+    testkit::process::kill(world.pids(&session, 0).0);
     fails_with(&world, &session, chat, "nobody saw how").await;
 }
 

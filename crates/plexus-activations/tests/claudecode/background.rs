@@ -34,3 +34,22 @@ async fn cancelling_a_chat_ends_its_background_tasks() {
     assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
     assert_eq!(world.processes(), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_nobody_asked_for_is_a_chat_of_its_own_that_says_so() {
+    let world = World::new().await;
+    let session = world.create("wakes", json!({})).await;
+    let asked = world.chat_to_end(&session, "sim:\nwake 1 I woke up.\nsay good night").await;
+    assert_eq!(texts(&asked), ["good night"]);
+    let woken = async || (world.session(&session).await["chat"] == 1).then_some(());
+    testkit::eventually_async("a chat of its own", DEADLINE, woken).await;
+    assert_eq!(world.wait_for_end(&session, 1).await, "complete");
+    let events = world.events(&session, 1).await;
+    assert_eq!((types(&events), texts(&events)), (vec!["start", "content", "complete"], vec!["I woke up."]));
+    let streams = world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+    assert_eq!((&streams[0]["self_started"], &streams[1]["self_started"]), (&json!(null), &json!(true)));
+    // The session goes on as any other, with the same process.
+    let next = world.chat_to_end(&session, "sim:\nsay and on").await;
+    assert_eq!(texts(&next), ["and on"]);
+    assert_eq!((world.session(&session).await["chat"].clone(), world.runs(&session).await), (json!(2), 1));
+}

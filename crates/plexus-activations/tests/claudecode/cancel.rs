@@ -1,7 +1,9 @@
 //! Cancelling a chat in each state it can be in: it ends `cancelled`, its readers are told why, and nothing is left alive.
 
+use std::io::Write as _;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::common::{DEADLINE, World, types};
@@ -98,4 +100,80 @@ async fn deleting_a_session_ends_its_child_and_removes_its_files() {
     assert!(!world.data().join("runs").join(&session).exists());
     let gone = world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "x"})).await.unwrap_err();
     assert_eq!(serde_json::to_value(gone.kind).unwrap(), "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cancel_ends_the_process() {
+    let world = World::with(|settings| settings.grace = Duration::from_secs(60)).await;
+    let session = world.create("twice", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay here\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    // It cannot heed the interrupt, and its grace is long: only a second wish makes it go sooner.
+    let child = world.pids(&session, 0).1;
+    testkit::process::signal(child, Signal::STOP);
+    cancel(&world, &session).await;
+    cancel(&world, &session).await;
+    testkit::process::signal(child, Signal::CONT);
+    ends_cancelled_and_goes_on(&world, &session, chat).await;
+    assert_eq!(world.runs(&session).await, 2, "the process was kept for the next chat");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
+    // Lines that cost nothing and never end, faster than anybody reads them, from a child that reads nothing: there is always another one to look at.
+    let flood = r#"yes '{"type":"keep_alive"}' | head -c 2000000 > blob; while :; do cat blob; sleep 0.05; done"#;
+    let world = World::with(|settings| {
+        settings.grace = Duration::from_millis(200);
+        let leading = ["-c", flood, "sh"].map(Into::into).to_vec();
+        settings.agent = plexus_activations::ProgramLine { program: "/bin/sh".into(), leading };
+    })
+    .await;
+    let session = world.create("flood", json!({})).await;
+    let chat = world.chat(&session, "anything").await;
+    let journal = world.run_dir(&session, 0).join("journal");
+    let flooded =
+        || std::future::ready(std::fs::metadata(journal.join("000001.jsonl")).ok().filter(|file| file.len() > 100_000));
+    testkit::eventually_async("a flood", DEADLINE, flooded).await;
+    cancel(&world, &session).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
+    assert_eq!(world.processes(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
+    let world = World::with(|settings| settings.grace = Duration::from_secs(600)).await;
+    let session = world.create("late", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay here\nhang").await;
+    world.wait_for_event(&session, "content").await;
+    // From here on the child says what the test says, and what it is sent stays in its inbox.
+    testkit::process::signal(world.pids(&session, 0).0, Signal::STOP);
+    let prompt = world.store().chat(session.parse().unwrap(), Some(0)).await.unwrap().prompt_uuid;
+    let late = json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": "plexus-interrupt-late", "response": {"still_queued": [prompt]},
+    }});
+    let interrupts = |world: &World| {
+        let inbox = std::fs::read_dir(world.run_dir(&session, 0).join("inbox")).unwrap();
+        inbox
+            .filter(|entry| std::fs::read_to_string(entry.as_ref().unwrap().path()).unwrap().contains("interrupt"))
+            .count()
+    };
+    let says = async |world: &World, name: &str| {
+        let path = world.run_dir(&session, 0).join("journal/000001.jsonl");
+        let mut journal = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+        // What stands behind a line is read after everything that the line asks for is done.
+        for line in [&late, &json!({"type": name})] {
+            journal.write_all(format!("{line}\n").as_bytes()).unwrap();
+            world.wait_for(&session, name, |page| line == &late || page.to_string().contains(name)).await;
+        }
+        let last = format!("behind-{name}");
+        journal.write_all(format!("{}\n", json!({"type": last})).as_bytes()).unwrap();
+        world.wait_for(&session, &last, |page| page.to_string().contains(&last)).await;
+    };
+    says(&world, "first").await;
+    assert_eq!(interrupts(&world), 0, "nobody cancelled this chat");
+    cancel(&world, &session).await;
+    assert_eq!(interrupts(&world), 1);
+    says(&world, "second").await;
+    assert_eq!(interrupts(&world), 2, "its prompt is still queued, so it is interrupted again");
+    assert_eq!(world.page(&session, chat, 0, 1).await["status"], "running");
 }

@@ -164,6 +164,33 @@ async fn a_message_steers_the_running_chat() {
     assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mode_that_is_set_while_a_chat_begins_or_ends_stays_and_so_does_the_conversation() {
+    let world = World::new().await;
+    let session = world.create("modes", json!({})).await;
+    let setting = async {
+        for n in 0.. {
+            let mode = ["ask", "accept_edits", "allow_all"][n % 3];
+            world.ok("loopback.mode_set", json!({"session_id": session, "mode": mode, "expires_in_secs": 600})).await;
+            assert_eq!(world.session(&session).await["mode"]["mode"], mode, "nobody else sets modes");
+        }
+    };
+    let chatting = async {
+        for n in 0..20 {
+            // Each chat notes the conversation when it begins and what it has cost when it ends.
+            let events = world.chat_to_end(&session, "sim:\nsay hello").await;
+            assert_eq!(types(&events).last(), Some(&"complete"), "chat {n}");
+            let conversation = world.session(&session).await["claude_session_id"].clone();
+            assert_eq!(events.last().unwrap()["claude_session_id"], conversation);
+            assert!(conversation.is_string());
+        }
+    };
+    tokio::select! {
+        () = chatting => {}
+        () = setting => {}
+    }
+}
+
 fn shown(page: &Value) -> Vec<Value> {
     page["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect()
 }

@@ -10,6 +10,8 @@ mod bad_input;
 mod breach;
 mod cancel;
 mod flow;
+mod forks;
+mod leftovers;
 mod many;
 mod readers;
 mod restart;

@@ -73,3 +73,40 @@ async fn more_children_than_may_run_is_busy_and_a_warm_one_makes_room() {
     world.wait_for_end(&b, 0).await;
     assert_eq!(world.chat_to_end(&a, "sim:\nsay again").await.last().unwrap()["type"], "complete");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_warm_children_leave_as_places_are_wanted() {
+    let world = World::with(|settings| (settings.max_running, settings.max_warm) = (2, 2)).await;
+    let mut sessions = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        sessions.push(world.create(name, json!({})).await);
+    }
+    for session in &sessions[..2] {
+        world.chat_to_end(session, "sim:\nsay idle now").await;
+    }
+    for session in &sessions[2..] {
+        world.chat(session, "sim:\nsay mine").await;
+    }
+    for session in &sessions[2..] {
+        assert_eq!(world.wait_for_end(session, 0).await, "complete");
+    }
+    for session in &sessions[..2] {
+        world.chat_to_end(session, "sim:\nrecall").await;
+        assert_eq!(world.runs(session).await, 2, "its first process had to leave");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_cancelled_while_it_waits_for_a_place_never_starts() {
+    let world = World::with(|settings| settings.max_running = 1).await;
+    let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
+    world.chat_to_end(&a, "sim:\nsay idle now").await;
+    // It has to make room, and takes until it is killed.
+    testkit::process::signal(world.pids(&a, 0).1, rustix::process::Signal::STOP);
+    let chat = world.chat(&b, "sim:\nsay mine").await;
+    world.ok("claudecode.cancel", json!({"session_id": b})).await;
+    assert_eq!(world.wait_for_end(&b, chat).await, "cancelled");
+    assert_eq!(texts(&world.chat_to_end(&a, "sim:\nsay again").await), ["again"]);
+    assert_eq!((world.runs(&b).await, world.runs(&a).await), (0, 2));
+    assert_eq!(world.events(&b, chat).await.len(), 2, "it began and was cancelled, nothing else");
+}

@@ -192,6 +192,45 @@ async fn a_warm_child_is_known_to_be_idle_after_a_restart() {
     assert_eq!(world.runs(&b).await, 1, "the one that was idle longer had to leave");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_whose_pid_file_cannot_be_read_is_neither_doubled_nor_given_up() {
+    let world = World::new().await;
+    let session = world.create("unreadable", json!({"allowed_tools": ["Bash"]})).await;
+    let input = json!({"command": "while ! test -e go; do sleep 0.05; done"});
+    let chat = world.chat(&session, &format!("sim:\nsay here\ntool Bash {input}\nsay done")).await;
+    world.wait_for_event(&session, "content").await;
+    let down = world.down().await;
+    let file = down.data().join("runs").join(&session).join("0/pid.json");
+    let pids = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "{\"format_ver").unwrap();
+    let (world, _) = down.up().await;
+    assert_eq!((world.children(), world.runs(&session).await), (0, 1), "it lives, so nobody else may take its place");
+    assert_eq!(world.session(&session).await["status"], "running");
+    let down = world.down().await;
+    std::fs::write(&file, pids).unwrap();
+    std::fs::write(down.work().join("go"), "").unwrap();
+    let (world, _) = down.up().await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(texts(&world.events(&session, chat).await), ["here", "done"]);
+    assert_eq!(world.runs(&session).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_starts_while_the_server_stops_and_the_next_one_serves_it() {
+    let world = World::new().await;
+    let (busy, late) = (world.create("busy", json!({})).await, world.create("late", json!({})).await);
+    world.chat(&busy, "sim:\nsay here\nhang").await;
+    world.wait_for_event(&busy, "content").await;
+    world.end_children().await;
+    assert_eq!((world.children(), world.processes()), (0, vec![]));
+    let chat = world.chat(&late, "sim:\nsay served").await;
+    let (world, picked_up) = world.restart().await;
+    assert_eq!(picked_up, 0, "the server that stopped has started a child");
+    assert_eq!(world.wait_for_end(&late, chat).await, "complete");
+    assert_eq!(texts(&world.events(&late, chat).await), ["served"]);
+    assert_eq!(world.runs(&late).await, 1);
+}
+
 fn kill(pid: i32) {
     let pid = u32::try_from(pid).unwrap();
     testkit::process::kill(pid);

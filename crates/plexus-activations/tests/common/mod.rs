@@ -265,6 +265,17 @@ impl World {
         self.activations.end_children("the test is over").await;
     }
 
+    /// Prunes what ended before now, and old run directories. Returns how many directories went.
+    pub(crate) async fn prune(&self, before: plexus_store::UnixMillis) -> u64 {
+        self.activations.prune(before).await.unwrap().1
+    }
+
+    /// The processes that hold and play the `n`-th run of a session: its shim, and its child.
+    pub(crate) fn pids(&self, session: &str, n: u32) -> (u32, u32) {
+        let pids = plexus_shim::layout::RunDir::new(self.run_dir(session, n)).read_pid().unwrap().unwrap();
+        (u32::try_from(pids.shim_pid).unwrap(), u32::try_from(pids.child_pid).unwrap())
+    }
+
     /// Every process that was started by this hub: shims, agents and their tools.
     pub(crate) fn processes(&self) -> Vec<testkit::process::Process> {
         processes(self.folder.path())

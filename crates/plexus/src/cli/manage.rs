@@ -190,10 +190,11 @@ pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> 
     };
     let number = |name: &str| told[name].as_u64().unwrap_or(0);
     let words = format!(
-        "removed {} approvals and the contents of {} events in {} chats",
+        "removed {} approvals, the contents of {} events in {} chats, and {} directories of runs",
         number("approvals"),
         number("events"),
-        number("chats")
+        number("chats"),
+        number("run_directories")
     );
     screen::line(&if json { told.to_string() } else { words })?;
     Ok(exit::OK)

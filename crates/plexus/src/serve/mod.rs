@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use plexus_activations::Activations;
-use plexus_store::{Store, UnixMillis};
+use plexus_store::UnixMillis;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -89,7 +89,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         shutdown.clone(),
         Reload { activations: Arc::clone(plexus.activations()), rules, sources: options.sources, log_level },
     ));
-    let pruning = tokio::spawn(prune_daily(plexus.store(), config.prune_after_days, shutdown.clone()));
+    let pruning =
+        tokio::spawn(prune_daily(Arc::clone(plexus.activations()), config.prune_after_days, shutdown.clone()));
     let stopped = plexus.serve(listener, shutdown.clone()).await.map_err(could_not);
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
@@ -201,7 +202,7 @@ async fn signals_until_stop(mut signals: Signals, shutdown: CancellationToken, r
 /// How often old records are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
-async fn prune_daily(store: Arc<dyn Store>, days: u64, shutdown: CancellationToken) {
+async fn prune_daily(activations: Arc<Activations>, days: u64, shutdown: CancellationToken) {
     if days == 0 {
         return;
     }
@@ -211,9 +212,15 @@ async fn prune_daily(store: Arc<dyn Store>, days: u64, shutdown: CancellationTok
             _ = tick.tick() => {}
             () = shutdown.cancelled() => return,
         }
-        match store.prune(steward::days_ago(UnixMillis::now(), days)).await {
-            Ok(pruned) => {
-                tracing::info!(chats = pruned.chats, events = pruned.events, approvals = pruned.approvals, "pruned")
+        match activations.prune(steward::days_ago(UnixMillis::now(), days)).await {
+            Ok((pruned, run_directories)) => {
+                tracing::info!(
+                    chats = pruned.chats,
+                    events = pruned.events,
+                    approvals = pruned.approvals,
+                    run_directories,
+                    "pruned"
+                );
             }
             Err(error) => tracing::warn!(%error, "could not prune"),
         }

@@ -49,6 +49,8 @@ struct PruneResult {
     events: u64,
     /// Audit lines removed.
     audit: u64,
+    /// Directories of runs removed that an accident had left.
+    run_directories: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -83,9 +85,10 @@ impl Steward {
     }
 
     async fn prune(&self, params: PruneParams) -> Result<PruneResult, CallError> {
-        let Pruned { approvals, chats, events, audit } =
-            self.store()?.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
-        Ok(PruneResult { approvals, chats, events, audit })
+        let activations = self.activations.upgrade().ok_or_else(gone)?;
+        let (pruned, run_directories) = activations.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
+        let Pruned { approvals, chats, events, audit } = pruned;
+        Ok(PruneResult { approvals, chats, events, audit, run_directories })
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
@@ -135,7 +138,7 @@ impl Activation for Steward {
             )
             .unary(
                 "prune",
-                "Removes what ended long ago: decided approvals, the contents of events, audit lines. Sessions, positions and trees stay.",
+                "Removes what ended long ago: decided approvals, the contents of events, audit lines, directories that runs have left. Sessions, positions and trees stay.",
                 |d| {
                     d.audience = Audience::Operator;
                     d.hints.destructive = true;

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use plexus_core::{Call, CallError, Caller, SessionId};
-use plexus_store::{Change, CreateSession, Fork, JsonText, Outcome, Priority, StoreError, UpdateSession, limits};
+use plexus_core::{Call, CallError, Caller, NodeId, SessionId};
+use plexus_store::{
+    Change, CreateSession, Fork, JsonText, Outcome, Priority, Session, StoreError, UpdateSession, limits,
+};
 
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
@@ -171,6 +173,19 @@ impl ClaudeCode {
         Ok(())
     }
 
+    /// The CLI copies a conversation whole, so a fork in the middle would show one past and remember another: it is refused.
+    async fn fork_point(&self, source: &Session, at: Option<NodeId>) -> Result<ForkPoint, CallError> {
+        let Some(at) = at.filter(|at| *at != source.head) else { return Ok(ForkPoint::Head) };
+        match self.core.store.node(at).await?.parent {
+            None => Ok(ForkPoint::Root),
+            Some(_) => Err(CallError::invalid(format_args!("fork {} in the middle of its conversation", source.name))
+                .with_hint(format_args!(
+                    "the agent remembers its conversation whole: fork at the head ({}), which is the default, or at the root of the tree for a new one",
+                    source.head
+                ))),
+        }
+    }
+
     pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         check_name(&params.new_name)?;
@@ -188,7 +203,10 @@ impl ClaudeCode {
         self.check_children_budget(source.parent).await?;
         let remembered = SessionState::of(&source)?;
         // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
-        let conversation = source.claude_session_id.clone().or(remembered.fork_from);
+        let conversation = match self.fork_point(&source, params.at).await? {
+            ForkPoint::Head => source.claude_session_id.clone().or(remembered.fork_from),
+            ForkPoint::Root => None,
+        };
         let state = conversation.map(|conversation| SessionState {
             fork_from: Some(conversation),
             conversation_cost: remembered.conversation_cost,
@@ -197,6 +215,14 @@ impl ClaudeCode {
         let (id, head) = self.create_row(fork, state).await?;
         Ok(Forked { id, head })
     }
+}
+
+/// Where a fork may begin: where the agent's own conversation can be taken up.
+enum ForkPoint {
+    /// Behind everything that was said.
+    Head,
+    /// Before anything was said: the fork's conversation is a new one.
+    Root,
 }
 
 /// What a child has from its parent without saying so: what is forbidden above stays forbidden, and supervision gets no looser.

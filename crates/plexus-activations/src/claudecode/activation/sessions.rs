@@ -1,7 +1,9 @@
 //! `get`, `list`, `delete`, `streams`, `get_tree`, and the named readers.
 
 use plexus_core::{Call, CallError, Caller};
-use plexus_store::{Change, Children, Cursor, DeleteSession, Outcome, Priority, Session, SessionFilter, SetCursor};
+use plexus_store::{
+    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter, SetCursor,
+};
 use serde_json::json;
 
 use super::{ClaudeCode, page};
@@ -116,6 +118,7 @@ impl ClaudeCode {
             root_node: chat.root_node,
             head_node: chat.head_node,
             status: chat.status,
+            self_started: chat.origin == Origin::SelfStarted,
             started_at: chat.started_at.0,
             ended_at: chat.ended_at.map(|at| at.0),
             error: chat.error,

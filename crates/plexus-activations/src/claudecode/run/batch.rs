@@ -22,8 +22,8 @@ use crate::claudecode::translate::{Begun, OpenChat, Step, Translation};
 /// Lines that go into one transaction at most: more would make the first of them wait for the last.
 const LINES_PER_COMMIT: usize = 512;
 
-/// How often a stretch is tried again when somebody else changed what it was planned on.
-const REPLANS: usize = 4;
+/// How often a stretch is tried again when somebody else changed what it was planned on. Enough for an operator who sets modes as fast as they can.
+const REPLANS: usize = 16;
 
 /// What a run knows of its session between two commits. Nothing in it decides anything: whatever was changed meanwhile is a conflict of the commit.
 pub(super) struct Known {
@@ -62,6 +62,8 @@ pub(super) enum After {
     Delta(String),
     /// Tell whoever watches live that a message begins.
     DeltaStart,
+    /// A live text has ended.
+    DeltaEnd,
     /// Send the answers of these records again.
     Resend(Vec<ApprovalRecord>),
     /// Ask the CLI which requests are open: a line was lost to us.
@@ -260,6 +262,7 @@ impl Run {
             After::Put(line) => self.put(line),
             After::Delta(text) => self.deltas.send(&text),
             After::DeltaStart => self.deltas.start_message(),
+            After::DeltaEnd => self.deltas.end_text(),
             After::Resend(records) => records.iter().for_each(|record| self.send_answer(record)),
             After::AskWhatIsOpen => self.ask_what_is_open(),
             After::InterruptAgain => self.begin_cancel(),
@@ -285,9 +288,9 @@ impl Run {
             }
             Step::Accepted { tool_use_id, source } => self.check_accepted(draft, &tool_use_id, &source).await?,
             Step::Finished { tool_use_id } => self.tool_finished(draft, &tool_use_id).await?,
-            Step::Delta(text) if self.deltas.is_watched() => draft.after.push(After::Delta(text)),
-            Step::DeltaStart if self.deltas.is_watched() => draft.after.push(After::DeltaStart),
-            Step::Delta(_) | Step::DeltaStart => {}
+            Step::Delta(text) => draft.after.push(After::Delta(text)),
+            Step::DeltaStart => draft.after.push(After::DeltaStart),
+            Step::DeltaEnd => draft.after.push(After::DeltaEnd),
             Step::ChatOver => self.end_chat(draft).await?,
         }
         Ok(())
