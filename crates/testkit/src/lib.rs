@@ -11,6 +11,7 @@
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
 //! - [`permit_server`]: a minimal MCP server with one permission tool.
 //! - [`real_claude`]: finds the real Claude Code CLI, gives it a sandbox, and runs suites that need it.
+//! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
 pub mod fixtures;
@@ -25,6 +26,8 @@ pub mod process;
 pub mod proxy;
 pub mod real_claude;
 pub mod server;
+#[cfg(target_os = "linux")]
+pub mod small_disk;
 pub mod wait;
 
 pub use wait::{eventually, eventually_async};

@@ -39,6 +39,12 @@ pub struct ServerOptions {
     pub arguments: Vec<OsString>,
     /// Variables added to the environment.
     pub env: Vec<(String, String)>,
+    /// A folder to put the data into; one of our own, removed at the end, when absent.
+    pub folder: Option<PathBuf>,
+    /// Words that stand before the server's own, for example those of a program that puts it into another namespace and becomes it.
+    pub launcher: Vec<OsString>,
+    /// Where the server's files are seen from here, when it sees another file system than we do: a path such as `/proc/PID/root`.
+    pub seen_through: Option<PathBuf>,
 }
 
 /// A running server, or one that was killed and waits to be started again. Dropping it ends the server and its children, and
@@ -129,7 +135,16 @@ impl TestServer {
     /// Returns the data directory of the server.
     #[must_use]
     pub fn data_dir(&self) -> PathBuf {
-        self.folder.path().join("data")
+        match &self.options.seen_through {
+            Some(root) => root.join(self.own_data_dir().strip_prefix("/").unwrap_or(Path::new(""))),
+            None => self.own_data_dir(),
+        }
+    }
+
+    /// The data directory as the server itself names it.
+    #[must_use]
+    pub fn own_data_dir(&self) -> PathBuf {
+        self.options.folder.as_deref().unwrap_or(self.folder.path()).join("data")
     }
 
     /// Returns everything the server has written to stdout and stderr, over all its starts.
@@ -240,11 +255,13 @@ impl TestServer {
             Some(path) => path.clone(),
             None => binary("plexus", "PLEXUS_BIN")?,
         };
-        let mut command = Command::new(plexus);
+        let mut words = self.options.launcher.iter().cloned().chain([plexus.into_os_string()]);
+        let mut command = Command::new(words.next().context("there is no program")?);
         command
+            .args(words)
             .arg("serve")
             .arg("--data-dir")
-            .arg(self.data_dir())
+            .arg(self.own_data_dir())
             .arg("--listen")
             .arg(self.options.listen.as_deref().unwrap_or("127.0.0.1:0"))
             .arg("--claude-bin")
@@ -264,7 +281,7 @@ impl Drop for TestServer {
         let _ended = self.kill_9();
         // Shims outlive the server by design, and carry their run directory in their arguments.
         #[cfg(target_os = "linux")]
-        for shim in crate::process::marked(&self.data_dir().display().to_string()).unwrap_or_default() {
+        for shim in crate::process::marked(&self.own_data_dir().display().to_string()).unwrap_or_default() {
             for process in crate::process::descendants(shim.pid).unwrap_or_default() {
                 crate::process::kill(process.pid);
             }

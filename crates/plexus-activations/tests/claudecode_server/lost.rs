@@ -1,0 +1,150 @@
+//! What can be lost beside the server: half a message, a shim, a child, a pid. Each with a real server that is killed and started again: afterwards
+//! the events are complete, in order, once, and the status is right. Half a line is what a full disk leaves: see `full_disk`.
+
+use std::io::Write as _;
+
+use plexus_shim::layout::SegmentNo;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testkit::process;
+
+use crate::site::{DEADLINE, Site, exists, texts, types, until};
+
+fn last_words(events: &[Value]) -> &str {
+    events.last().unwrap()["message"].as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_between_the_exit_of_a_child_and_our_noticing() {
+    for (channel, last_step, expected) in [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")] {
+        let mut site = Site::new().await;
+        let session = site.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
+        site.chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go"))).await;
+        site.wait_for_words(&session, "begun").await;
+        // The server stands still, so it cannot notice; then it is gone.
+        process::signal(site.server.pid().unwrap(), Signal::STOP);
+        std::fs::write(site.work().join("go"), "").unwrap();
+        exists(&site.run_dir(&session, 0).path().join("exit.json")).await;
+        site.server.kill_9().unwrap();
+        site.server.start_again().await.unwrap();
+        let (status, events) = site.end(&session).await;
+        assert_eq!((channel, status.as_str()), (channel, expected));
+        let said = texts(&events);
+        assert_eq!((said.len(), said[0], said[21]), (22, "begun", "over"), "{said:?}");
+        assert!(said[1..21].iter().enumerate().all(|(n, text)| text.starts_with(&format!("{n} "))), "{said:?}");
+        assert_eq!(types(&events).iter().filter(|kind| ["complete", "error"].contains(kind)).count(), 1);
+        assert_eq!(expected == "failed", events.last().unwrap().to_string().contains("exit code 0"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_the_middle_of_a_write_to_the_inbox() {
+    let mut site = Site::new().await;
+    let session = site.create("inbox", json!({})).await;
+    site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over").await;
+    let approval = site.approval(&session).await;
+    let (dir, shim) = (site.run_dir(&session, 0), site.pids(&session, 0).0);
+    // Nobody takes the answer, so it is still in the inbox when the server dies.
+    process::signal(shim, Signal::STOP);
+    site.allow(&approval).await;
+    let inbox = dir.path().join("inbox");
+    let answer = testkit::eventually_async("the answer in the inbox", DEADLINE, || {
+        let mut files = std::fs::read_dir(&inbox).unwrap().map(|entry| entry.unwrap().path());
+        std::future::ready(files.find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("behavior"))))
+    })
+    .await;
+    site.server.kill_9().unwrap();
+    // As it is while it is written: under a name that nobody reads, and half.
+    let text = std::fs::read(&answer).unwrap();
+    std::fs::write(inbox.join(".half-a-message"), &text[..text.len() / 2]).unwrap();
+    std::fs::remove_file(&answer).unwrap();
+    process::signal(shim, Signal::CONT);
+    site.server.start_again().await.unwrap();
+    let (status, events) = site.end(&session).await;
+    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["begun", "over"]), "{events:#?}");
+    for kind in ["awaiting_approval", "approval_resolved", "tool_result"] {
+        assert_eq!(types(&events).iter().filter(|other| **other == kind).count(), 1, "{kind}");
+    }
+    assert_eq!(std::fs::read_to_string(site.work().join("ran")).unwrap(), "x\n", "it ran once");
+    let history = site.call("loopback.history", json!({})).await;
+    assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recycled_pid_is_not_taken_for_the_child() {
+    let mut site = Site::new().await;
+    let session = site.create("recycled", json!({})).await;
+    site.chat(&session, "sim:\nburst 5 10\nhang").await;
+    site.wait_for(&session, "its words", |page| page["total_events"] == 7).await;
+    site.server.kill_9().unwrap();
+    let (dir, (shim, child)) = (site.run_dir(&session, 0), site.pids(&session, 0));
+    for pid in [shim, child] {
+        process::kill(pid);
+        process::wait_until_gone(pid, DEADLINE);
+    }
+    // Somebody else has the numbers now: a process that must not be watched, and must not be hurt.
+    let mut stranger = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+    let mut pids = dir.read_pid().unwrap().unwrap();
+    pids.shim_pid = i32::try_from(stranger.id()).unwrap();
+    pids.child_pid = pids.shim_pid;
+    dir.write_pid(&pids).unwrap();
+    site.server.start_again().await.unwrap();
+    let (status, events) = site.end(&session).await;
+    let hurt = stranger.try_wait().unwrap();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert_eq!((status.as_str(), texts(&events).len(), hurt), ("failed", 5, None));
+    assert!(last_words(&events).contains("nobody saw how"), "{events:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
+    for away in [false, true] {
+        let mut site = Site::new().await;
+        let session = site.create("shim", json!({"allowed_tools": ["Bash"]})).await;
+        site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
+        site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;
+        let shim = site.pids(&session, 0).0;
+        if away {
+            site.server.kill_9().unwrap();
+        }
+        process::kill(shim);
+        process::wait_until_gone(shim, DEADLINE);
+        if away {
+            // What a killed shim leaves in the middle of a write.
+            let mut journal =
+                std::fs::OpenOptions::new().append(true).open(site.run_dir(&session, 0).segment(SegmentNo(1))).unwrap();
+            journal.write_all(b"{\"type\":\"assistant\",\"message\":{\"con").unwrap();
+            site.server.start_again().await.unwrap();
+        }
+        let (status, events) = site.end(&session).await;
+        assert_eq!((status.as_str(), texts(&events).len()), ("failed", 30), "{events:#?}");
+        assert!(last_words(&events).contains("nobody saw how"), "{events:#?}");
+        let errors = types(&events).iter().filter(|kind| **kind == "error").count();
+        assert_eq!(errors, if away { 2 } else { 1 }, "half a line is told of, once: {events:#?}");
+        site.nothing_lives().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_killed_under_a_server_that_runs_and_under_one_that_is_away() {
+    for away in [false, true] {
+        let mut site = Site::new().await;
+        let session = site.create("child", json!({"allowed_tools": ["Bash"]})).await;
+        site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
+        site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;
+        if away {
+            site.server.kill_9().unwrap();
+        }
+        process::kill(site.pids(&session, 0).1);
+        if away {
+            exists(&site.run_dir(&session, 0).path().join("exit.json")).await;
+            site.server.start_again().await.unwrap();
+        }
+        let (status, events) = site.end(&session).await;
+        assert_eq!((status.as_str(), texts(&events).len()), ("failed", 30), "{events:#?}");
+        assert!(last_words(&events).contains("signal 9"), "{events:#?}");
+        assert_eq!(types(&events).iter().filter(|kind| **kind == "error").count(), 1);
+        site.nothing_lives().await;
+    }
+}
