@@ -16,7 +16,7 @@ async fn runs_in_a_row_leave_nothing_behind() {
     world.chat_to_end(&session, "sim:\nsay warming up").await;
     let settled = || std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()));
     testkit::eventually_async("the first child's end", DEADLINE, settled).await;
-    let (fds, tasks) = (testkit::process::open_fds(std::process::id()).unwrap(), alive_tasks());
+    let (fds, tasks) = (open_fds(), alive_tasks());
     for n in 0..runs {
         world.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
     }
@@ -30,8 +30,13 @@ async fn runs_in_a_row_leave_nothing_behind() {
     let more = |now: usize, then: usize| now.saturating_sub(then);
     let few = || std::future::ready((more(alive_tasks(), tasks) == 0).then_some(()));
     testkit::eventually_async("the end of every task", DEADLINE, few).await;
-    // The store's readers open connections as they are needed; what a run costs would show in its number.
-    assert!(more(testkit::process::open_fds(std::process::id()).unwrap(), fds) < 10, "descriptors are left");
+    // The store's readers open connections as they are needed, more of them on a busy machine; what every run left would stay, and come to more than this.
+    let few = || std::future::ready((more(open_fds(), fds) < runs / 2).then_some(()));
+    testkit::eventually_async("the end of every descriptor", DEADLINE, few).await;
+}
+
+fn open_fds() -> usize {
+    testkit::process::open_fds(std::process::id()).unwrap()
 }
 
 fn alive_tasks() -> usize {

@@ -4,7 +4,7 @@
 //! failed, or a store that was restored from an older copy and does not know the run. It goes when it is old and nothing in it lives.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use plexus_core::SessionId;
@@ -12,6 +12,7 @@ use plexus_shim::layout::RunDir;
 use plexus_store::{RunKey, StoreError, UnixMillis};
 
 use super::Core;
+use crate::node::lost::run_dirs;
 
 /// Removes what is older than `before` and belongs to no open run. Returns how many run directories went.
 pub(crate) async fn sweep(core: &Core, before: UnixMillis) -> Result<u64, StoreError> {
@@ -47,20 +48,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
             None
         }
     }
-}
-
-/// Everything below `runs` that is named like a run: `SESSION/N`.
-fn run_dirs(runs: &Path) -> Vec<(RunKey, PathBuf)> {
-    let mut found = Vec::new();
-    for (session, path) in named::<SessionId>(runs) {
-        found.extend(named::<u32>(&path).into_iter().map(|(n, path)| (RunKey { session, n }, path)));
-    }
-    found
-}
-
-fn named<T: std::str::FromStr>(dir: &Path) -> Vec<(T, PathBuf)> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
 }
 
 /// Removes one directory if it is old and nothing of it lives; says whether it did. The directory above goes with the last of a session that is gone.

@@ -62,7 +62,7 @@ pub(super) async fn sweep(core: &Core, supervisor: &Supervisor) -> Result<(), St
             Err(error) => return Err(error),
         };
         let dir = RunDir::new(&path);
-        end_shim(&dir).await;
+        end_shim(key, &dir).await;
         // A session that was deleted wants none of its output kept.
         let lines = run.map_or(0, |run| count_lines(&dir, run.journal));
         let kept = if lines == 0 { remove(&path) } else { set_aside(core, key, &path, lines) };
@@ -82,11 +82,11 @@ pub(super) async fn sweep(core: &Core, supervisor: &Supervisor) -> Result<(), St
 }
 
 /// Ends the child with everything it started, if its shim still holds it.
-async fn end_shim(dir: &RunDir) {
+async fn end_shim(key: RunKey, dir: &RunDir) {
     let found = dir.read_pid().ok().flatten();
     match Hold::found(found.as_ref()) {
         Ok(mut hold) if !hold.is_gone() => {
-            hold.kill(dir);
+            hold.kill(key, dir);
             if tokio::time::timeout(KILL_DEADLINE, hold.ended()).await.is_err() {
                 tracing::error!(dir = %dir.path().display(), "a shim does not die");
             }
@@ -131,7 +131,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
 }
 
 /// `runs/<session>/<n>`; whatever else lies there is not ours to judge.
-fn run_dirs(runs: &Path) -> Vec<(RunKey, PathBuf)> {
+pub(crate) fn run_dirs(runs: &Path) -> Vec<(RunKey, PathBuf)> {
     let mut found = Vec::new();
     for session in std::fs::read_dir(runs).into_iter().flatten().flatten() {
         let Some(id) = session.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok()) else { continue };

@@ -10,7 +10,7 @@
 //! - [`relay`]: calls that only the server with the child can serve.
 
 mod heartbeat;
-mod lost;
+pub(crate) mod lost;
 mod relay;
 mod timing;
 
