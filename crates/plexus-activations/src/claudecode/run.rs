@@ -198,7 +198,7 @@ impl Run {
         tokio::time::sleep(INSIST_AFTER).await;
         self.hold.ask_to_end();
         if tokio::time::timeout(LET_GO_GRACE, self.hold.ended()).await.is_err() {
-            self.hold.kill(self.key, &self.dir);
+            self.hold.kill(&self.dir);
             self.hold.ended().await;
         }
     }

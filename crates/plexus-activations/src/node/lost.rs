@@ -62,7 +62,7 @@ pub(super) async fn sweep(core: &Core, supervisor: &Supervisor) -> Result<(), St
             Err(error) => return Err(error),
         };
         let dir = RunDir::new(&path);
-        end_shim(key, &dir).await;
+        end_shim(&dir).await;
         // A session that was deleted wants none of its output kept.
         let lines = run.map_or(0, |run| count_lines(&dir, run.journal));
         let kept = if lines == 0 { remove(&path) } else { set_aside(core, key, &path, lines) };
@@ -82,11 +82,11 @@ pub(super) async fn sweep(core: &Core, supervisor: &Supervisor) -> Result<(), St
 }
 
 /// Ends the child with everything it started, if its shim still holds it.
-async fn end_shim(key: RunKey, dir: &RunDir) {
+async fn end_shim(dir: &RunDir) {
     let found = dir.read_pid().ok().flatten();
     match Hold::found(found.as_ref()) {
         Ok(mut hold) if !hold.is_gone() => {
-            hold.kill(key, dir);
+            hold.kill(dir);
             if tokio::time::timeout(KILL_DEADLINE, hold.ended()).await.is_err() {
                 tracing::error!(dir = %dir.path().display(), "a shim does not die");
             }

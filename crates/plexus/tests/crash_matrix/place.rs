@@ -51,7 +51,7 @@ impl Place {
             claude_bin: Some("sim".into()),
             listen: Some(lasting_address()?),
             arguments: arguments.map(Into::into).into(),
-            env: Vec::new(),
+            ..ServerOptions::default()
         })?;
         let mut place = Self { case: case.clone(), server, folder, next_server_armed: false, outage_over: false };
         place.watch_for_the_frozen();
