@@ -8,16 +8,16 @@ use plexus_store::{Priority, SqliteOptions, SqliteStore, Store};
 use super::{append, event, rival, session};
 
 /// The size of an ordinary event's JSON.
-const BODY: usize = 490;
+pub(crate) const BODY: usize = 490;
 
 /// How long each figure is measured.
 const TIME: Duration = Duration::from_millis(700);
 
 /// Rounds of which the best counts: what else the machine does must not decide between rivals.
-const ROUNDS: usize = 3;
+pub(crate) const ROUNDS: usize = 3;
 
 /// How many producers, and how many events each of their lists has.
-const LOADS: [(usize, u64); 4] = [(1, 1), (8, 1), (64, 1), (64, 8)];
+pub(crate) const LOADS: [(usize, u64); 4] = [(1, 1), (8, 1), (64, 1), (64, 8)];
 
 pub(crate) async fn measure() -> anyhow::Result<()> {
     println!("durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in turns");
@@ -28,7 +28,9 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
         single = single.max(rival::sqlite(dir.path(), 1, BODY, TIME)?);
         group = group.max(rival::sqlite(dir.path(), 64, BODY, TIME)?);
         for (best, (producers, events)) in ours.iter_mut().zip(LOADS) {
-            *best = best.max(produce(producers, events).await?);
+            let data = tempfile::tempdir()?;
+            let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&SqliteOptions::new(data.path()))?);
+            *best = best.max(produce(store, producers, events, TIME).await?);
         }
     }
     println!("  write + fdatasync, one record          {flush:>9.0}");
@@ -46,9 +48,12 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
 }
 
 /// Each producer appends some events at a time to its own session and waits for them.
-async fn produce(producers: usize, events: u64) -> anyhow::Result<f64> {
-    let dir = tempfile::tempdir()?;
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&SqliteOptions::new(dir.path()))?);
+pub(crate) async fn produce(
+    store: Arc<dyn Store>,
+    producers: usize,
+    events: u64,
+    time: Duration,
+) -> anyhow::Result<f64> {
     let mut sessions = Vec::new();
     for n in 0..producers {
         sessions.push(session(store.as_ref(), &format!("s{n}")).await?);
@@ -58,7 +63,7 @@ async fn produce(producers: usize, events: u64) -> anyhow::Result<f64> {
         let store = store.clone();
         tokio::spawn(async move {
             let mut done = 0_u64;
-            while start.elapsed() < TIME {
+            while start.elapsed() < time {
                 store.commit(vec![append(id, (0..events).map(|_| event(BODY)).collect())], Priority::Normal).await?;
                 done += events;
             }

@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 
 mod commit;
+mod postgres;
 mod read;
 mod rival;
 mod wake;
@@ -22,9 +23,24 @@ fn main() -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        commit::measure().await?;
-        read::measure().await?;
-        wake::measure().await
+        // A part can be asked for by name: `cargo bench -p plexus-store -- postgres`.
+        let wanted = |part: &str| {
+            let mut named = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+            named.peek().is_none() || named.any(|arg| arg == part)
+        };
+        if wanted("commit") {
+            commit::measure().await?;
+        }
+        if wanted("read") {
+            read::measure().await?;
+        }
+        if wanted("wake") {
+            wake::measure().await?;
+        }
+        if wanted("postgres") {
+            postgres::measure().await?;
+        }
+        anyhow::Ok(())
     })
 }
 

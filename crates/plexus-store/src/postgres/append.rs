@@ -52,7 +52,6 @@ pub(super) struct Batch {
     events: Vec<(EventKey, NewEvent)>,
     /// Chat, first seq, count, and of which list of the group.
     batches: Vec<(i64, u32, u32, u64)>,
-    touched: HashMap<i64, u64>,
     // Prepared before anything is written: what is sent after the writes, the commit, must not overtake them.
     insert: Statement,
     update: Statement,
@@ -137,7 +136,6 @@ impl Batch {
             update: conn.statement(UPDATE).await?,
             events: Vec::new(),
             batches: Vec::new(),
-            touched: HashMap::new(),
         })
     }
 
@@ -198,8 +196,6 @@ impl Batch {
         let keyed = append.events.iter().zip(first..);
         self.events.extend(keyed.map(|(event, seq)| (EventKey::new(chat.row, seq), event.clone())));
         self.batches.push((chat.row, first, count, nth));
-        // Told again, should the list not pass after all: a session that is looked at in vain costs nothing.
-        self.touched.insert(chat.session, nth);
         topics.push(Topic::Session(append.session));
         Some(Outcome::Events { first_seq: first, count })
     }
@@ -218,10 +214,9 @@ impl Batch {
 
     /// Returns the rows of sessions that changed, and in which list last.
     pub(super) fn touched(&self) -> Vec<(i64, u64)> {
-        let live: BTreeSet<i64> = self.batches.iter().map(|batch| batch.0).collect();
-        let sessions: BTreeSet<i64> =
-            self.chats.values().filter(|chat| live.contains(&chat.row)).map(|chat| chat.session).collect();
-        self.touched.iter().filter(|(row, _)| sessions.contains(row)).map(|(row, nth)| (*row, *nth)).collect()
+        let sessions: HashMap<i64, i64> = self.chats.values().map(|chat| (chat.row, chat.session)).collect();
+        // In the order of the lists, so whoever collects them keeps the last.
+        self.batches.iter().filter_map(|(chat, _, _, nth)| Some((*sessions.get(chat)?, *nth))).collect()
     }
 
     /// Writes everything that was taken. The first poll sends all of it.

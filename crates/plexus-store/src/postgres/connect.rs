@@ -92,7 +92,11 @@ impl Connector {
             SimpleQueryMessage::Row(row) if row.len() == 2 => Some((row.get(0)?.parse().ok()?, row.get(1)?.to_owned())),
             _ => None,
         });
-        let (pid, process) = process.unwrap_or_default();
+        // Without it, what is left of this connection could not be found again.
+        let (pid, process) = process.ok_or_else(|| StoreError::Unavailable {
+            message: "the database does not say which process serves us".to_owned(),
+            source: None,
+        })?;
         Ok(Conn::new(client, pid, process))
     }
 }

@@ -9,6 +9,16 @@ use uuid::Uuid;
 use super::sql::{Conn, params};
 use crate::contract::{Change, Owner, StoreError};
 
+// The lock excludes its like, and not the foreign keys of rows that only name the session.
+
+/// Locks sessions by name.
+const SIMPLE: &str = "SELECT id FROM sessions WHERE uuid = ANY($1) ORDER BY id FOR NO KEY UPDATE";
+
+/// Locks sessions by name, those of approvals, and the parents of some.
+const FULL: &str =
+    "SELECT id FROM sessions WHERE uuid = ANY($1) OR id IN (SELECT session FROM loopback_approvals WHERE uuid = ANY($2))
+     OR id IN (SELECT parent FROM sessions WHERE uuid = ANY($3)) ORDER BY id FOR NO KEY UPDATE";
+
 /// The sessions to lock.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
@@ -88,20 +98,26 @@ impl Locks {
         }
     }
 
+    /// Prepares the statement that takes them. Whoever sends it together with others does this first: what is read under the locks must not
+    /// overtake them.
+    pub(super) async fn prepare(&self, conn: &Conn) -> Result<(), StoreError> {
+        conn.statement(if self.are_simple() { SIMPLE } else { FULL }).await.map(drop)
+    }
+
+    fn are_simple(&self) -> bool {
+        self.approvals.is_empty() && self.parents_of.is_empty()
+    }
+
     /// Takes them; they are held until the transaction ends.
     pub(super) async fn take(&self, conn: &Conn) -> Result<(), StoreError> {
         let list = |set: &BTreeSet<Uuid>| set.iter().copied().collect::<Vec<Uuid>>();
-        let simple = self.approvals.is_empty() && self.parents_of.is_empty();
+        let simple = self.are_simple();
         if simple && self.sessions.is_empty() {
             return Ok(());
         }
-        // The lock that excludes its like, and not the foreign keys of rows that only name the session.
         if simple {
-            let sql = "SELECT id FROM sessions WHERE uuid = ANY($1) ORDER BY id FOR NO KEY UPDATE";
-            return conn.run(sql, params![list(&self.sessions)]).await.map(drop);
+            return conn.run(SIMPLE, params![list(&self.sessions)]).await.map(drop);
         }
-        let sql = "SELECT id FROM sessions WHERE uuid = ANY($1) OR id IN (SELECT session FROM loopback_approvals WHERE uuid = ANY($2))
-                   OR id IN (SELECT parent FROM sessions WHERE uuid = ANY($3)) ORDER BY id FOR NO KEY UPDATE";
-        conn.run(sql, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)]).await.map(drop)
+        conn.run(FULL, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)]).await.map(drop)
     }
 }

@@ -65,14 +65,17 @@ async fn get(conn: &Conn, id: ServerId) -> Result<Server, StoreError> {
 
 // The fence.
 
+/// The statement that locks a lease which stands by the database's clock.
+pub(super) const LOCK_LEASE: &str = concat!(
+    "SELECT 1 FROM servers WHERE uuid = $1 AND epoch = $2 AND state = 0 AND lease_until > ",
+    now!(),
+    " FOR SHARE"
+);
+
 /// Locks a lease, so that nobody ends it before this transaction does. Returns whether it stands by the database's clock.
 pub(super) async fn lock_lease(conn: &Conn, lease: Lease) -> Result<bool, StoreError> {
-    let sql = concat!(
-        "SELECT 1 FROM servers WHERE uuid = $1 AND epoch = $2 AND state = 0 AND lease_until > ",
-        now!(),
-        " FOR SHARE"
-    );
-    Ok(conn.one(sql, params![blob(lease.server.as_uuid()), int(lease.epoch)], |_| Ok(())).await?.is_some())
+    let (server, epoch) = (blob(lease.server.as_uuid()), int(lease.epoch));
+    Ok(conn.one(LOCK_LEASE, params![server, epoch], |_| Ok(())).await?.is_some())
 }
 
 /// Refuses a lease that does not stand, or had run out when the transaction began.

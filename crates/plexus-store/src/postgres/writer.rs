@@ -284,11 +284,19 @@ impl Writer {
         Ok(row.filter(|(group, _)| *group == self.group).map(|(_, base)| base))
     }
 
-    /// Ends the process of a lost connection, so that its locks are free. One that is committing finishes that first.
+    /// Ends the process of a lost connection, so that its locks are free and it does nothing more. One that is committing finishes that first.
     async fn end_remains(&mut self, conn: &Conn) -> Result<(), StoreError> {
         let Some(process) = &self.remains else { return Ok(()) };
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid || '@' || backend_start = $1";
-        conn.one(end, params![process], |_| Ok(())).await?;
+        let until = Instant::now() + GROUP_TIMEOUT;
+        // Until it is gone: its last statements may be on their way to it, and what it does after our look would not be seen.
+        while conn.one(end, params![process], |_| Ok(())).await?.is_some() {
+            if Instant::now() >= until {
+                let message = "the process of a lost connection does not end".to_owned();
+                return Err(StoreError::Unavailable { message, source: None });
+            }
+            tokio::time::sleep(FIRST_PAUSE).await;
+        }
         self.remains = None;
         Ok(())
     }
@@ -347,7 +355,10 @@ impl Writing<'_> {
         let mut pending: Vec<BoxFuture<'_, Result<(), StoreError>>> = Vec::new();
         let mut batch;
         if let Some(first) = plain_run(jobs, at, batched) {
-            // The locks and what is read under them go out together; the database does one after the other.
+            // The locks and what is read under them go out together, and the database does one after the other. A statement that is yet to
+            // be prepared would be overtaken, so those of the locks are prepared by now.
+            locks.prepare(self.conn).await?;
+            self.conn.statement(super::servers::LOCK_LEASE).await?;
             let (begun, read) = futures::future::join(self.begin(&locks), Batch::read(self.conn, first)).await;
             group.valid = begun?;
             batch = Some(read?);
