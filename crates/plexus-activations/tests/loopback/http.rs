@@ -1,14 +1,14 @@
 //! A real server and real tokens: what a child that has its token can do over every door, and the MCP channel through restarts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::server::{ServerOptions, TestServer};
+use testkit::server::{ServerOptions, TestServer, lasting_address};
 
 use crate::common::DEADLINE;
 
-async fn create(server: &TestServer, dir: &Path, name: &str, more: Value) -> String {
+pub(crate) async fn create(server: &TestServer, dir: &Path, name: &str, more: Value) -> String {
     let mut params = json!({"name": name, "working_dir": dir, "env": {"CLAUDE_CONFIG_DIR": dir.join(".config")}});
     for (key, value) in more.as_object().unwrap() {
         params[key] = value.clone();
@@ -17,10 +17,25 @@ async fn create(server: &TestServer, dir: &Path, name: &str, more: Value) -> Str
 }
 
 /// The token of a child that somebody else starts.
-async fn child_token(server: &TestServer, session: &str) -> String {
+pub(crate) async fn child_token(server: &TestServer, session: &str) -> String {
     let made = server.call("loopback.configure", json!({"session_id": session})).await.unwrap();
     let header = &made["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"];
     header.as_str().unwrap().strip_prefix("Bearer ").unwrap().to_owned()
+}
+
+/// Asks for permission as a child would, in a task of its own, which gets the answer.
+pub(crate) fn asks(server: &TestServer, token: &str, request: Value) -> tokio::task::JoinHandle<String> {
+    let (url, token) = (format!("{}/rpc", server.url().unwrap()), token.to_owned());
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "loopback.permit", "params": request});
+    tokio::spawn(async move {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let answer = http.post(url).bearer_auth(token).json(&body).send().await;
+        // A question that is still open when its test is over ends with the server.
+        match answer {
+            Ok(answer) => answer.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -50,13 +65,7 @@ async fn a_childs_token_opens_nothing_but_its_own_question() {
     }
     // A session named in the arguments changes nothing: whoever holds the sibling's token asks for the sibling.
     let smuggled = json!({"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t", "session_id": me});
-    let asking = {
-        let (client, url, token) = (reqwest::Client::new(), format!("{}/rpc", server.url().unwrap()), siblings.clone());
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "loopback.permit", "params": smuggled});
-        tokio::spawn(async move {
-            client.post(url).bearer_auth(token).json(&body).send().await.unwrap().text().await.unwrap()
-        })
-    };
+    let asking = asks(&server, &siblings, smuggled);
     let waited = server.call("loopback.wait_for_approval", json!({"wait_ms": 30_000})).await.unwrap();
     let asked = waited["approvals"][0].clone();
     assert_eq!(asked["session_id"], json!(sibling));
@@ -138,26 +147,11 @@ async fn over_mcp_a_child_is_allowed_denied_edited_and_asks_in_parallel() {
     assert!(history["decisions"].as_array().unwrap().iter().all(|it| it["delivered_at"].is_number()), "{history:#}");
 }
 
-/// A server that listens at the same address every time it is started: a child comes back to the address it knows.
-fn at_one_address(folder: &Path) -> PathBuf {
-    use std::os::unix::fs::PermissionsExt;
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let plexus = testkit::server::binary("plexus", "PLEXUS_BIN").unwrap();
-    let path = folder.join("plexus-at-one-address");
-    // It is called as `serve --data-dir DIR --listen ANY …`.
-    let script = format!(
-        "#!/bin/sh\ncommand=$1 flag=$2 dir=$3\nshift 5\nexec '{}' \"$command\" \"$flag\" \"$dir\" --listen 127.0.0.1:{port} \"$@\"\n",
-        plexus.display()
-    );
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_over_mcp_survives_a_server_that_is_killed_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ServerOptions { plexus_bin: Some(at_one_address(folder.path())), ..ServerOptions::default() };
+    // A child comes back to the address it knows.
+    let options = ServerOptions { listen: Some(lasting_address().unwrap()), ..ServerOptions::default() };
     let mut server = TestServer::with(options).await.unwrap();
     let session = create(&server, folder.path(), "s", json!({"channel": "mcp"})).await;
     let script = "sim:\ntool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\nsay done";

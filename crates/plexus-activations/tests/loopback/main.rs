@@ -6,6 +6,7 @@ mod common;
 
 mod attacks;
 mod authority;
+mod bad_permits;
 mod budget;
 mod deadlines;
 mod decisions;
@@ -14,4 +15,5 @@ mod http;
 mod listing;
 mod races;
 mod rules;
+mod session_token;
 mod with_children;

@@ -15,16 +15,33 @@ use crate::netns;
 /// How many cases run at a time: each child takes about a second of CPU to start and 200 MB.
 const CASES_AT_A_TIME: usize = 2;
 
-/// The deadline of one case; the slowest takes a few seconds on an idle machine.
+/// The deadline of one case; most take a few seconds on an idle machine, the slowest wait half a minute for a client to come back.
 const CASE_DEADLINE: Duration = Duration::from_secs(240);
+
+/// The deadline of a slow case.
+const SLOW_CASE_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
 /// What one case does with the path of the CLI.
 type Case = Box<dyn FnOnce(PathBuf) -> Result<(), Failed> + Send>;
 
+/// Whether a case runs whenever the suite does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Quick,
+    /// Only when asked for, with `--ignored`.
+    Slow,
+}
+
 /// The cases of a suite, each a name and what it does with the path of the CLI.
-#[derive(Default)]
 pub struct Suite {
-    cases: Vec<(&'static str, Case)>,
+    cases: Vec<(&'static str, Pace, Case)>,
+    at_a_time: usize,
+}
+
+impl Default for Suite {
+    fn default() -> Self {
+        Self { cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
+    }
 }
 
 impl Suite {
@@ -34,22 +51,51 @@ impl Suite {
         Self::default()
     }
 
+    /// Runs this many cases at a time, for a suite whose cases mostly wait.
+    #[must_use]
+    pub fn at_a_time(mut self, cases: usize) -> Self {
+        self.at_a_time = cases;
+        self
+    }
+
     /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a deadline.
     #[must_use]
-    pub fn case<F>(mut self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    pub fn case<F>(self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + 'static,
+    {
+        self.add(name, Pace::Quick, CASE_DEADLINE, case)
+    }
+
+    /// Adds a case that takes minutes: it is ignored unless `--ignored` asks for it.
+    #[must_use]
+    pub fn slow_case<F>(self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = anyhow::Result<()>> + 'static,
+    {
+        self.add(name, Pace::Slow, SLOW_CASE_DEADLINE, case)
+    }
+
+    fn add<F>(
+        mut self,
+        name: &'static str,
+        pace: Pace,
+        deadline: Duration,
+        case: impl FnOnce(PathBuf) -> F + Send + 'static,
+    ) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + 'static,
     {
         let run = move |cli: PathBuf| -> Result<(), Failed> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let outcome = runtime.block_on(async { tokio::time::timeout(CASE_DEADLINE, case(cli)).await });
+            let outcome = runtime.block_on(async { tokio::time::timeout(deadline, case(cli)).await });
             match outcome {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(format!("{error:#}").into()),
-                Err(_elapsed) => Err(format!("the case did not end within {CASE_DEADLINE:?}").into()),
+                Err(_elapsed) => Err(format!("the case did not end within {deadline:?}").into()),
             }
         };
-        self.cases.push((name, Box::new(run)));
+        self.cases.push((name, pace, Box::new(run)));
         self
     }
 
@@ -61,7 +107,7 @@ impl Suite {
     pub fn run(self) -> ExitCode {
         let cli = find().and_then(|cli| netns::enter_or_explain().map(|()| cli));
         let mut arguments = Arguments::from_args();
-        arguments.test_threads = Some(arguments.test_threads.unwrap_or(CASES_AT_A_TIME));
+        arguments.test_threads = Some(arguments.test_threads.unwrap_or(self.at_a_time));
         let conclusion = libtest_mimic::run(&arguments, self.trials(&cli));
         if let Err(reason) = &cli {
             explain(reason);
@@ -71,9 +117,9 @@ impl Suite {
 
     fn trials(self, cli: &Result<PathBuf, String>) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for (name, case) in self.cases {
+        for (name, pace, case) in self.cases {
             let cli = cli.clone();
-            let ignored = cli.is_err();
+            let ignored = cli.is_err() || pace == Pace::Slow;
             let trial = Trial::test(name, move || case(cli?)).with_ignored_flag(ignored);
             trials.push(trial);
         }
@@ -87,7 +133,7 @@ impl Suite {
 
 impl std::fmt::Debug for Suite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.cases.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.cases.iter().map(|(name, ..)| name)).finish()
     }
 }
 
