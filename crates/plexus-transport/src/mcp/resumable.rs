@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::{StatusCode, header};
+use axum::http::{StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
 use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reply, Resume};
@@ -128,7 +128,11 @@ fn open(
     });
     let headers =
         [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store"), (X_ACCEL_BUFFERING, "no")];
-    (headers, Body::from_stream(frames)).into_response()
+    let mut response = (headers, Body::from_stream(frames)).into_response();
+    // A body that ends with its connection, instead of one in chunks: when this process is killed the client sees a stream that ended, and comes
+    // back. A body cut between two chunks is an error, and Claude Code counts those: three streams cut at once end its whole connection and every call in it.
+    *response.version_mut() = Version::HTTP_10;
+    response
 }
 
 /// Asks proxies to pass the stream on as it comes.
