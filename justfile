@@ -25,3 +25,7 @@ real-claude:
     bash scripts/install-claude-cli.sh
     PLEXUS_REQUIRE_REAL_CLAUDE=1 cargo test -p claude_code --test real_claude
     PLEXUS_REQUIRE_REAL_CLAUDE=1 cargo test -p agent_api --all-features --test real_claude
+
+# What takes minutes with the real CLI, and races in full; no part of CI.
+slow:
+    bash scripts/slow-suite.sh

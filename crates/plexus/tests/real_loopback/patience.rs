@@ -1,0 +1,47 @@
+//! What takes minutes: waits longer than any limit of the CLI's that we know of, and a minute without a server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use testkit::messages_api::Step;
+
+use crate::site::{CONTROL, MCP, Site, Way};
+
+/// Longer than the 300 s after which the CLI gives up on a call that is silent, and than 6 minutes.
+const LONG_WAIT: Duration = Duration::from_secs(390);
+
+/// How long a server is away where it is long.
+const LONG_OUTAGE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(cli: PathBuf, way: Way) -> Result<()> {
+    let site = Site::new(cli, way).await?;
+    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    let asked = site.asked().await?;
+    tokio::time::sleep(LONG_WAIT).await;
+    ensure!(site.asked().await?["id"] == asked["id"], "it was asked again");
+    site.allow(&asked).await?;
+    let events = site.completed().await?;
+    ensure!(site.text_of("made") == "ran\n", "{events:#?}");
+    ensure!(site.decisions().await?.len() == 1);
+    Ok(())
+}
+
+pub(crate) async fn a_wait_outlives_a_minute_without_a_server(cli: PathBuf) -> Result<()> {
+    crate::killed::a_wait_outlives_a_killed_server(cli, Way { away: LONG_OUTAGE, ..CONTROL }).await
+}
+
+/// The client gives up after 45 s: nobody needs to answer it any more, and nothing waits for an answer.
+pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(cli: PathBuf) -> Result<()> {
+    let mut site = Site::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
+    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    let asked = site.asked().await?;
+    site.outage().await?;
+    let events = site.completed().await?;
+    ensure!(site.text_of("made").is_empty(), "{events:#?}");
+    let history = site.server.call("loopback.history", json!({"session_id": site.session})).await?;
+    let decision = &history["decisions"][0];
+    ensure!(decision["approval_id"] == asked["id"] && decision["status"] == "cancelled", "{history:#}");
+    Ok(())
+}
