@@ -203,10 +203,11 @@ impl Run {
         }
     }
 
+    /// The loop. What it calls is boxed: a run that waits, for hours perhaps, then holds no room for what it does now and then.
     async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
         let mut growth = self.core.watcher.subscribe(&self.dir.journal());
         if self.origin == Origin::Found
-            && let Err(over) = self.pick_up().await
+            && let Err(over) = Box::pin(self.pick_up()).await
         {
             return over;
         }
@@ -220,25 +221,26 @@ impl Run {
                 self.send_unsent();
             }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
-            let progressed = match self.pump().await {
+            let progressed = match Box::pin(self.pump()).await {
                 Ok(progressed) => progressed,
                 Err(over) => return over,
             };
             if let Ok(command) = commands.try_recv() {
-                self.command(command).await;
+                Box::pin(self.command(command)).await;
                 continue;
             }
             if progressed {
                 continue;
             }
+            self.rest();
             tokio::select! {
                 () = growth.wait() => {}
                 command = commands.recv() => match command {
-                    Some(command) => self.command(command).await,
+                    Some(command) => Box::pin(self.command(command)).await,
                     None => return Over::Left,
                 },
                 () = self.hold.ended() => {
-                    return self.finish().await.err().unwrap_or(Over::Ended);
+                    return Box::pin(self.finish()).await.err().unwrap_or(Over::Ended);
                 }
                 () = sleep_until(self.ladder.map(|ladder| ladder.at)) => self.climb(),
                 () = sleep_until(self.send_again_at) => self.send_unsent(),
@@ -278,6 +280,7 @@ impl Run {
         }
         plexus_fault::point!("reattach.run.after");
         match chat {
+            _ if self.translation.breach.is_some() => self.end_now(),
             Some(chat) if chat.breach.is_some() => self.end_now(),
             Some(chat) if chat.cancel.is_some() => self.begin_cancel(),
             None if self.facts.is_closing() => self.climb_after(self.core.settings.grace),
@@ -292,6 +295,12 @@ impl Run {
         if open && self.core.store.lease().is_some() && self.awaited.insert(record.id) {
             self.core.await_decision(self.key, record.id);
         }
+    }
+
+    /// Gives back what only reading needs: a child that waits for an answer writes nothing meanwhile.
+    fn rest(&mut self) {
+        self.parser.reset();
+        self.unwritten.shrink_to_fit();
     }
 
     /// Whether the child is about to go, or is being ended.

@@ -53,6 +53,8 @@ pub(crate) struct Translation {
     pub(crate) allowed: BTreeSet<String>,
     /// Requests that we refused without an approval (not served, not storable), so that their echo is no surprise.
     pub(crate) refused: BTreeSet<String>,
+    /// What the child did that nobody allowed, once it did: it is being ended, whether or not a chat is open.
+    pub(crate) breach: Option<String>,
 }
 
 /// The chat that a run serves.

@@ -1,6 +1,6 @@
 //! What was approved is what runs. A child that does something else is stopped, and the audit says why.
 
-use plexus_store::PageRequest;
+use plexus_store::{Change, JsonText, PageRequest, Patch, Priority, UpdateRun};
 use serde_json::{Value, json};
 
 use crate::common::{DEADLINE, World};
@@ -14,18 +14,16 @@ async fn audited(world: &World) -> Vec<String> {
         .collect()
 }
 
-async fn is_stopped(world: &World, session: &str, chat: u64, why: &str) -> Vec<Value> {
+pub(crate) async fn is_stopped(world: &World, session: &str, chat: u64, why: &str) -> Vec<Value> {
     assert_eq!(world.wait_for_end(session, chat).await, "failed");
     let events = world.events(session, chat).await;
     let last = events.last().unwrap()["message"].as_str().unwrap();
     assert!(last.starts_with("stopped: ") && last.contains(why), "{last}");
     let audited = audited(world).await;
     assert!(audited.iter().any(|what| what.contains(why)), "{audited:?}");
-    assert_eq!(
-        events.iter().filter(|event| event["type"] == "error").count(),
-        2,
-        "said once, and once as the end: {events:#?}"
-    );
+    let said: Vec<_> = events.iter().filter_map(|event| Some((&event["type"], event["message"].as_str()?))).collect();
+    let said = |kind: &str| said.iter().filter(|(it, words)| *it == kind && words.contains(why)).count();
+    assert_eq!((said("notice"), said("error")), (1, 1), "told at once, and once as the end: {events:#?}");
     let gone = || std::future::ready(world.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of the child", DEADLINE, gone).await;
     events
@@ -46,7 +44,53 @@ async fn a_hook_that_overrules_a_question_is_a_breach() {
     let chat = world.chat(&session, "sim:\noverrule Bash {\"command\":\"touch it\"}\nhang").await;
     is_stopped(&world, &session, chat, "accepted by hook").await;
     let history = world.ok("loopback.history", json!({})).await;
-    assert_eq!(history["decisions"][0]["status"], "cancelled", "{history:#}");
+    let decision = &history["decisions"][0];
+    assert_eq!(decision["status"], "cancelled", "{history:#}");
+    assert!(decision["breach"].as_str().is_some_and(|what| what.contains("accepted by hook")), "{history:#}");
+}
+
+/// What the store remembers of a run's breach.
+async fn remembered(world: &World, session: &str) -> Option<String> {
+    let runs = world.store().runs(session.parse().unwrap()).await.unwrap();
+    runs[0].translation.as_ref().unwrap().to_value()["breach"].as_str().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breach_with_no_chat_open_ends_the_child_and_is_remembered() {
+    let world = World::new().await;
+    let session = world.create("idle", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay warm").await;
+    assert_eq!((world.children(), remembered(&world, &session).await), (1, None));
+    // An answer that nobody here sent is taken while nothing runs; the journal is where that shows.
+    let dir = plexus_shim::layout::RunDir::new(world.run_dir(&session, 0));
+    let allow = json!({"subtype": "success", "request_id": "r", "response": {"behavior": "allow", "updatedInput": {}}});
+    let line = json!({"type": "control_response", "response": allow});
+    let journal = dir.segment(plexus_shim::layout::SegmentNo(1));
+    let mut journal = std::fs::OpenOptions::new().append(true).open(journal).unwrap();
+    std::io::Write::write_all(&mut journal, format!("{line}\n").as_bytes()).unwrap();
+    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    testkit::eventually_async("the end of the child", DEADLINE, gone).await;
+    assert!(audited(&world).await[0].contains("never asked"));
+    let noted = || async { remembered(&world, &session).await.filter(|what| what.contains("never asked")) };
+    testkit::eventually_async("the breach in the run's memory", DEADLINE, noted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_whose_breach_is_remembered_is_ended_by_the_next_server() {
+    let world = World::new().await;
+    let session = world.create("idle", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay warm").await;
+    let run = world.store().runs(session.parse().unwrap()).await.unwrap().remove(0);
+    // The server dies between noting the breach and ending the child.
+    let mut memory = run.translation.unwrap().to_value();
+    memory["breach"] = json!("it did what nobody allowed");
+    let update = UpdateRun { translation: Patch::Set(JsonText::from(memory)), ..UpdateRun::of(run.key) };
+    world.store().commit(vec![Change::UpdateRun(update)], Priority::Normal).await.unwrap();
+    assert_eq!(world.children(), 1);
+    let (world, picked_up) = world.restart().await;
+    assert_eq!(picked_up, 1);
+    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    testkit::eventually_async("the end of the child", DEADLINE, gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,5 +13,7 @@ mod flow;
 mod forks;
 mod leftovers;
 mod many;
+mod puppet;
 mod readers;
+mod refused;
 mod restart;

@@ -74,6 +74,15 @@ pub(super) enum After {
     Stop(String),
 }
 
+/// What becomes of the rest of a line whose events cannot be stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It counts.
+    Counts,
+    /// It cannot be stored either: the run is stopped.
+    Stops,
+}
+
 /// How a stretch went.
 enum Tried {
     /// So many lines are stored.
@@ -337,60 +346,55 @@ impl Run {
         Ok(draft.session.insert(change))
     }
 
-    /// A line that cannot be stored as it is: its place is taken by a notice, and a request in it is denied.
+    /// A line that cannot be stored as it is: an error takes the place of its events, and a request in it is denied. Whatever else it says counts
+    /// all the same: an answer that was taken, a tool that ran, the end of the chat.
     async fn refuse_line(&mut self, error: StoreError) -> Result<(), Over> {
         let Some(line) = self.unwritten.pop_front() else { return Ok(()) };
         let error = CallError::from(error);
         tracing::error!(run = %self.key, %error, "a line of the agent could not be stored");
-        let mut translation = self.translation.clone();
-        let steps = match line.content.parse(&mut self.parser) {
-            Ok(Some(event)) => translation.line(&event),
-            Ok(None) | Err(_) => Vec::new(),
-        };
-        for step in &steps {
-            if let Step::Asked(ask) = step {
-                translation.refused.insert(ask.request_id.clone());
-                let words = format!("denied: the request could not be taken: {}", error.message);
-                self.put(control::answer_permission(&ask.request_id, &super::deny(&words)));
-            }
-        }
-        let notice =
-            ChatEvent::Error { message: format!("a line of the agent could not be stored: {}", error.message) };
-        let to = as_stored(line.position_after);
+        let mut tries = 0;
         loop {
-            match self.store_refusal(&translation, &notice, to).await {
-                Ok(()) => break,
-                Err(
-                    StoreError::Conflict { .. }
-                    | StoreError::NotFound { .. }
-                    | StoreError::Invalid { .. }
-                    | StoreError::Fenced { .. },
-                ) => return Err(Over::Fenced),
+            // What it says may itself be what cannot be stored. Nobody could check it then, and the run is stopped.
+            let rest = if tries < REPLANS { Rest::Counts } else { Rest::Stops };
+            match self.try_refuse(&line, &error.message, rest).await {
+                Ok(()) => return Ok(()),
+                Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
+                Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Invalid { .. }) => {
+                    if rest == Rest::Stops {
+                        return Err(Over::Fenced);
+                    }
+                    tries += 1;
+                    self.known = None;
+                }
                 Err(_) => tokio::time::sleep(STORE_RETRY).await,
             }
         }
-        self.translation = translation;
-        self.position = to;
-        Ok(())
     }
 
-    async fn store_refusal(
-        &self,
-        translation: &Translation,
-        notice: &ChatEvent,
-        to: JournalPosition,
-    ) -> Result<(), StoreError> {
-        let mut changes = Vec::new();
-        if let Some(chat) = &translation.chat {
-            let events = vec![notice.to_new_event()?];
-            changes.push(Change::AppendEvents(AppendEvents { session: self.key.session, chat: chat.number, events }));
+    async fn try_refuse(&mut self, line: &JournalLine<Position>, why: &str, rest: Rest) -> Result<(), StoreError> {
+        let Some(known) = self.known().await? else { return Ok(()) };
+        let mut draft = Draft::new(self.translation.clone(), known);
+        draft.event(&ChatEvent::Error { message: format!("a line of the agent could not be stored: {why}") })?;
+        let steps = match (rest, line.content.parse(&mut self.parser)) {
+            (Rest::Counts, Ok(Some(event))) => draft.translation.line(&event),
+            (Rest::Counts, Ok(None) | Err(_)) => Vec::new(),
+            (Rest::Stops, _) => {
+                self.breach(&mut draft, None, "the agent wrote a line that could not be checked".to_owned())?;
+                Vec::new()
+            }
+        };
+        for step in steps {
+            match step {
+                Step::Event(_) => {}
+                Step::Asked(ask) => {
+                    let answer = super::deny(&format!("denied: the request could not be taken: {why}"));
+                    draft.after.push(After::Put(control::answer_permission(&ask.request_id, &answer)));
+                    draft.translation.refused.insert(ask.request_id);
+                }
+                step => self.apply(&mut draft, step).await?,
+            }
         }
-        changes.push(Change::SetJournalPosition(SetJournalPosition { run: self.key, expects: self.position, to }));
-        changes.push(Change::UpdateRun(UpdateRun {
-            translation: Patch::Set(JsonText::of(translation)?),
-            ..UpdateRun::of(self.key)
-        }));
-        self.core.store.commit(changes, Priority::Normal).await.map(|_| ())
+        self.commit(draft, as_stored(line.position_after)).await
     }
 
     /// Opens a chat for a turn that nobody here asked for. When somebody starts one in this very moment the turn belongs to that, and its prompt follows.

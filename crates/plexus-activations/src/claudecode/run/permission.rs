@@ -125,20 +125,34 @@ impl Run {
         if source == "config" || trusted_hook || draft.translation.allowed.contains(tool_use_id) {
             return Ok(());
         }
-        if self.channel == Channel::Mcp {
-            let record = self.by_request(tool_use_id).await?;
-            if record.is_some_and(|record| record.status == ApprovalStatus::Allowed) {
-                return Ok(());
-            }
+        let asked = self.newest_for_call(tool_use_id).await?;
+        let allowed = asked.as_ref().is_some_and(|record| record.status == ApprovalStatus::Allowed);
+        if self.channel == Channel::Mcp && allowed {
+            return Ok(());
         }
         self.breach(
             draft,
-            None,
+            asked.as_ref(),
             format!("the agent ran a tool that nobody here allowed (call {tool_use_id}, accepted by {source})"),
         )
     }
 
-    fn breach(&self, draft: &mut Draft, record: Option<&ApprovalRecord>, what: String) -> Result<(), StoreError> {
+    /// The newest question of this run about a call, whatever became of it. On the control channel it has an id of its own.
+    async fn newest_for_call(&self, tool_use_id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
+        if self.channel == Channel::Mcp {
+            return self.by_request(tool_use_id).await;
+        }
+        let mut asked = self.approvals(Stage::Pending).await?;
+        asked.extend(self.approvals(Stage::Decided).await?);
+        Ok(asked.into_iter().find(|record| record.tool_use_id == tool_use_id))
+    }
+
+    pub(super) fn breach(
+        &self,
+        draft: &mut Draft,
+        record: Option<&ApprovalRecord>,
+        what: String,
+    ) -> Result<(), StoreError> {
         draft.flush();
         draft.commit_now = true;
         if let Some(record) = record {
@@ -152,11 +166,15 @@ impl Run {
             session: Some(self.key.session),
             body,
         }));
-        if draft.translation.chat.as_ref().is_some_and(|chat| chat.breach.is_some()) {
+        let stopping = draft.translation.breach.is_some();
+        // Kept with the run, also with no chat open: a server that dies before the child does must still end it.
+        draft.translation.breach.get_or_insert_with(|| what.clone());
+        if stopping || draft.translation.chat.as_ref().is_some_and(|chat| chat.breach.is_some()) {
             // It is being stopped; the audit keeps what else it does meanwhile.
             return Ok(());
         }
-        draft.event(&ChatEvent::Error { message: format!("stopped: {what}") })?;
+        // The chat's last event says it again, as its error, once the child is gone.
+        draft.event(&ChatEvent::notice(format!("the run is being stopped: {what}")))?;
         if let Some(chat) = &mut draft.translation.chat {
             chat.breach = Some(what.clone());
         }

@@ -1,0 +1,65 @@
+//! An agent that says what a test has it say, and keeps what it is told: for lines that no CLI of today writes.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use plexus_activations::Settings;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::common::{DEADLINE, World};
+
+/// Says the files `say.0`, `say.1`, … as they appear, and appends each line it hears to `heard`.
+const AGENT: &str = r#"#!/bin/sh
+case "$*" in *--version*) echo "2.1.325 (Claude Code)"; exit 0 ;; esac
+( n=0; while :; do if [ -e "$PUPPET/say.$n" ]; then cat "$PUPPET/say.$n"; n=$((n + 1)); else sleep 0.02; fi; done ) &
+while IFS= read -r line; do printf '%s\n' "$line" >> "$PUPPET/heard"; done
+kill $!
+"#;
+
+/// The strings of a puppet.
+pub(crate) struct Puppet {
+    folder: TempDir,
+    said: std::cell::Cell<usize>,
+}
+
+impl Puppet {
+    /// A puppet that has a chat to play in, and the hub whose agent it is.
+    pub(crate) async fn on_stage() -> (Self, World, String) {
+        let puppet = Self { folder: tempfile::tempdir().unwrap(), said: std::cell::Cell::new(0) };
+        let agent = puppet.path("agent");
+        std::fs::write(&agent, AGENT).unwrap();
+        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let world = World::with(|settings: &mut Settings| settings.agent.program = agent).await;
+        let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": world.data()});
+        let session = world.create("puppet", json!({"env": env, "channel": "control"})).await;
+        world.chat(&session, "play").await;
+        puppet.say(&json!({"type": "system", "subtype": "init", "session_id": "a-conversation"}).to_string());
+        (puppet, world, session)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Has it say one line.
+    pub(crate) fn say(&self, line: &str) {
+        let number = self.said.get();
+        self.said.set(number + 1);
+        let half = self.path("half");
+        std::fs::write(&half, format!("{line}\n")).unwrap();
+        std::fs::rename(half, self.path(&format!("say.{number}"))).unwrap();
+    }
+
+    /// Waits until it has heard `count` lines with all of these in them, and returns the last.
+    pub(crate) async fn hears(&self, count: usize, parts: &[&str]) -> Value {
+        let look = || {
+            let heard = std::fs::read_to_string(self.path("heard")).unwrap_or_default();
+            // A line that has no end yet is still being written.
+            let whole = heard.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let found: Vec<&str> = whole.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect();
+            std::future::ready((found.len() >= count).then(|| serde_json::from_str(found[count - 1]).unwrap()))
+        };
+        testkit::eventually_async(&format!("line {count} with {parts:?}"), DEADLINE, look).await
+    }
+}

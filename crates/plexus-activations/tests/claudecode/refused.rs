@@ -1,0 +1,98 @@
+//! Requests that cannot be taken are refused, heard of again and guarded like any other; lines that cannot be stored hide nothing.
+
+use serde_json::{Value, json};
+
+use crate::breach::is_stopped;
+use crate::common::World;
+use crate::puppet::Puppet;
+
+/// What the one who is refused is called.
+const REQUEST: &str = "0a1b-deep";
+
+/// A permission request whose input is nested deeper than anything is read.
+fn too_deep() -> String {
+    let (open, close) = ("[".repeat(500), "]".repeat(500));
+    format!(
+        r#"{{"type":"control_request","request_id":"{REQUEST}","request":{{"subtype":"can_use_tool","tool_name":"Bash","input":{{"command":{open}{close}}},"tool_use_id":"t1"}}}}"#
+    )
+}
+
+async fn nobody_is_asked(world: &World) {
+    assert_eq!(world.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(world.ok("loopback.history", json!({})).await["decisions"], json!([]));
+}
+
+fn is_denial(answer: &Value) {
+    let response = &answer["response"];
+    assert_eq!((&response["subtype"], &response["response"]["behavior"]), (&json!("success"), &json!("deny")));
+    assert!(
+        response["response"]["message"].as_str().is_some_and(|words| words.contains("nobody was asked")),
+        "{answer}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
+    let (puppet, world, session) = Puppet::on_stage().await;
+    puppet.say(&too_deep());
+    is_denial(&puppet.hears(1, &[REQUEST]).await);
+    let error = world.wait_for_event(&session, "error").await;
+    assert!(error["message"].as_str().unwrap().contains("could not be read"), "{error}");
+    // Its echo is no surprise.
+    puppet.say(&echo(json!({"behavior": "deny", "message": "the request could not be read, so nobody was asked"})));
+    puppet.say(&said("and on it goes"));
+    world.wait_for_event(&session, "content").await;
+    assert_eq!(world.session(&session).await["status"], "running");
+    nobody_is_asked(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_may_not_have_arrived_is_said_again_after_a_restart() {
+    let (puppet, world, _) = Puppet::on_stage().await;
+    puppet.say(&too_deep());
+    puppet.hears(1, &[REQUEST]).await;
+    let (world, picked_up) = world.restart().await;
+    assert_eq!(picked_up, 1);
+    // The new server asks what is open, and hears that this request is.
+    let asked = puppet.hears(1, &["initialize"]).await;
+    let open = json!({"type": "control_request", "request_id": REQUEST, "request": {
+        "subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}});
+    let response = json!({"subtype": "success", "request_id": asked["request_id"], "response": {},
+        "pending_permission_requests": [open]});
+    puppet.say(&json!({"type": "control_response", "response": response}).to_string());
+    is_denial(&puppet.hears(2, &[REQUEST]).await);
+    nobody_is_asked(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allow_for_a_refused_request_is_a_breach() {
+    let (puppet, world, session) = Puppet::on_stage().await;
+    puppet.say(&too_deep());
+    puppet.hears(1, &[REQUEST]).await;
+    puppet.say(&echo(json!({"behavior": "allow", "updatedInput": {"command": "ls"}})));
+    is_stopped(&world, &session, 0, "for a request that was refused").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed() {
+    let (puppet, world, session) = Puppet::on_stage().await;
+    // More blocks than one commit takes, and behind them what a tool gave that ran unasked.
+    let mut content = vec![json!({"type": "text", "text": "x"}); plexus_store::limits::MAX_BATCH_EVENTS + 1];
+    content.push(json!({"type": "tool_result", "tool_use_id": "t9", "content": "done", "is_error": false}));
+    let accepted = json!([{"id": "t9", "permission_decision": {"decision": "accept", "source": "hook"}}]);
+    let line = json!({"type": "user", "message": {"role": "user", "content": content}, "tool_result_meta": accepted});
+    puppet.say(&line.to_string());
+    is_stopped(&world, &session, 0, "call t9, accepted by hook").await;
+}
+
+/// The CLI says that it took an answer to the request.
+fn echo(decision: Value) -> String {
+    let response = json!({"subtype": "success", "request_id": REQUEST, "response": decision});
+    json!({"type": "control_response", "response": response}).to_string()
+}
+
+/// The model says something.
+fn said(text: &str) -> String {
+    let message = json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+    json!({"type": "assistant", "message": message}).to_string()
+}
