@@ -63,8 +63,8 @@ pub enum ChatEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<Map<String, Value>>")]
         updated_input: Option<JsonText>,
-        /// Who decided.
-        #[schemars(with = "Map<String, Value>")]
+        /// Who decided: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"` or `"agent_ended"`.
+        #[schemars(with = "plexus_store::DecidedBy")]
         decided_by: Value,
     },
     /// A tool has run, or was refused.

@@ -139,7 +139,7 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         Owner::Operator => "the operator".to_owned(),
         Owner::Session(id) => format!("session {id}"),
     };
-    let expiry = left.map_or_else(String::new, |left| format!("; it is denied in {} s", left.as_secs()));
+    let expiry = left.map_or_else(String::new, |left| format!("; it is denied in {} s", whole_secs(left)));
     let words = if to == record.owner {
         format!("still waiting for {whom} to decide about {}{expiry}", record.tool_name)
     } else {
@@ -166,6 +166,11 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         }
         Err(error) => Err(error),
     }
+}
+
+/// Seconds that are begun: what is left is never said to be nothing.
+fn whole_secs(left: Duration) -> u128 {
+    left.as_millis().div_ceil(1_000).max(1)
 }
 
 /// When the next step is due: as the session asked, or at half of what is left, so that everybody above hears of it before it expires.
@@ -203,4 +208,15 @@ async fn told_to(
         input: record.input.clone(),
     };
     Ok(Some(Change::AppendEvents(AppendEvents { session: id, chat, events: vec![event.to_new_event()?] })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_that_is_left_is_never_said_to_be_nothing() {
+        let said = [0, 1, 999, 1_000, 1_001, 60_000].map(|ms| whole_secs(Duration::from_millis(ms)));
+        assert_eq!(said, [1, 1, 1, 1, 2, 60]);
+    }
 }
