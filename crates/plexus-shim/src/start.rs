@@ -120,6 +120,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     rustix::stdio::dup2_stdout(&null).map_err(|error| StartFailure::Step("leave stdout", error.into()))?;
     lead_a_session().map_err(step("lead a session"))?;
     set_child_subreaper(Some(getpid())).map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
+    // The server does without huge pages, which is inherited; a child may well gain from them. An old system that knows no such setting has not changed it.
+    let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
 
     let mut child = spawn(options, run)?;

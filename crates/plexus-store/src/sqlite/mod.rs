@@ -83,6 +83,10 @@ pub struct SqliteOptions {
 /// How many statements the writer keeps prepared: all that it has.
 const WRITER_STATEMENTS: usize = 256;
 
+/// The pages that the writer keeps. It looks at few (the ends of trees and indexes), and the system keeps the others; more would count as memory of
+/// every session that was ever written.
+const WRITER_CACHE_KIB: u32 = 8 * 1024;
+
 /// Reads that run at once when nobody says: enough that one slow reader holds nobody up.
 const DEFAULT_READERS: usize = 4;
 
@@ -206,7 +210,7 @@ fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Resu
     };
     conn.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = ON;
-         PRAGMA cache_size = -32768; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF;"
+         PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF;"
     ))
     .map_err(store_error)?;
     if let Some(pages) = options.max_pages {

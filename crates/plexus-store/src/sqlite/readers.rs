@@ -12,15 +12,18 @@ use crate::contract::StoreError;
 /// How many statements a connection keeps prepared: all that this engine has.
 const STATEMENTS: usize = 192;
 
+/// The pages that a reader keeps. It forgets them all whenever something was written, so there is no use in many.
+const READER_CACHE_KIB: u32 = 2 * 1024;
+
 /// Opens a connection that cannot write.
 pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
     keep_plans(&conn, STATEMENTS)?;
     // Opened for writing, since the shared memory of the log needs that, and then forbidden to.
-    conn.execute_batch(
-        "PRAGMA query_only = ON; PRAGMA cache_size = -8192; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY;",
-    )
+    conn.execute_batch(&format!(
+        "PRAGMA query_only = ON; PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY;"
+    ))
     .map_err(store_error)?;
     Ok(conn)
 }

@@ -63,6 +63,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let log_level = logging::start(&config, telemetry.as_ref())?;
     let mut door_limits = config.door_limits();
     descriptors::make_room(&mut door_limits);
+    small_pages();
     let own = std::env::current_exe().context("could not find this program itself")?;
     let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
@@ -105,6 +106,15 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         n => say(&format!("stopped; {n} children go on running and are picked up at the next start")),
     }
     Ok(())
+}
+
+/// Turns off huge pages for this process. Each that the allocator touches counts 2 MiB, however little of it is used: a session that waits would weigh ten
+/// times what it holds. The shim turns them on again for its child.
+fn small_pages() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
+        tracing::debug!(%error, "huge pages stay on");
+    }
 }
 
 fn greet(url: &str, data_dir: &Path, agent: &Agent, store: &StoreUrl) {
