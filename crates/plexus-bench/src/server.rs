@@ -85,7 +85,13 @@ impl Server {
 
     /// Creates a session and returns its id. Its permission requests wait for ever.
     pub async fn create(&self, name: &str) -> Result<String> {
-        let params = json!({"name": name, "working_dir": self.work.path(), "loopback_timeout_secs": 0});
+        self.create_on("auto", name).await
+    }
+
+    /// The same for a session that asks over `channel`.
+    pub async fn create_on(&self, channel: &str, name: &str) -> Result<String> {
+        let params =
+            json!({"name": name, "working_dir": self.work.path(), "loopback_timeout_secs": 0, "channel": channel});
         text(&self.call("claudecode.create", params).await?, "id")
     }
 

@@ -1,7 +1,7 @@
 //! `respond` → the child has its answer.
 //!
-//! The clock starts before `loopback.respond` is sent, and stops when the child's echo of the answer is in its journal. The echo is the first
-//! thing the child writes once it has read the answer, so the figure holds both HTTP and the store on the way there, and the
+//! The clock starts before `loopback.respond` is sent, and stops when the first thing that the child writes once it has read the answer is in its
+//! journal: the echo on the control channel, the result of the tool over MCP. So the figure holds both HTTP and the store on the way there, and the
 //! child's own reading and writing on top. The rival is a permit that looks every 500 ms whether it was decided.
 
 use std::time::{Duration, Instant};
@@ -21,8 +21,16 @@ use crate::stats::{median, millis, percentile};
 /// A pause before each answer: the child and the server have come to rest by then, as they have when a person or a model answers.
 const REST: Duration = Duration::from_millis(5);
 
-/// What the child's echo of an answer begins with.
-const ECHO: &str = r#""control_response""#;
+/// A way to ask, and how it shows that an answer has arrived.
+#[derive(Clone, Copy)]
+struct Way {
+    channel: &'static str,
+    /// What the first line has in it that a child writes once it has an answer.
+    sign: &'static str,
+}
+
+const CONTROL: Way = Way { channel: "control", sign: r#""control_response""# };
+const MCP: Way = Way { channel: "mcp", sign: r#""tool_result""# };
 
 pub(super) struct Answer;
 
@@ -33,46 +41,72 @@ impl Measure for Answer {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["respond_to_child_p99_ms", "poll_loop_ratio"]
+        &["respond_to_child_p99_ms", "poll_loop_ratio", "respond_to_mcp_child_p99_ms", "mcp_poll_loop_ratio"]
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let children = (2 * sizes.loop_sessions + 1).to_string();
         let server = Server::start(&[("limits.running_children", children.clone()), ("warm.max", children)]).await?;
-        let (mut p50, mut p99) = (Vec::new(), Vec::new());
+        let (mut control, mut mcp) = (Rounds::default(), Rounds::default());
         let mut loops = [Vec::new(), Vec::new()];
         let sessions = server.create_many("loop", sizes.loop_sessions).await?;
         for round in 0..sizes.rounds {
-            let samples = answers(&server, round, sizes.answers).await?;
-            p50.push(median(&samples));
-            p99.push(percentile(&samples, 99.0));
+            control.add(&answers(&server, CONTROL, round, sizes.answers).await?);
+            mcp.add(&answers(&server, MCP, round, sizes.answers).await?);
             for (pause, rounds) in sizes.loop_pauses.iter().zip(&mut loops) {
                 rounds.push(percentile(&poll_loops(&server, &sessions, *pause).await?, 99.0));
             }
         }
+        let until = format!("99th percentile of {} answers a round", sizes.answers);
         let what = format!(
-            "from `loopback.respond` being sent until the child's echo of the answer is in its journal, 99th percentile of {} answers a round",
-            sizes.answers
+            "from `loopback.respond` being sent until the child's echo of the answer is in its journal, {until}"
         );
-        let figure = Figure::new("respond_to_child_p99_ms", what, "ms", p99.clone(), Aim::AtMost(5.0));
-        figures.push(figure.beside("median", &p50, "ms"));
-        let ratios: Vec<f64> = loops[0].iter().zip(&p99).map(|(theirs, ours)| theirs / ours).collect();
+        figures.push(control.figure("respond_to_child_p99_ms", what));
+        figures.push(ratio("poll_loop_ratio", "ours", &control, &loops, sizes));
         let what = format!(
-            "how many times longer a permit waits that looks every {:?} whether it was decided (99th percentile of {} answers, over that of ours)",
-            sizes.loop_pauses[0], sizes.loop_sessions
+            "from `loopback.respond` being sent until the result of the tool is in the journal of a child that asks over MCP, {until}"
         );
-        let mut figure = Figure::new("poll_loop_ratio", what, "", ratios, Aim::AtLeast(100.0));
-        for (pause, rounds) in sizes.loop_pauses.iter().zip(&loops) {
-            figure = figure.beside(format!("{pause:?} loop"), rounds, "ms");
-        }
-        figures.push(figure);
+        figures.push(mcp.figure("respond_to_mcp_child_p99_ms", what));
+        figures.push(ratio("mcp_poll_loop_ratio", "ours over MCP", &mcp, &loops, sizes));
         Ok(())
     }
 }
 
+/// What the rounds of one way came to, in milliseconds.
+#[derive(Default)]
+struct Rounds {
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, samples: &[f64]) {
+        self.p50.push(median(samples));
+        self.p99.push(percentile(samples, 99.0));
+    }
+
+    fn figure(&self, key: &'static str, what: String) -> Figure {
+        Figure::new(key, what, "ms", self.p99.clone(), Aim::AtMost(5.0)).beside("median", &self.p50, "ms")
+    }
+}
+
+/// How many times longer a loop takes to notice.
+fn ratio(key: &'static str, whose: &str, rounds: &Rounds, loops: &[Vec<f64>; 2], sizes: &Sizes) -> Figure {
+    let ratios: Vec<f64> = loops[0].iter().zip(&rounds.p99).map(|(theirs, ours)| theirs / ours).collect();
+    let what = format!(
+        "how many times longer a permit waits that looks every {:?} whether it was decided (99th percentile of {} answers, over that of {whose})",
+        sizes.loop_pauses[0], sizes.loop_sessions
+    );
+    let mut figure = Figure::new(key, what, "", ratios, Aim::AtLeast(100.0));
+    for (pause, rounds) in sizes.loop_pauses.iter().zip(loops) {
+        figure = figure.beside(format!("{pause:?} loop"), rounds, "ms");
+    }
+    figure
+}
+
 /// Has one child ask `count` times, answers each, and returns how long each answer took, in milliseconds.
-async fn answers(server: &Server, round: usize, count: usize) -> Result<Vec<f64>> {
-    let session = server.create(&format!("answer-{round}")).await?;
+async fn answers(server: &Server, way: Way, round: usize, count: usize) -> Result<Vec<f64>> {
+    let session = server.create_on(way.channel, &format!("answer-{}-{round}", way.channel)).await?;
     let asks = r#"tool Write {"file_path":"answer.txt","content":"x"}"#;
     server.start_chat(&session, &format!("sim:\n{}", format!("{asks}\n").repeat(count))).await?;
     let mut approval = server.wait_for_approval(&session).await?;
@@ -81,7 +115,7 @@ async fn answers(server: &Server, round: usize, count: usize) -> Result<Vec<f64>
     for answered in 1..=count {
         tokio::time::sleep(REST).await;
         let waiting = tokio::task::spawn_blocking(move || {
-            let seen = tail.wait_for(ECHO, PATIENCE);
+            let seen = tail.wait_for(way.sign, PATIENCE);
             (tail, seen)
         });
         let sent = Instant::now();
