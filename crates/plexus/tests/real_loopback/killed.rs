@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use plexus_store::{
-    Change, DecideApproval, DecidedBy, Priority, SqliteOptions, SqliteStore, Store, UnixMillis, Verdict,
+    Again, Change, DecideApproval, DecidedBy, Priority, SqliteOptions, SqliteStore, Store, UnixMillis, Verdict,
 };
 use serde_json::Value;
 use testkit::messages_api::Step;
