@@ -97,26 +97,18 @@ async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_lost_in_a_commit_makes_nobody_lie() -> anyhow::Result<()> {
+async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
     let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else { return Ok(()) };
     let direct = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
     let proxy = Proxy::start(shared.address()).await?;
     let store = open(&shared.url_through(&direct, proxy.address())?).await?;
     let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
     under(store.clone(), async {
-        for n in 0..8_u64 {
-            pause(40 + n * 13).await;
-            match n % 4 {
-                // What was asked is done, and the answer is lost with its connection.
-                0 | 2 => {
-                    proxy.set(Weather::Unanswered);
-                    pause(30).await;
-                    proxy.cut_open_connections();
-                    proxy.set(Weather::Clear);
-                }
-                1 => proxy.cut_open_connections(),
-                _ => proxy.half_close_open_connections(),
-            }
+        for n in 0..6_u64 {
+            // In the middle of work: a writer that has just come back is given time to write again.
+            goes_on(store.as_ref()).await;
+            pause(n * 7).await;
+            if n % 2 == 0 { proxy.cut_open_connections() } else { proxy.half_close_open_connections() }
         }
         proxy.set(Weather::Cut);
         pause(300).await;
@@ -126,5 +118,81 @@ async fn a_connection_lost_in_a_commit_makes_nobody_lie() -> anyhow::Result<()> 
     })
     .await?;
     store.close().await?;
+    Ok(())
+}
+
+/// A database, a store that reaches it through a proxy, one that reaches it directly, and somebody who can hold up every commit.
+struct Held {
+    proxy: Proxy,
+    store: Arc<PostgresStore>,
+    direct: Arc<PostgresStore>,
+    locker: tokio_postgres::Client,
+    session: SessionId,
+}
+
+impl Held {
+    async fn new() -> anyhow::Result<Option<Self>> {
+        let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else { return Ok(None) };
+        let url = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
+        let proxy = Proxy::start(shared.address()).await?;
+        let store = open(&shared.url_through(&url, proxy.address())?).await?;
+        let direct = open(&url).await?;
+        let (locker, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        let session = session(store.as_ref(), "s").await?;
+        // Once without trouble, so that every statement is known.
+        one(store.as_ref(), append(session, [0])).await?;
+        Ok(Some(Self { proxy, store, direct, locker, session }))
+    }
+
+    /// Starts a commit that has been asked for and cannot be done until [`release`](Self::release).
+    async fn commit_that_waits(&self, n: u64) -> anyhow::Result<tokio::task::JoinHandle<Result<u64, StoreError>>> {
+        self.locker.batch_execute("BEGIN; SELECT 1 FROM plexus.store_meta WHERE key = 'commits' FOR UPDATE").await?;
+        let (store, session) = (self.store.clone(), self.session);
+        let writing = tokio::spawn(async move { Ok(one(store.as_ref(), append(session, [n])).await?.commit) });
+        let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH%'";
+        wait::eventually_async("a commit that waits", PATIENCE, || async {
+            self.locker.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())
+        })
+        .await;
+        Ok(writing)
+    }
+
+    async fn release(&self) -> anyhow::Result<()> {
+        Ok(self.locker.batch_execute("COMMIT").await?)
+    }
+
+    async fn total(&self) -> anyhow::Result<u32> {
+        Ok(self.direct.chat(self.session, None).await?.total_events)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_was_lost_is_acknowledged_and_not_repeated() -> anyhow::Result<()> {
+    let Some(held) = Held::new().await? else { return Ok(()) };
+    let writing = held.commit_that_waits(1).await?;
+    held.proxy.set(Weather::Unanswered);
+    held.release().await?;
+    wait::eventually_async("the commit in the database", PATIENCE, || async {
+        held.total().await.ok().filter(|total| *total == 3)
+    })
+    .await;
+    // It is done, and the only connection that could have told us is gone.
+    held.proxy.set(Weather::Cut);
+    held.proxy.set(Weather::Clear);
+    let commit = wait::within("the answer", PATIENCE, writing).await??;
+    assert_eq!((held.total().await?, held.direct.newest_commit().await?), (3, commit));
+    assert_eq!(one(held.store.as_ref(), append(held.session, [2])).await?.commit, commit + 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_was_lost_before_it_was_done_is_done_once() -> anyhow::Result<()> {
+    let Some(held) = Held::new().await? else { return Ok(()) };
+    let writing = held.commit_that_waits(1).await?;
+    held.proxy.cut_open_connections();
+    held.release().await?;
+    wait::within("the answer", PATIENCE, writing).await??;
+    assert_eq!(held.total().await?, 3);
     Ok(())
 }
