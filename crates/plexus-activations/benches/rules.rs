@@ -33,6 +33,16 @@ fn patterns() -> Vec<(Decision, String)> {
     patterns
 }
 
+/// Nothing but paths: many places below one directory, some denies among them.
+fn path_patterns() -> Vec<(Decision, String)> {
+    let place = |n: usize| match n % 10 {
+        0 => (Decision::Deny, format!("Read(/usr/secret{n}/**)")),
+        1 => (Decision::Allow, format!("Read(src{n}/**)")),
+        _ => (Decision::Allow, format!("Read(/usr/share/part{n}/**)")),
+    };
+    (0..RULES - 1).map(place).chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())]).collect()
+}
+
 /// Compares the text of the call with the text of each rule.
 fn naive(patterns: &[(Decision, String)], tool: &str, argument: &str) -> Decision {
     let mut decision = Decision::Ask;
@@ -56,10 +66,6 @@ fn naive(patterns: &[(Decision, String)], tool: &str, argument: &str) -> Decisio
 }
 
 fn bench(criterion: &mut Criterion) {
-    let patterns = patterns();
-    let parse = |(decision, text): &(Decision, String)| text.parse().ok().map(|pattern| Rule::new(*decision, pattern));
-    let rules = RuleSet::new(patterns.iter().filter_map(parse));
-    assert_eq!(rules.rules().len(), RULES, "every pattern parses");
     let cases: [(&str, &str, &str, Value); 6] = [
         ("command", "Bash", "git status -s", json!({ "command": "git status -s" })),
         ("compound", "Bash", "git status && npm test 2>&1", json!({ "command": "git status && npm test 2>&1" })),
@@ -68,7 +74,16 @@ fn bench(criterion: &mut Criterion) {
         ("path, asked", "Read", "/opt/none/readme", json!({ "file_path": "/opt/none/readme" })),
         ("host", "WebFetch", "https://example.org/page", json!({ "url": "https://example.org/page" })),
     ];
-    for (name, tool, argument, input) in &cases {
+    measure(criterion, &patterns(), &cases);
+    let readme = json!({ "file_path": "/usr/share/doc/readme" });
+    measure(criterion, &path_patterns(), &[("path, all rules are paths", "Read", "/usr/share/doc/readme", readme)]);
+}
+
+fn measure(criterion: &mut Criterion, patterns: &[(Decision, String)], cases: &[(&str, &str, &str, Value)]) {
+    let parse = |(decision, text): &(Decision, String)| text.parse().ok().map(|pattern| Rule::new(*decision, pattern));
+    let rules = RuleSet::new(patterns.iter().filter_map(parse));
+    assert_eq!(rules.rules().len(), RULES, "every pattern parses");
+    for (name, tool, argument, input) in cases {
         let call = Call {
             tool_name: tool,
             input,
@@ -81,10 +96,9 @@ fn bench(criterion: &mut Criterion) {
         };
         let mut group = criterion.benchmark_group(format!("{name}, {RULES} rules (limit 50 µs)"));
         group.bench_function("rules", |bencher| bencher.iter(|| black_box(rules.decide(black_box(&call)))));
-        group
-            .bench_function("naive", |bencher| bencher.iter(|| black_box(naive(&patterns, tool, black_box(argument)))));
+        group.bench_function("naive", |bencher| bencher.iter(|| black_box(naive(patterns, tool, black_box(argument)))));
         group.finish();
-        let (ours, theirs) = (rules.decide(&call).decision, naive(&patterns, tool, argument));
+        let (ours, theirs) = (rules.decide(&call).decision, naive(patterns, tool, argument));
         assert!(
             ours == theirs || (ours, theirs) == (Decision::Ask, Decision::Allow),
             "{name}: {ours:?}, naive {theirs:?}"

@@ -94,6 +94,8 @@ pub(crate) struct PathPattern {
     anchor: Anchor,
     /// The leading components without wildcards, joined by `/`.
     plain: String,
+    /// The same without regard to case.
+    folded: String,
     rest: Rest,
 }
 
@@ -158,7 +160,8 @@ impl PathPattern {
                 Rest::Glob { exact, folded }
             }
         };
-        Ok(Self { anchor, plain: plain.join("/"), rest })
+        let plain = plain.join("/");
+        Ok(Self { anchor, folded: fold(&plain), plain, rest })
     }
 
     /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to its own directory; without one, a
@@ -180,6 +183,12 @@ impl PathPattern {
                 .is_some_and(|rest| base.0 == inner_base.0 && exact.is_match(rest)),
             (Rest::Nothing | Rest::Glob { .. }, _) => false,
         }
+    }
+
+    /// Returns the first directory below the root that every path of it is in; nothing when that depends on the caller, or is any.
+    pub(super) fn first_step(&self) -> Option<&str> {
+        let first = self.plain.split('/').next().filter(|first| !first.is_empty());
+        first.filter(|_| self.anchor == Anchor::Root)
     }
 
     /// Says whether it starts in the session's working directory.
@@ -243,11 +252,11 @@ impl PathPattern {
         if anchors.is_empty() {
             return Fit::Maybe;
         }
-        for path in std::iter::once(&target.written).chain(&target.real) {
+        for (path, folded) in target.spellings() {
             for anchor in anchors {
                 let fit = match below(path, anchor).and_then(|rest| below_relative(rest, &self.plain)) {
                     Some(rest) => self.guards_below(rest, target.reach),
-                    None => self.guards_elsewhere(path, anchor, target.reach),
+                    None => self.guards_elsewhere(path, folded, anchor, target.reach),
                 };
                 best = best.max(fit);
             }
@@ -269,17 +278,23 @@ impl PathPattern {
     }
 
     /// The path is not below the pattern's plain part as written.
-    fn guards_elsewhere(&self, path: &str, anchor: &str, reach: Reach) -> Fit {
-        let base = if self.plain.is_empty() { anchor.to_owned() } else { format!("{anchor}/{}", self.plain) };
-        if reach == Reach::Tree && below(&base, path).is_some() {
-            return Fit::Maybe;
+    fn guards_elsewhere(&self, path: &str, folded: &str, anchor: &str, reach: Reach) -> Fit {
+        if reach == Reach::Tree {
+            let base = if self.plain.is_empty() { anchor.to_owned() } else { format!("{anchor}/{}", self.plain) };
+            if below(&base, path).is_some() {
+                return Fit::Maybe;
+            }
         }
-        let (path, base) = (path.to_lowercase(), base.to_lowercase());
-        match below(&path, &base) {
+        match below(folded, &fold(anchor)).and_then(|rest| below_relative(rest, &self.folded)) {
             Some(rest) if self.guards_below(rest, reach) != Fit::No => Fit::Maybe,
             _ => Fit::No,
         }
     }
+}
+
+/// A text without regard to case, letter by letter, so that what is folded in parts is folded like the whole.
+fn fold(text: &str) -> String {
+    text.chars().flat_map(char::to_lowercase).collect()
 }
 
 /// Returns the component without its backslashes, or nothing when it has wildcards.
@@ -340,6 +355,8 @@ pub(super) struct Target<'a> {
     /// Looked up when the first rule asks: each costs a few looks at the disk.
     home: OnceCell<Vec<String>>,
     working_dir: OnceCell<Vec<String>>,
+    /// `written` and `real` without regard to case, for the first rule that denies or asks.
+    folded: OnceCell<(String, Option<String>)>,
     /// Why no allow can cover it.
     pub(super) doubt: Option<String>,
 }
@@ -356,6 +373,7 @@ impl<'a> Target<'a> {
             root: [String::new()],
             home: OnceCell::new(),
             working_dir: OnceCell::new(),
+            folded: OnceCell::new(),
             doubt: None,
         };
         if let Err(doubt) = target.read(call, field) {
@@ -404,6 +422,20 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
+    /// The path as written and where it really leads, each also without regard to case.
+    fn spellings(&self) -> impl Iterator<Item = (&str, &str)> {
+        let (written, real) = self.folded.get_or_init(|| (fold(&self.written), self.real.as_deref().map(fold)));
+        let real = self.real.as_deref().zip(real.as_deref());
+        std::iter::once((self.written.as_str(), written.as_str())).chain(real)
+    }
+
+    /// The first directory below the root, as written and, where that is another, really.
+    pub(super) fn first_steps(&self) -> impl Iterator<Item = &str> {
+        let written = first_step(&self.written);
+        let real = self.real.as_deref().and_then(first_step).filter(|real| written != Some(*real));
+        written.into_iter().chain(real)
+    }
+
     fn anchors(&self, anchor: Anchor) -> &[String] {
         match anchor {
             Anchor::Root => &self.root,
@@ -413,6 +445,11 @@ impl<'a> Target<'a> {
             Anchor::WorkingDir => self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call)),
         }
     }
+}
+
+/// The first directory of an absolute path.
+fn first_step(path: &str) -> Option<&str> {
+    path.strip_prefix('/').and_then(|path| path.split('/').next())
 }
 
 /// A directory as written, and where it really is.

@@ -30,6 +30,11 @@ pub trait PathResolver: Send + Sync {
     /// # Errors
     /// When it cannot be known, for example because a directory may not be searched. The call is then asked.
     fn look(&self, path: &Path) -> io::Result<Entry>;
+
+    /// Says whether `path` exists and no step of it is a link, in one look. `false` says nothing: then every step is looked at.
+    fn leads_straight(&self, _path: &Path) -> bool {
+        false
+    }
 }
 
 /// The file system of this machine.
@@ -45,6 +50,13 @@ impl PathResolver for RealPaths {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entry::Missing),
             Err(error) => Err(error),
         }
+    }
+
+    // Most paths have no link in them, and a look at the disk is what a decision costs most: the kernel walks all steps in one.
+    #[cfg(target_os = "linux")]
+    fn leads_straight(&self, path: &Path) -> bool {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+        openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok()
     }
 }
 
@@ -76,6 +88,9 @@ pub enum Unresolved {
 pub fn resolve(paths: &dyn PathResolver, path: &Path) -> Result<PathBuf, Unresolved> {
     if !path.is_absolute() {
         return Err(Unresolved::Relative);
+    }
+    if let Some(straight) = straight(paths, path)? {
+        return Ok(straight);
     }
     let mut here = PathBuf::from("/");
     let mut todo = steps(path);
@@ -117,6 +132,25 @@ pub fn resolve(paths: &dyn PathResolver, path: &Path) -> Result<PathBuf, Unresol
         }
     }
     Ok(here)
+}
+
+/// The path itself, if it leads nowhere else: no `..` and no link in it. Only its last step may be missing.
+fn straight(paths: &dyn PathResolver, path: &Path) -> Result<Option<PathBuf>, Unresolved> {
+    if path.components().any(|step| step == Component::ParentDir) || path.starts_with("/proc") {
+        return Ok(None);
+    }
+    let plain: PathBuf = path.components().collect();
+    if paths.leads_straight(&plain) {
+        return Ok(Some(plain));
+    }
+    // A file that is yet to be written stands in a directory that is there.
+    if !plain.parent().is_some_and(|parent| paths.leads_straight(parent)) {
+        return Ok(None);
+    }
+    Ok(match paths.look(&plain)? {
+        Entry::Missing | Entry::Plain => Some(plain),
+        Entry::Link(_) => None,
+    })
 }
 
 enum Step {
@@ -202,6 +236,13 @@ mod tests {
         std::os::unix::fs::symlink("../outside/unborn", root.join("tree/dangling")).unwrap();
         assert_eq!(resolve(&RealPaths, &root.join("tree/link/new")).unwrap(), root.join("outside/new"));
         assert_eq!(resolve(&RealPaths, &root.join("tree/dangling")).unwrap(), root.join("outside/unborn"));
+        assert_eq!(resolve(&RealPaths, &root.join("tree/link/../outside")).unwrap(), root.join("outside"));
+        assert_eq!(resolve(&RealPaths, &root.join("tree/new")).unwrap(), root.join("tree/new"));
+        assert_eq!(resolve(&RealPaths, &root.join("./tree//")).unwrap(), root.join("tree"));
+        assert!(RealPaths.leads_straight(&root.join("tree")) && !RealPaths.leads_straight(&root.join("tree/link")));
+        assert!(
+            !RealPaths.leads_straight(&root.join("tree/link/new")) && !RealPaths.leads_straight(&root.join("none"))
+        );
         std::fs::write(root.join("tree/file"), "x").unwrap();
         assert!(resolve(&RealPaths, &root.join("tree/file/below")).is_err(), "a file is no directory");
     }

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     /// Bash commands.
     Command(CommandPattern),
     /// Files and directories, for a family of tools.
-    Path(Family, PathPattern),
+    Path(Family, Box<PathPattern>),
     /// One host, in the ASCII form, and as it was written.
     Domain { ascii: String, written: String },
 }
@@ -171,7 +171,7 @@ fn parse(text: &str) -> Result<Kind, Refusal> {
         "Bash" => command(argument).map(Kind::Command).map_err(moved),
         "WebFetch" => domain(argument).map_err(moved),
         _ => match Family::of_rule(tool) {
-            Some(family) => PathPattern::parse(argument).map(|path| Kind::Path(family, path)).map_err(moved),
+            Some(family) => PathPattern::parse(argument).map(|path| Kind::Path(family, Box::new(path))).map_err(moved),
             None => Err((name_end, PatternProblem::NoArgument(tool.to_owned()))),
         },
     }

@@ -35,9 +35,18 @@ pub struct RuleSet {
     whole_tools: HashMap<String, Vec<usize>>,
     mcp_servers: HashMap<String, Vec<usize>>,
     bash: BashIndex,
-    paths: HashMap<&'static str, Vec<usize>>,
+    paths: HashMap<&'static str, PathRules>,
     hosts: Vec<usize>,
     hosts_by_name: HashMap<String, Vec<usize>>,
+}
+
+/// The path rules of one tool.
+#[derive(Debug, Default)]
+struct PathRules {
+    /// Those that allow something below one directory of the root, by that directory.
+    by_first_step: HashMap<String, Vec<usize>>,
+    /// All others, each of which is looked at for every path.
+    others: Vec<usize>,
 }
 
 impl RuleSet {
@@ -56,9 +65,15 @@ impl RuleSet {
                 }
                 Kind::McpPrefix { server, .. } => set.mcp_servers.entry(server.clone()).or_default().push(at),
                 Kind::Command(pattern) => set.bash.add(at, rule.decision, pattern),
-                Kind::Path(family, _) => {
+                Kind::Path(family, pattern) => {
+                    // A deny is meant without regard to case, so it is looked at wherever the path leads.
+                    let first = pattern.first_step().filter(|_| rule.decision == Decision::Allow);
                     for tool in family.tools() {
-                        set.paths.entry(tool).or_default().push(at);
+                        let of_tool = set.paths.entry(tool).or_default();
+                        match first {
+                            Some(first) => of_tool.by_first_step.entry(first.to_owned()).or_default().push(at),
+                            None => of_tool.others.push(at),
+                        }
                     }
                 }
                 Kind::Domain { ascii, .. } => match rule.decision {
@@ -116,9 +131,16 @@ impl RuleSet {
         self.rules.get(at).map(|rule| rule.pattern.kind())
     }
 
-    fn find_paths(&self, rules: &[usize], call: &Call<'_>, holds: &dyn Fn(usize) -> bool, findings: &mut Findings<'_>) {
+    fn find_paths(
+        &self,
+        rules: &PathRules,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
         let Some(target) = Target::of(call) else { return };
-        for &at in rules.iter().filter(|&&at| holds(at)) {
+        let near = target.first_steps().filter_map(|first| rules.by_first_step.get(first)).flatten();
+        for &at in rules.others.iter().chain(near).filter(|&&at| holds(at)) {
             let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at)) else { continue };
             match rule.decision {
                 Decision::Allow => {
