@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plexus_core::{Hub, LatencyReading, RegisterError, SecretToken};
-use plexus_store::{Pruned, Store, StoreError, UnixMillis};
+use plexus_store::{OutboxEntry, Pruned, Store, StoreError, UnixMillis};
 use tokio_util::task::TaskTracker;
 
 use crate::arbor::Arbor;
@@ -13,6 +13,7 @@ use crate::claudecode::supervisor::Supervisor;
 use crate::claudecode::sweep::sweep;
 use crate::claudecode::{ClaudeCode, Core};
 use crate::health::Health;
+use crate::hooks::{HookAnswers, Hooks};
 use crate::identity::Identity;
 use crate::loopback::approvals::{Approvals, Courier};
 use crate::loopback::rulebook::Rulebook;
@@ -37,7 +38,8 @@ impl Activations {
         let node = settings.node.clone();
         settings.leash = settings.leash.or(node.as_ref().map(|node| Timing::of(node.lease).leash));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook));
+        let hooks = Hooks::new(settings.hooks.clone(), operator);
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
         let core = Core::new(store, settings, Arc::clone(&approvals), identity);
         let supervisor = Supervisor::new(Arc::clone(&core));
@@ -52,6 +54,18 @@ impl Activations {
     #[must_use]
     pub fn identity(&self) -> Arc<Identity> {
         Arc::clone(&self.core.identity)
+    }
+
+    /// Returns what takes the answers of webhooks, for the doors.
+    #[must_use]
+    pub fn hook_answers(&self) -> Arc<HookAnswers> {
+        Arc::new(HookAnswers::new(Arc::clone(&self.core.approvals), self.core.identity.refusals()))
+    }
+
+    /// Writes an entry of the outbox as it is sent, the same at every attempt. It may hold a one-time token: it is for its receiver alone.
+    #[must_use]
+    pub fn hook_letter(&self, entry: &OutboxEntry) -> String {
+        self.core.approvals.hooks.letter(entry, self.core.url().as_deref())
     }
 
     /// Registers `claudecode`.
@@ -139,7 +153,7 @@ impl Activations {
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.core.approvals), self.core.shutdown.clone()));
         let stopper: Arc<dyn budget::Stopper> = Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
         self.tasks.spawn(budget::keep(
-            Arc::clone(&self.core.store),
+            Arc::clone(&self.core.approvals),
             Arc::downgrade(&stopper),
             self.core.shutdown.clone(),
         ));

@@ -171,11 +171,7 @@ fn lists_text(list: &[String], holder: &SessionConfig, text: &str, inner_holder:
 /// # Errors
 /// `forbidden`, naming the first thing that is too much.
 pub(crate) fn narrowed(parent: &SessionConfig, child: &SessionConfig) -> Result<(), CallError> {
-    match excess(parent, child) {
-        None => Ok(()),
-        Some(what) => Err(CallError::forbidden(format_args!("give a child {what}: you do not have it yourself"))
-            .with_hint("authority only narrows; ask your own parent")),
-    }
+    excess(parent, child).map_or(Ok(()), |what| Err(too_much(&what)))
 }
 
 /// Names the first thing that `child` has and `parent` has not. Every field of the configuration has its line, so that a new one is not forgotten.
@@ -239,6 +235,19 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         return Some(format!("the right to decide {pattern}"));
     }
     budget.as_ref().and_then(|budget| larger_budget(parent.budget.as_ref(), budget))
+}
+
+/// Checks that a budget is no larger than that of whoever sets it.
+///
+/// # Errors
+/// `forbidden`, naming the first limit that is too much.
+pub(crate) fn narrowed_budget(parent: Option<&Budget>, child: &Budget) -> Result<(), CallError> {
+    larger_budget(parent, child).map_or(Ok(()), |what| Err(too_much(&what)))
+}
+
+fn too_much(what: &str) -> CallError {
+    CallError::forbidden(format_args!("give a child {what}: you do not have it yourself"))
+        .with_hint("authority only narrows; ask your own parent")
 }
 
 /// Names the first limit of `child` that is above the parent's. What it does not limit is limited by the parent's own all the same.

@@ -7,6 +7,7 @@
 //! - [`claudecode`]: sessions, chats, runs.
 //! - [`loopback`]: permission requests and what decides them.
 //! - [`rules`]: what answers a permission request before anybody is asked; pure.
+//! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`node`]: this server among others that share its store.
 //! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for parents outside.
@@ -21,6 +22,7 @@ mod budget;
 pub mod claudecode;
 mod handler;
 pub mod health;
+pub mod hooks;
 pub mod identity;
 pub mod loopback;
 pub mod node;

@@ -58,6 +58,8 @@ pub struct Settings {
     pub leash: Option<Duration>,
     /// Who this server is among those that share its store; `None` where it has the store to itself.
     pub node: Option<NodeSettings>,
+    /// Who is told outside of what happens.
+    pub hooks: Vec<crate::hooks::HookReceiver>,
 }
 
 /// Who a server is among those that share its store.
@@ -92,6 +94,7 @@ impl Settings {
             live_deltas: true,
             leash: None,
             node: None,
+            hooks: Vec::new(),
         }
     }
 

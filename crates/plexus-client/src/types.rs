@@ -125,6 +125,8 @@ pub struct Spent {
     pub input_tokens: u64,
     /// Tokens written.
     pub output_tokens: u64,
+    /// Milliseconds that chats took, from prompt to end.
+    pub wall_ms: u64,
 }
 
 /// A permission request that waits.

@@ -33,6 +33,13 @@ impl fmt::Debug for SecretToken {
     }
 }
 
+/// Takes what comes back from whoever was told something outside. Each answer brings a one-time token of its own.
+#[async_trait]
+pub trait Answers: Send + Sync + 'static {
+    /// Takes one answer, a JSON object, and says what it did.
+    async fn answer(&self, body: &[u8]) -> Result<serde_json::Value, CallError>;
+}
+
 /// Knows which caller a token stands for.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {

@@ -26,7 +26,7 @@ pub mod method;
 pub mod schema;
 
 pub use activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
-pub use auth::{Authenticator, SecretToken};
+pub use auth::{Answers, Authenticator, SecretToken};
 pub use caller::{Audience, Caller};
 pub use error::{CallError, ErrorKind};
 pub use handle::{Handle, HandleParseError};

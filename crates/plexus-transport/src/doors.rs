@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::routing::{any, get, post};
-use plexus_core::{Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
+use plexus_core::{Answers, Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::identity::AllowedHosts;
-use crate::limits::{Limits, RETRY_AFTER_MS};
+use crate::limits::{Limits, MAX_HOOK_ANSWERS, RETRY_AFTER_MS};
 use crate::mcp::McpState;
 use crate::stats::{Counters, Stats};
-use crate::{events, identity, mcp, rpc, sign_in};
+use crate::{events, hooks, identity, mcp, rpc, sign_in};
 
 /// What every door needs. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +31,10 @@ pub struct Doors {
     pub(crate) closing: CancellationToken,
     /// What an MCP client is told about the whole server before it calls anything.
     pub(crate) instructions: Option<Arc<str>>,
+    /// Takes the answers of webhooks, if this server sends any.
+    pub(crate) answers: Option<Arc<dyn Answers>>,
+    /// Places for those under way.
+    pub(crate) hook_answers: Arc<Semaphore>,
     callers: Arc<Mutex<HashMap<Caller, Arc<Semaphore>>>>,
 }
 
@@ -46,6 +50,8 @@ impl Doors {
             mcp: Arc::new(McpState::new(&limits)),
             closing: CancellationToken::new(),
             instructions: None,
+            answers: None,
+            hook_answers: Arc::new(Semaphore::new(MAX_HOOK_ANSWERS)),
             limits: Arc::new(limits),
             callers: Arc::default(),
         }
@@ -55,6 +61,13 @@ impl Doors {
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// Opens the door for answers of webhooks.
+    #[must_use]
+    pub fn with_answers(mut self, answers: Arc<dyn Answers>) -> Self {
+        self.answers = Some(answers);
         self
     }
 
@@ -127,6 +140,7 @@ pub fn router(doors: Doors) -> Router {
         .route("/mcp", any(mcp::handle))
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_token))
         .route("/auth/exchange", post(sign_in::handle))
+        .route("/hooks/respond", post(hooks::handle))
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
         .with_state(doors)
 }

@@ -14,6 +14,7 @@
 //! - `events`: `/events`, the stream of events as SSE.
 //! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
 //! - `sign_in`: the dashboard's one-time code becomes a token.
+//! - `hooks`: answers to webhooks, each with the one-time token it was told.
 //! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to the parent.
 //! - `listen`: the listener: connections bounded, slow clients timed out.
 
@@ -22,6 +23,7 @@ mod bridge;
 pub mod doors;
 mod envelope;
 mod events;
+mod hooks;
 mod identity;
 mod leftover;
 pub mod limits;

@@ -51,6 +51,12 @@ pub(crate) const MAX_CALLS_PER_SOCKET: usize = 256;
 /// Messages waiting to be written to one WebSocket. Small: a stream's own task is what waits when the client is slow.
 pub(crate) const SOCKET_QUEUE: usize = 64;
 
+/// Answers to webhooks under way at the same time. Each is one small transaction, so more than this is no person.
+pub(crate) const MAX_HOOK_ANSWERS: usize = 64;
+
+/// Largest answer to a webhook: a token, a word and a reason.
+pub(crate) const MAX_HOOK_ANSWER_BYTES: usize = 64 * 1024;
+
 /// How often a silent SSE stream says that it lives.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 

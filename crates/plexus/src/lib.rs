@@ -6,6 +6,7 @@
 //! - [`data_dir`]: the directory's modes, the operator's token, `server.json`.
 //! - [`agent`]: which program plays the agent.
 //! - [`serve`]: `plexus serve`: listening, logging, signals, pages that belong to no door.
+//! - [`hooks`]: what waits in the outbox is sent to those who are configured.
 //! - [`cli`]: every other command.
 //! - `instructions`: what an MCP client is told.
 
@@ -13,6 +14,7 @@ pub mod agent;
 pub mod cli;
 pub mod config;
 pub mod data_dir;
+pub mod hooks;
 mod instructions;
 pub mod serve;
 pub mod wiring;

@@ -40,6 +40,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirProblem};
+use crate::hooks::{HookStats, Receiver, Sender};
 use crate::instructions::INSTRUCTIONS;
 use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
@@ -76,6 +77,7 @@ pub struct PlexusBuilder {
     durability: Durability,
     limits: Limits,
     allowed_hosts: Vec<String>,
+    receivers: Vec<Receiver>,
     parts: Vec<Part>,
     shared: Option<(SharedStore, Membership)>,
 }
@@ -124,6 +126,7 @@ impl PlexusBuilder {
             durability: Durability::Full,
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
+            receivers: Vec::new(),
             parts: Vec::new(),
             shared: None,
         }
@@ -175,6 +178,14 @@ impl PlexusBuilder {
     #[must_use]
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.allowed_hosts.extend(hosts);
+        self
+    }
+
+    /// Names those outside who are told of what happens, instead of any before.
+    #[must_use]
+    pub fn receivers(mut self, receivers: Vec<Receiver>) -> Self {
+        self.settings.hooks = receivers.iter().map(Receiver::wants).collect();
+        self.receivers = receivers;
         self
     }
 
@@ -267,6 +278,7 @@ impl PlexusBuilder {
             operator,
             limits: self.limits,
             allowed_hosts: self.allowed_hosts,
+            receivers: self.receivers,
             stop,
         })
     }
@@ -290,6 +302,7 @@ pub struct Plexus {
     operator: SecretToken,
     limits: Limits,
     allowed_hosts: Vec<String>,
+    receivers: Vec<Receiver>,
     /// Cancelled by `server.stop`.
     stop: CancellationToken,
 }
@@ -360,14 +373,29 @@ impl Plexus {
         }
         let identity: Arc<Identity> = self.activations.identity();
         let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
-        let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
+        let mut doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
             .with_instructions(INSTRUCTIONS);
+        if self.receivers.iter().any(|receiver| receiver.answers) {
+            doors = doors.with_answers(self.activations.hook_answers());
+        }
+        let hooks = Arc::new(HookStats::of(self.receivers.iter().map(|receiver| receiver.name.as_str())));
         let router = plexus_transport::router(doors.clone()).merge(pages::router(pages::Pages {
             store: Arc::clone(&self.store),
             activations: Arc::clone(&self.activations),
             auth: identity,
             doors: doors.clone(),
+            hooks: Arc::clone(&hooks),
         }));
+        let sender = Sender {
+            store: Arc::clone(&self.store),
+            activations: Arc::clone(&self.activations),
+            receivers: self.receivers.clone(),
+            stats: hooks,
+        };
+        let no_more_letters = CancellationToken::new();
+        let sending = tokio::spawn(sender.run(no_more_letters.clone()));
+        // However this function is left, the sender ends.
+        let no_more_letters = no_more_letters.drop_guard();
         // The listener has been bound by now, so calls queue up in the kernel until the loop below takes them.
         self.dir.announce(&url)?;
         let either = shutdown.child_token();
@@ -386,6 +414,11 @@ impl Plexus {
         let children = self.activations.children();
         if tokio::time::timeout(STOP_DEADLINE, self.activations.stop()).await.is_err() {
             tracing::warn!("some tasks did not stop in time; what they had not stored is read again from the journals");
+        }
+        // Last, so that what was told at the very end may still leave; the rest waits in the outbox.
+        drop(no_more_letters);
+        if let Err(error) = sending.await {
+            tracing::error!(%error, "the sender of webhooks ended badly");
         }
         if let Err(error) = self.store.close().await {
             tracing::error!(%error, "the store did not close cleanly");

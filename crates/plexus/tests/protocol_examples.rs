@@ -31,6 +31,7 @@ const STORY: &[&str] = &[
     "claudecode.chat_async",
     "loopback.wait_for_approval",
     "loopback.pending",
+    "loopback.rule_preview",
     "claudecode.poll",
     "claudecode.wait",
     "claudecode.send",
@@ -82,6 +83,7 @@ const STORY: &[&str] = &[
     "health.state",
     "server.backup",
     "server.prune",
+    "claudecode.budget_set",
     "claudecode.delete",
     "server.stop",
 ];

@@ -1,5 +1,6 @@
 //! The `claudecode` activation: its method table, and who may touch what. Each group of methods has a file of its own.
 
+mod budgets;
 mod chats;
 mod create;
 mod elsewhere;
@@ -21,8 +22,8 @@ use serde_json::json;
 use super::Core;
 use super::feed::{Feed, FollowedEvent, PolledEvent};
 use super::params::{
-    Cancelled, Created, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done, Forked, Got,
-    Listed, Polled, Rendered, Sent, SessionRef, Started, Streams, TreeOf, Waited,
+    BudgetSetParams, Cancelled, Created, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done,
+    Forked, Got, Listed, Polled, Rendered, Sent, SessionRef, Started, Streams, TreeOf, Waited,
 };
 use super::supervisor::Supervisor;
 use crate::authority::Authority;
@@ -137,6 +138,7 @@ impl Activation for ClaudeCode {
             .unary::<_, Sent, _, _>("send", "Puts a message into the running chat, to steer it.", |_| {}, with!(send))
             .unary::<_, Cancelled, _, _>("cancel", "Ends the running chat; what happened stays on record.", ends, with!(cancel))
             .unary::<SessionRef, Got, _, _>("get", "Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
+            .unary::<BudgetSetParams, Done, _, _>("budget_set", "Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
             .unary::<_, Listed, _, _>("list", "Lists your sessions, oldest first.", reads, with!(list))
             .unary::<SessionRef, Deleted, _, _>("delete", "Ends a session and everything below it, and removes their records.", ends, with!(delete))
             .unary::<_, Forked, _, _>("fork", "Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))

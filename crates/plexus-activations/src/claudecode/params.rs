@@ -67,6 +67,18 @@ pub struct SessionRef {
     pub name: Option<String>,
 }
 
+/// Parameters of `budget_set`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetSetParams {
+    /// The session.
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    pub name: Option<String>,
+    /// All its limits from now on; what is not named is not limited.
+    pub budget: Budget,
+}
+
 /// Parameters of `chat_async`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -299,6 +311,9 @@ pub struct Changed {
     pub pending: u32,
     /// The newest thing that happened, in one line.
     pub line: String,
+    /// How far its budget is used, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetUse>,
 }
 
 /// A result of `wait`.
@@ -345,6 +360,9 @@ pub struct SessionView {
     pub budget: Option<Budget>,
     /// What it and everything below it have spent.
     pub spent: Spent,
+    /// What running chats have set aside, when a budget limits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reserved>,
     /// What its creator noted.
     #[schemars(with = "Map<String, Value>")]
     pub metadata: Value,
@@ -371,6 +389,24 @@ pub struct Spent {
     pub output_tokens: u64,
     /// Milliseconds that chats took, from prompt to end. A running one counts when it ends.
     pub wall_ms: u64,
+}
+
+/// What running chats of a session, and of everything below it, have set aside until their results come.
+#[derive(Serialize, JsonSchema)]
+pub struct Reserved {
+    /// US dollars.
+    pub cost_usd: f64,
+    /// Turns of the model.
+    pub turns: u64,
+}
+
+/// How far a budget is used.
+#[derive(Serialize, JsonSchema)]
+pub struct BudgetUse {
+    /// The limit that is nearest to its end: `cost`, `turns` or `wall time`.
+    pub of: &'static str,
+    /// How much of it is spent; 1 is all.
+    pub used: f64,
 }
 
 /// A result of `get`.

@@ -189,8 +189,11 @@ impl Supervisor {
         loop {
             let ended = async {
                 let event = ChatEvent::Error { message: message.clone() }.to_new_event()?;
-                let end = EndChat { session, chat, ending: Ending::Failed(message.clone()), usage: None, event };
-                self.core.store.commit(vec![Change::EndChat(end)], Priority::Urgent).await
+                let ending = Ending::Failed(message.clone());
+                let of = self.core.store.session(session).await?;
+                let mut changes = self.core.approvals.hooks.chat_ended(&of, chat, &ending, None);
+                changes.push(Change::EndChat(EndChat { session, chat, ending, usage: None, event }));
+                self.core.store.commit(changes, Priority::Urgent).await
             };
             match ended.await {
                 Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {

@@ -18,8 +18,8 @@ use super::audit::Refusals;
 use super::listening::Waiting;
 use super::params::{
     Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
-    RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RuleRemoveParams, RuleTested,
-    WaitForApprovalParams,
+    RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RulePreviewed, RuleRemoveParams,
+    RuleTested, WaitForApprovalParams,
 };
 use super::rules::Remembered;
 use super::shown::{as_decision, as_pending};
@@ -288,6 +288,7 @@ impl Activation for Loopback {
             .unary::<_, RuleList, _, _>("rules", "Lists the standing rules, with how often each has decided.", reads, with!(rules))
             .unary::<RuleRemoveParams, Done, _, _>("rule_remove", "Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
             .unary::<_, RuleTested, _, _>("rule_test", "Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
+            .unary::<_, RulePreviewed, _, _>("rule_preview", "Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
             .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
     }
 

@@ -9,8 +9,9 @@ use std::time::Duration;
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, CallError, Caller, LatencyReading, SessionId};
 use plexus_store::{
-    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Fresh, JsonText, NewRule,
-    OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule, Verdict, limits,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Decision, Fresh,
+    JsonText, NewRule, OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule,
+    Verdict, limits,
 };
 use serde_json::Value;
 
@@ -23,7 +24,8 @@ use super::waited::DecisionLatency;
 use crate::authority::{Authority, Deed};
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::event::ChatEvent;
-use crate::rules::Decision;
+use crate::hooks::Hooks;
+use crate::rules;
 
 /// When a session that asked for no deadline is reminded of, and how often.
 pub(crate) const REMIND_EVERY: Duration = Duration::from_secs(300);
@@ -56,6 +58,7 @@ pub(crate) struct Approvals {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) rulebook: Arc<Rulebook>,
     pub(crate) authority: Authority,
+    pub(crate) hooks: Hooks,
     courier: OnceLock<std::sync::Weak<dyn Courier>>,
     waited: DecisionLatency,
 }
@@ -70,11 +73,12 @@ pub(crate) struct Answer {
 }
 
 impl Approvals {
-    pub(crate) fn new(store: Arc<dyn Store>, rulebook: Arc<Rulebook>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, rulebook: Arc<Rulebook>, hooks: Hooks) -> Self {
         Self {
             authority: Authority::new(Arc::clone(&store)),
             store,
             rulebook,
+            hooks,
             courier: OnceLock::new(),
             waited: DecisionLatency::default(),
         }
@@ -95,17 +99,20 @@ impl Approvals {
         // Taken before the rules are looked at: a rule that is added later than this may have been missed, and then the request is judged again.
         let now = UnixMillis::now();
         let standing = self.store.approval_by_request(question.session.id, question.run, question.request_id).await?;
-        let open = self.opening(question, &config, &input, now).await?;
-        let id = open.id;
-        let mut changes = vec![Change::OpenApproval(open)];
+        let mut open = self.opening(question, &config, &input, now).await?;
+        let mut decided = Vec::new();
         if standing.is_none() {
             let judgement = self.judge(question.session, &config, question.tool_name, &input).await?;
             if let Some((verdict, by)) = judgement.at_once() {
-                changes.extend(self.uses(&judgement, now));
-                changes.push(self.decision(id, question.chat, None, verdict, by, Some(judgement.why))?);
+                decided.extend(self.uses(&judgement, now));
+                let decision = decision(open.id, question.chat, verdict, by, Some(judgement.why))?;
+                decided.push(Change::DecideApproval(decision));
+            } else {
+                // Only what somebody has to decide is told outside.
+                open.outbox = self.hooks.requested(&open, question.session);
             }
         }
-        Ok(changes)
+        Ok(std::iter::once(Change::OpenApproval(open)).chain(decided).collect())
     }
 
     async fn opening(
@@ -168,36 +175,26 @@ impl Approvals {
         changes
     }
 
-    /// Builds the change that decides an approval, with its event.
-    pub(crate) fn decision(
+    /// Builds the change that decides an approval that was asked about, with its event and what is told outside.
+    pub(crate) fn decision_on(
         &self,
-        id: ApprovalId,
-        chat: Option<u32>,
+        record: &ApprovalRecord,
         expects_digest: Option<String>,
         verdict: Verdict,
         by: DecidedBy,
         message: Option<String>,
+        again: Again,
     ) -> Result<Change, StoreError> {
-        let approved = matches!(verdict, Verdict::Allow { .. });
-        let event = ChatEvent::ApprovalResolved {
-            approval_id: id,
-            approved,
-            message: message.clone(),
-            updated_input: verdict.updated_input().cloned(),
-            decided_by: decided_by(&by),
-        };
-        let event = chat.is_some().then(|| event.to_new_event()).transpose()?;
-        Ok(Change::DecideApproval(DecideApproval {
-            id,
-            expects_digest,
-            verdict,
+        let decide = decision(record.id, record.chat, verdict, by, message)?;
+        let decided = Decision {
             by,
-            message,
-            at: UnixMillis::now(),
-            event,
-            again: Again::Fine,
-            outbox: Vec::new(),
-        }))
+            at: decide.at,
+            message: decide.message.clone(),
+            updated_input: decide.verdict.updated_input().cloned(),
+        };
+        let stands = ApprovalRecord { status: decide.verdict.status(), decision: Some(decided), ..record.clone() };
+        let outbox = self.hooks.resolved(&stands);
+        Ok(Change::DecideApproval(DecideApproval { expects_digest, again, outbox, ..decide }))
     }
 
     /// Opens an approval that no journal line stands for (the MCP channel). Asked again, it joins what stands.
@@ -248,7 +245,8 @@ impl Approvals {
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
         let verdict = self.verdict(caller, &record, &answer).await?;
-        let mut changes = vec![self.decision(id, record.chat, answer.input_digest, verdict, by, answer.message)?];
+        let decision = self.decision_on(&record, answer.input_digest, verdict, by, answer.message, Again::Fine)?;
+        let mut changes = vec![decision];
         changes.extend(remembered.map(Change::AddRule));
         let committed = match self.store.commit(changes, Priority::Urgent).await {
             Ok(committed) => committed,
@@ -263,10 +261,7 @@ impl Approvals {
         let (record, fresh) =
             committed.approval().ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
         let record = record.clone();
-        self.waited.note(&record, fresh);
-        plexus_fault::point!("decision.committed");
-        self.deliver(&record);
-        plexus_fault::point!("decision.handed.over");
+        self.decided(&record, fresh);
         Ok((record, fresh))
     }
 
@@ -308,7 +303,7 @@ impl Approvals {
         if updated.is_some() {
             // What was edited is another call: a rule that forbids it forbids it here too.
             let judgement = self.judge(&session, &config, &record.tool_name, &effective).await?;
-            if judgement.decision == Decision::Deny {
+            if judgement.decision == rules::Decision::Deny {
                 return Err(CallError::forbidden(format_args!("allow the edited input: {}", judgement.why)));
             }
         }
@@ -341,7 +336,7 @@ impl Approvals {
         by: DecidedBy,
         message: &str,
     ) -> Result<(), StoreError> {
-        let change = self.decision(record.id, record.chat, None, verdict, by, Some(message.to_owned()))?;
+        let change = self.decision_on(record, None, verdict, by, Some(message.to_owned()), Again::Fine)?;
         match self.store.commit(vec![change], Priority::Urgent).await {
             Ok(committed) => {
                 if let Some((record, fresh @ Fresh::Made)) = committed.approval() {
@@ -395,7 +390,7 @@ impl Approvals {
             let judgement = self.judge(&session, &config, &record.tool_name, &input).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
             let mut changes = self.uses(&judgement, UnixMillis::now());
-            changes.push(self.decision(record.id, record.chat, None, verdict, by, Some(judgement.why))?);
+            changes.push(self.decision_on(record, None, verdict, by, Some(judgement.why), Again::Fine)?);
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
                     let Some((record, fresh)) = committed.approval() else { return Ok(false) };
@@ -422,12 +417,41 @@ impl Approvals {
         self.waited.read()
     }
 
+    /// Counts how long a question waited for its decision, and sends the answer.
+    pub(crate) fn decided(&self, record: &ApprovalRecord, fresh: Fresh) {
+        self.waited.note(record, fresh);
+        plexus_fault::point!("decision.committed");
+        self.deliver(record);
+        plexus_fault::point!("decision.handed.over");
+    }
+
     /// Hands a decided approval to whoever carries answers.
     pub(crate) fn deliver(&self, record: &ApprovalRecord) {
         if let Some(courier) = self.courier.get().and_then(std::sync::Weak::upgrade) {
             courier.deliver(record);
         }
     }
+}
+
+/// The decision of an approval, with its event.
+fn decision(
+    id: ApprovalId,
+    chat: Option<u32>,
+    verdict: Verdict,
+    by: DecidedBy,
+    message: Option<String>,
+) -> Result<DecideApproval, StoreError> {
+    let event = ChatEvent::ApprovalResolved {
+        approval_id: id,
+        approved: matches!(verdict, Verdict::Allow { .. }),
+        message: message.clone(),
+        updated_input: verdict.updated_input().cloned(),
+        decided_by: decided_by(&by),
+    };
+    let event = chat.is_some().then(|| event.to_new_event()).transpose()?;
+    let at = UnixMillis::now();
+    let (again, outbox) = (Again::Fine, Vec::new());
+    Ok(DecideApproval { id, expects_digest: None, verdict, by, message, at, event, again, outbox })
 }
 
 /// When a question is passed on: as the session asked, else at half of its time, else after [`REMIND_EVERY`]. Always before it expires.

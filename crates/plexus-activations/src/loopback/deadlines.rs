@@ -10,6 +10,7 @@ use plexus_store::{
     AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store, StoreError, Topic,
     UnixMillis, Verdict,
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{Approvals, REMIND_EVERY};
@@ -152,14 +153,20 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         escalate_at: next_step(&config, to, left).map(|step| now.plus(step)),
         event: record.chat.is_some().then(|| ChatEvent::notice(words).to_new_event()).transpose()?,
     });
-    let mut changes = vec![change.clone()];
+    let whom_json = match to {
+        Owner::Operator => json!("operator"),
+        Owner::Session(id) => json!({ "session": id }),
+    };
+    let mut passed_on = vec![change];
+    passed_on.extend(approvals.hooks.escalated(record, &session, &whom_json));
+    let mut changes = passed_on.clone();
     changes.extend(told_to(store, to, record, &session.name).await?);
     match store.commit(changes, Priority::Urgent).await {
         Ok(_) => Ok(()),
         // Decided in this moment; or the chat of the new owner has just ended, and then its next one need not hear of it; or another server runs
         // that chat, and `pending` and `wait` tell.
         Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }) => {
-            match store.commit(vec![change], Priority::Urgent).await {
+            match store.commit(passed_on, Priority::Urgent).await {
                 Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error),
             }

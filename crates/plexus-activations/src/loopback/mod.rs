@@ -9,7 +9,7 @@
 //! - [`rejudge`]: rules and modes that came through another server.
 //! - [`waited`]: how long questions waited, for the metrics.
 //! - [`audit`]: the record of refused attempts.
-//! - [`params`], [`activation`], [`permit`], [`listening`], [`rules`]: the methods.
+//! - [`params`], [`activation`], [`permit`], [`listening`], [`rules`], [`preview`]: the methods.
 
 pub(crate) mod activation;
 pub mod answer;
@@ -20,10 +20,11 @@ mod judge;
 mod listening;
 pub mod params;
 mod permit;
+mod preview;
 mod rejudge;
 pub(crate) mod rulebook;
 mod rules;
-mod shown;
+pub(crate) mod shown;
 mod waited;
 
 pub use activation::Loopback;

@@ -1,5 +1,7 @@
 //! Parameters and results of the `loopback` methods, as they are on the wire.
 
+use std::path::PathBuf;
+
 use plexus_core::{ApprovalId, RuleId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,8 +157,23 @@ pub struct RuleTestParams {
     pub tool_name: String,
     /// Its input.
     pub input: Map<String, Value>,
-    /// The session that would ask; any without it.
+    /// The session that would ask; without it, your oldest.
     pub session_id: Option<SessionId>,
+    /// Instead of a session: the directory of one that is yet to be created.
+    pub working_dir: Option<PathBuf>,
+}
+
+/// Parameters of `rule_preview`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RulePreviewParams {
+    /// The approval whose decision would be remembered.
+    pub approval_id: ApprovalId,
+    /// Whether it would be allowed.
+    #[serde(alias = "allow")]
+    pub approve: bool,
+    /// How it would be remembered.
+    pub remember: Remember,
 }
 
 /// Parameters of `configure`.
@@ -273,6 +290,16 @@ pub struct RuleTested {
     pub rule_id: Option<RuleId>,
     /// Why.
     pub why: String,
+}
+
+/// A result of `rule_preview`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+pub struct RulePreviewed {
+    /// The pattern that the rule would have.
+    pub pattern: String,
+    /// The other pending approvals that it would decide at once.
+    pub releases: Vec<ApprovalId>,
 }
 
 /// A result of `configure`.

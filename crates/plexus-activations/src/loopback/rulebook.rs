@@ -54,7 +54,7 @@ impl Rulebook {
         tool_name: &str,
         input: &Value,
     ) -> Result<Verdict, StoreError> {
-        let rules = self.rules().await?;
+        let rules = self.in_force().await?;
         let ancestors = self.store.ancestors(session.id).await?;
         let home = std::env::home_dir();
         let call = call(session, config, tool_name, input, &ancestors, home.as_deref());
@@ -159,7 +159,14 @@ impl Rulebook {
         self.from_file.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn rules(&self) -> Result<Arc<RuleSet>, StoreError> {
+    /// Returns the rules in force together with one more.
+    pub(crate) async fn with(&self, more: Rule) -> Result<RuleSet, StoreError> {
+        let others = self.in_force().await?;
+        Ok(RuleSet::new(others.rules().iter().filter(|rule| rule.id != more.id).cloned().chain([more.clone()])))
+    }
+
+    /// Returns the rules in force, compiled.
+    pub(crate) async fn in_force(&self) -> Result<Arc<RuleSet>, StoreError> {
         let changes = {
             let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner);
             // Where servers share the store, a rule may come through any of them, and holds from the moment it is stored.

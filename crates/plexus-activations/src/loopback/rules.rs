@@ -1,17 +1,12 @@
 //! The methods about standing rules, and what a remembered decision releases. `remember` is `rule_add` under the same checks.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
-use plexus_store::{
-    Change, NewRule, Owner, PageRequest, Priority, RemoveRules, RuleDecision, RuleScope, Session, StoreError,
-    UnixMillis,
-};
+use plexus_store::{Change, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError, UnixMillis};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::activation::Loopback;
-use super::params::{
-    Remember, RuleAddParams, RuleAdded, RuleList, RuleRemoveParams, RuleTestParams, RuleTested, RulesParams,
-};
+use super::params::{Remember, RuleAddParams, RuleAdded, RuleList, RuleRemoveParams, RulesParams};
 use super::rulebook::{call as rule_call, decision};
 use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
@@ -82,11 +77,15 @@ impl Loopback {
         })
     }
 
-    /// A session's rules end with its run.
+    /// A session's rules end with its run; one whose run is over makes none. A parent outside has no runs, and its rules stay.
     async fn ends_with(&self, caller: &Caller) -> Result<Option<plexus_store::RunKey>, CallError> {
         let Caller::Session(id) = caller else { return Ok(None) };
-        let open = self.core.store.runs(*id).await?.into_iter().rfind(|run| run.ended_at.is_none());
-        Ok(open.map(|run| run.key))
+        let runs = self.core.store.runs(*id).await?;
+        match runs.iter().rfind(|run| run.ended_at.is_none()) {
+            Some(open) => Ok(Some(open.key)),
+            None if runs.is_empty() => Ok(None),
+            None => Err(CallError::conflict("add a rule: your run has ended, and your rules end with it")),
+        }
     }
 
     async fn dir_of(&self, scope: RuleScope) -> Result<std::path::PathBuf, CallError> {
@@ -259,26 +258,5 @@ impl Loopback {
         self.core.store.commit(vec![Change::RemoveRules(RemoveRules::One(params.rule_id))], Priority::Normal).await?;
         self.approvals.rulebook.changed();
         Ok(Done {})
-    }
-
-    pub(super) async fn rule_test(&self, call: Call, params: RuleTestParams) -> Result<RuleTested, CallError> {
-        let session = match params.session_id {
-            Some(id) => self.approvals.authority.reach(&call.caller, id).await?,
-            None => self.any_session(&call.caller).await?,
-        };
-        let config = SessionConfig::of(&session)?;
-        let input = Value::Object(params.input);
-        let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
-        Ok(RuleTested { decision: ruling.decision, rule_id: ruling.rule, why: ruling.why })
-    }
-
-    /// A rule is tested as some session would see it; without a name, as the oldest that the caller has.
-    async fn any_session(&self, caller: &Caller) -> Result<Session, CallError> {
-        let filter = plexus_store::SessionFilter { under: caller.session(), ..plexus_store::SessionFilter::default() };
-        let found = self.core.store.sessions(filter, PageRequest::first(1)).await?;
-        found.items.into_iter().next().ok_or_else(|| {
-            CallError::invalid("test a call without a session: there is none yet")
-                .with_hint("create a session, or name one with session_id")
-        })
     }
 }

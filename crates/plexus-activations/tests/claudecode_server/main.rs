@@ -2,6 +2,7 @@
 //! children live; and a full disk.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod budget;
 mod channels;
 mod full_disk;
 mod killed;

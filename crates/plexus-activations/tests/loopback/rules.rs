@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_core::{Caller, ErrorKind, SessionId};
+use plexus_store::{Change, CreateRun, EndRun, JsonText, Priority, RemoveRules};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, pass};
@@ -247,4 +248,82 @@ async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
     assert_eq!(outcome(&desk, session, "ls").await, "allow", "what was in force stays");
     assert_eq!(desk.activations.load_rules(file, "").unwrap(), 0);
     assert_eq!(outcome(&desk, session, "ls").await, "ask");
+}
+
+#[tokio::test]
+async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
+    let desk = Arc::new(Desk::new().await);
+    add(&desk, json!({"decision": "allow", "pattern": "Bash(git status:*)"})).await;
+    let relative = add(&desk, json!({"decision": "allow", "pattern": "Read(src/**)"})).await;
+    let tested = desk.ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git status -s")})).await;
+    assert_eq!(tested["decision"], "allow");
+    let work = desk.work();
+    let read = json!({"file_path": work.join("src/a.rs")});
+    let inside = json!({"tool_name": "Read", "input": read, "working_dir": work});
+    let tested = desk.ok("loopback.rule_test", inside).await;
+    assert_eq!((&tested["decision"], &tested["rule_id"]), (&json!("allow"), &relative));
+    let tested = desk.ok("loopback.rule_test", json!({"tool_name": "Read", "input": read})).await;
+    assert_eq!(tested["decision"], "ask", "nobody named the directory");
+    // As a session: what its own child would be told, in its own directory.
+    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(make:*)"]})).await;
+    desk.call_as(Caller::Session(top), "loopback.rule_add", json!({"decision": "allow", "pattern": "Bash(make:*)"}))
+        .await
+        .unwrap();
+    let make = json!({"tool_name": "Bash", "input": bash("make all")});
+    let tested = desk.call_as(Caller::Session(top), "loopback.rule_test", make.clone()).await.unwrap();
+    assert_eq!(tested["decision"], "allow");
+    for wrong in [json!({"working_dir": "src"}), json!({"working_dir": work, "session_id": top})] {
+        let mut params = make.clone();
+        params.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
+        assert_eq!(desk.call("loopback.rule_test", params).await.unwrap_err().kind, ErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn a_preview_names_exactly_what_remembering_then_releases() {
+    let desk = Arc::new(Desk::new().await);
+    let (a, b) = (desk.create("a", json!({})).await, desk.create("b", json!({})).await);
+    let (first, asked) = desk.ask(a, "t1", "Bash", bash("npm test")).await;
+    let (same, like_it) = desk.ask(b, "t2", "Bash", bash("npm test")).await;
+    let (other, _) = desk.ask(b, "t3", "Bash", bash("npm publish")).await;
+    let remember = json!({"scope": "all"});
+    let preview = json!({"approval_id": asked["id"], "approve": true, "remember": remember});
+    let previewed = desk.ok("loopback.rule_preview", preview.clone()).await;
+    assert_eq!(previewed["releases"], json!([like_it["id"]]));
+    assert_eq!(previewed["pattern"], "Bash(npm test)");
+    let narrow = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": {"session": a}}});
+    assert_eq!(desk.ok("loopback.rule_preview", narrow).await["releases"], json!([]));
+    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]), "nothing was made");
+    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().len(), 3);
+    let responded = desk.ok("loopback.respond", preview).await;
+    assert_eq!(responded["released"], previewed["releases"]);
+    assert_eq!(
+        (answer(first).await["behavior"].clone(), answer(same).await["behavior"].clone()),
+        (json!("allow"), json!("allow"))
+    );
+    other.abort();
+    let wrong = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all", "pattern": "Bash("}});
+    assert_eq!(desk.call("loopback.rule_preview", wrong).await.unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_session_whose_run_has_ended_leaves_no_rule_behind() {
+    let desk = Arc::new(Desk::new().await);
+    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let add_as_top = async || {
+        let params = json!({"decision": "allow", "pattern": "Bash(make:*)"});
+        desk.call_as(Caller::Session(top), "loopback.rule_add", params).await
+    };
+    let run = CreateRun { session: top, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
+    let committed = desk.store.commit(vec![Change::CreateRun(run)], Priority::Normal).await.unwrap();
+    let key = committed.run().unwrap();
+    let rule: plexus_core::RuleId = add_as_top().await.unwrap()["rule_id"].as_str().unwrap().parse().unwrap();
+    assert_eq!(desk.store.rule(rule).await.unwrap().rule.ends_with, Some(key));
+    let end = vec![
+        Change::EndRun(EndRun { run: key, exit: JsonText::empty_object() }),
+        Change::RemoveRules(RemoveRules::EndingWith(key)),
+    ];
+    desk.store.commit(end, Priority::Normal).await.unwrap();
+    assert_eq!(add_as_top().await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]));
 }

@@ -92,9 +92,9 @@ const RETRY_RESERVED: Duration = Duration::from_secs(5);
 /// What a session and everything below it have spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SpendTotals {
-    /// By the session itself.
+    /// By the session itself, and by children of it that were deleted.
     pub own: Spend,
-    /// By the session and all its descendants that exist.
+    /// By the session and all its descendants, also those that were deleted.
     pub subtree: Spend,
     /// Set aside for running chats of the subtree.
     pub reserved: Spend,

@@ -234,7 +234,8 @@ impl<T> Patch<T> {
     }
 }
 
-/// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree that a fork shares stays for the fork.
+/// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree that a fork shares stays for the fork. What it has
+/// spent is its parent's from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteSession {
     /// The session.

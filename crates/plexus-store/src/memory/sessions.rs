@@ -231,8 +231,14 @@ fn delete_one(state: &mut State, id: SessionId) -> Result<(), StoreError> {
     state.approvals.retain(|_, it| it.session != id);
     state.consumers.retain(|(session, _), _| *session != id);
     state.runs.retain(|_, it| it.key.session != id);
-    state.spend.remove(&id);
-    state.largest.remove(&id);
+    let parent = find(state, id)?.session.parent;
+    let (spent, largest) = (state.spend.remove(&id).unwrap_or_default(), state.largest.remove(&id).unwrap_or_default());
+    if let Some(parent) = parent {
+        *state.spend.entry(parent).or_default() += spent;
+        let of_parent = state.largest.entry(parent).or_default();
+        of_parent.cost_micros = of_parent.cost_micros.max(largest.cost_micros);
+        of_parent.turns = of_parent.turns.max(largest.turns);
+    }
     state.reservations.retain(|(session, _), _| *session != id);
     state.rules.retain(|_, it| {
         it.rule.scope.session() != Some(id)

@@ -353,6 +353,7 @@ async fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), Stor
     for (approval, owner) in waiting {
         tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
     }
+    super::budget::bequeath(conn, row).await?;
     for sql in [
         "DELETE FROM loopback_approvals WHERE session = $1",
         "DELETE FROM consumers WHERE session = $1",

@@ -94,3 +94,20 @@ pub(super) fn release(tx: &Tx<'_>, session_row: i64, chat: u32) -> Result<(), St
     tx.conn.run("DELETE FROM reservations WHERE session = ?1 AND chat = ?2", params![session_row, chat])?;
     Ok(())
 }
+
+/// Adds what a session that goes has spent to what its parent has, so that a budget above forgets nothing.
+pub(super) fn bequeath(conn: &Connection, row: i64) -> Result<(), StoreError> {
+    conn.run(
+        "INSERT INTO spend (session, cost_micros, turns, input_tokens, output_tokens, wall_ms, largest_cost_micros, largest_turns)
+         SELECT s.parent, x.cost_micros, x.turns, x.input_tokens, x.output_tokens, x.wall_ms, x.largest_cost_micros, x.largest_turns
+         FROM spend x JOIN sessions s ON s.id = x.session WHERE x.session = ?1 AND s.parent IS NOT NULL
+         ON CONFLICT (session) DO UPDATE SET
+             cost_micros = min(cost_micros + excluded.cost_micros, ?2), turns = min(turns + excluded.turns, ?2),
+             input_tokens = min(input_tokens + excluded.input_tokens, ?2),
+             output_tokens = min(output_tokens + excluded.output_tokens, ?2), wall_ms = min(wall_ms + excluded.wall_ms, ?2),
+             largest_cost_micros = max(largest_cost_micros, excluded.largest_cost_micros),
+             largest_turns = max(largest_turns, excluded.largest_turns)",
+        [row, MAX_AMOUNT],
+    )?;
+    Ok(())
+}

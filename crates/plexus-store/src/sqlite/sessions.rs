@@ -325,6 +325,7 @@ fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), StoreError
     for (approval, owner) in waiting {
         tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
     }
+    super::budget::bequeath(conn, row)?;
     for sql in [
         "DELETE FROM loopback_approvals WHERE session = ?1",
         "DELETE FROM consumers WHERE session = ?1",

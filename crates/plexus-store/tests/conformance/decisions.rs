@@ -125,6 +125,11 @@ pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyh
     };
     assert_eq!(store.spend(a).await?, expected);
     assert_eq!(store.spend(b).await?.own, cost(10));
+    one(store, Change::DeleteSession(DeleteSession { id: b, children: Children::Delete })).await?;
+    let kept =
+        SpendTotals { own: Spend { turns: 4, ..cost(1111) }, reserved: Spend::default(), descendants: 0, ..expected };
+    assert_eq!(store.spend(a).await?, kept, "what is deleted has been spent all the same");
+    let c = a;
     let huge = Spend { cost_micros: u64::MAX, ..Spend::default() };
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;

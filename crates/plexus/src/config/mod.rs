@@ -15,6 +15,7 @@ use plexus_activations::settings::{ChannelChoice, Settings};
 use plexus_store::Durability;
 use serde::{Deserialize, Serialize};
 
+pub use crate::hooks::receiver::Webhook;
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
 pub use store_url::StoreUrl;
@@ -47,6 +48,8 @@ pub struct Config {
     pub otel: Otel,
     /// What ended longer ago than this many days is pruned once a day; 0 keeps everything.
     pub prune_after_days: u64,
+    /// Who is told outside of what happens.
+    pub webhooks: Vec<Webhook>,
     /// Every bound.
     pub limits: Limits,
     /// Idle children that wait for the next prompt.
@@ -163,6 +166,7 @@ impl Default for Config {
             log_format: LogFormat::Text,
             otel: Otel::default(),
             prune_after_days: 0,
+            webhooks: Vec::new(),
             limits: Limits::default(),
             warm: Warm::default(),
             store: StoreConfig::default(),

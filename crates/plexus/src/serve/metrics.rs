@@ -73,6 +73,7 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.gauge("plexus_mcp_sessions", "MCP sessions kept.", doors.mcp_sessions as u64);
     text.counter("plexus_calls_total", "Calls over all doors.", doors.calls_total);
     text.counter("plexus_call_errors_total", "Calls that failed.", doors.errors_total);
+    webhooks(pages, &mut text).await?;
     Ok(text.0)
 }
 
@@ -138,6 +139,32 @@ impl Waiting {
             older_than: AGES_SECS.map(|secs| (secs, ages.iter().filter(|age| **age > secs).count() as u64)),
         })
     }
+}
+
+/// What was sent to each receiver since the server started, and what waits for it.
+async fn webhooks(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
+    let counted = pages.hooks.read();
+    if counted.is_empty() {
+        return Ok(());
+    }
+    let waiting = pages.store.outbox_waiting().await?;
+    let now = UnixMillis::now();
+    let of = |name: &str| waiting.iter().find(|waiting| waiting.target == name);
+    let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&str) -> u64| {
+        let labels: Vec<String> = counted.keys().map(|name| format!("receiver=\"{name}\"")).collect();
+        let samples: Vec<(&str, u64)> =
+            labels.iter().map(String::as_str).zip(counted.keys().map(|name| value(name))).collect();
+        text.family(name, kind, help, &samples);
+    };
+    let count = |name: &str| counted.get(name).copied().unwrap_or_default();
+    family("plexus_webhook_delivered_total", "counter", "Messages that arrived.", &|name| count(name).delivered);
+    family("plexus_webhook_failed_total", "counter", "Attempts that failed.", &|name| count(name).failed);
+    family("plexus_webhook_given_up_total", "counter", "Messages given up.", &|name| count(name).given_up);
+    family("plexus_webhook_pending", "gauge", "Messages that wait.", &|name| of(name).map_or(0, |it| it.entries));
+    family("plexus_webhook_oldest_seconds", "gauge", "Age of the oldest message that waits.", &|name| {
+        of(name).map_or(0, |it| now.after(it.oldest).as_secs())
+    });
+    Ok(())
 }
 
 #[derive(Default)]

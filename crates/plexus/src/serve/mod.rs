@@ -33,6 +33,7 @@ use self::telemetry::Telemetry;
 use crate::agent::{Agent, INSTALL_HINT};
 use crate::cli::could_not;
 use crate::config::{Sources, StoreUrl};
+use crate::hooks::receiver;
 use crate::wiring::PlexusBuilder;
 use crate::{ProgramLine, config};
 
@@ -68,13 +69,15 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
+    let receivers = receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
     let builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
         .settings(|settings| config.apply_to(settings))
         .durability(config.durability())
         .limits(door_limits)
-        .allowed_hosts(config.allowed_hosts.iter().cloned());
+        .allowed_hosts(config.allowed_hosts.iter().cloned())
+        .receivers(receivers);
     if !config.store.url.is_empty() {
         anyhow::bail!("could not use {}: PostgreSQL is not in this build", config.store.url);
     }

@@ -14,6 +14,7 @@ use plexus_transport::Doors;
 use serde_json::json;
 
 use super::{dashboard, metrics};
+use crate::hooks::HookStats;
 
 /// What the pages show.
 #[derive(Clone)]
@@ -22,6 +23,7 @@ pub(crate) struct Pages {
     pub(crate) activations: Arc<Activations>,
     pub(crate) auth: Arc<dyn Authenticator>,
     pub(crate) doors: Doors,
+    pub(crate) hooks: Arc<HookStats>,
 }
 
 /// Returns the routes of all pages.

@@ -61,8 +61,8 @@ impl ClaudeCode {
             return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
                 .with_hint("wait for one to end, or raise limits.running_children in plexus.toml"));
         }
-        crate::budget::check(&*self.core.store, session).await?;
         let start = StartChat {
+            reserve: crate::budget::prepare(&*self.core.store, session).await?,
             idempotency_key: params.idempotency_key.clone(),
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
             ..StartChat::new(session.id, params.prompt.clone())
@@ -136,8 +136,10 @@ impl ClaudeCode {
     /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
     async fn cancel_unserved(&self, session: &Session, chat: u32, reason: String) -> Result<(), CallError> {
         let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
-        let end = EndChat { session: session.id, chat, ending: Ending::Cancelled(reason.clone()), usage: None, event };
-        match self.core.store.commit(vec![Change::EndChat(end)], Priority::Urgent).await {
+        let ending = Ending::Cancelled(reason.clone());
+        let mut changes = self.core.approvals.hooks.chat_ended(session, chat, &ending, None);
+        changes.push(Change::EndChat(EndChat { session: session.id, chat, ending, usage: None, event }));
+        match self.core.store.commit(changes, Priority::Urgent).await {
             Ok(_) => {
                 // A child that was started meanwhile would work for nobody.
                 self.supervisor.end(&[session.id], &reason).await;

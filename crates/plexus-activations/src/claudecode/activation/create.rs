@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, NodeId, SessionId};
 use plexus_store::{
-    Change, CreateSession, Fork, JsonText, Outcome, Priority, Session, StoreError, UpdateSession, limits,
+    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals, StoreError, UpdateSession,
+    limits,
 };
 
 use super::ClaudeCode;
@@ -29,9 +30,16 @@ impl ClaudeCode {
         if call.caller != Caller::Operator && config.project_settings == ProjectSettings::Trust {
             return Err(CallError::forbidden("trust project settings: that is the operator's to say"));
         }
-        self.check_children_budget(parent).await?;
+        if let Some(budget) = &config.budget {
+            crate::budget::check(budget, &SpendTotals::default())?;
+        }
         let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
-        let session = CreateSession { config: config.to_json()?, metadata, ..CreateSession::new(params.name, parent) };
+        let session = CreateSession {
+            config: config.to_json()?,
+            metadata,
+            room: self.room_below(parent).await?,
+            ..CreateSession::new(params.name, parent)
+        };
         self.create_row(session, None).await.map(|(id, head)| Created { id, head })
     }
 
@@ -50,6 +58,7 @@ impl ClaudeCode {
         let committed = self.core.store.commit(changes, Priority::Normal).await.map_err(|error| match error {
             StoreError::Conflict { .. } => CallError::from(error)
                 .with_hint(format_args!("choose another name than {name:?}, or delete that session")),
+            StoreError::Busy { .. } => CallError::from(error).with_hint("delete one that is done"),
             other => other.into(),
         })?;
         match committed.outcomes.into_iter().next() {
@@ -145,13 +154,14 @@ impl ClaudeCode {
         Ok(real)
     }
 
-    /// Whether every budget above leaves room for another child, in number and in depth.
-    async fn check_children_budget(&self, parent: Option<SessionId>) -> Result<(), CallError> {
-        let Some(parent) = parent else { return Ok(()) };
+    /// How many sessions every budget above leaves room for; too deep is refused at once, since no parent ever changes.
+    async fn room_below(&self, parent: Option<SessionId>) -> Result<Vec<Room>, CallError> {
+        let Some(parent) = parent else { return Ok(Vec::new()) };
         let mut line = vec![parent];
         line.extend(self.core.store.ancestors(parent).await?);
-        for (generation, id) in line.into_iter().enumerate() {
-            let session = self.core.store.session(id).await?;
+        let mut room = Vec::new();
+        for (generation, above) in line.into_iter().enumerate() {
+            let session = self.core.store.session(above).await?;
             let Some(budget) = SessionConfig::of(&session)?.budget else { continue };
             let depth = generation as u64 + 1;
             if budget.depth.is_some_and(|most| depth > most) {
@@ -161,16 +171,9 @@ impl ClaudeCode {
                     budget.depth.unwrap_or(0)
                 )));
             }
-            let descendants = self.core.store.spend(id).await?.descendants;
-            if budget.children.is_some_and(|most| descendants >= most) {
-                return Err(CallError::busy(
-                    format_args!("create a session here: {} may have {} below it, and has", session.name, descendants),
-                    10_000,
-                )
-                .with_hint("delete one that is done"));
-            }
+            room.extend(budget.children.map(|descendants| Room { above, descendants }));
         }
-        Ok(())
+        Ok(room)
     }
 
     /// The CLI copies a conversation whole, so a fork in the middle would show one past and remember another: it is refused.
@@ -198,9 +201,9 @@ impl ClaudeCode {
             fork: Some(Fork { of: source.id, at: params.at }),
             config: source.config.clone(),
             metadata: source.metadata.clone(),
+            room: self.room_below(source.parent).await?,
             ..CreateSession::new(params.new_name, source.parent)
         };
-        self.check_children_budget(source.parent).await?;
         let remembered = SessionState::of(&source)?;
         // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
         let conversation = match self.fork_point(&source, params.at).await? {

@@ -11,8 +11,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{ClaudeCode, DEFAULT_PAGE, MAX_PAGE, checked_limit, checked_wait};
+use crate::budget;
+use crate::claudecode::config::SessionConfig;
 use crate::claudecode::feed::PolledEvent;
-use crate::claudecode::params::{Changed, CursorsParams, PollParams, Polled, WaitParams, Waited};
+use crate::claudecode::params::{BudgetUse, Changed, CursorsParams, PollParams, Polled, WaitParams, Waited};
 use crate::loopback::approvals::as_pending;
 
 /// How long a line of `wait` may be.
@@ -267,6 +269,13 @@ impl ClaudeCode {
             }
             _ => String::new(),
         };
+        let budget = match SessionConfig::of(session)?.budget {
+            Some(budget) => {
+                let worst = budget::worst_of(&budget, &self.core.store.spend(session.id).await?.subtree);
+                Some(BudgetUse { of: worst.what, used: worst.share })
+            }
+            None => None,
+        };
         Ok(Changed {
             session_id: session.id,
             name: session.name.clone(),
@@ -275,6 +284,7 @@ impl ClaudeCode {
             total_events,
             pending: session.pending_approvals,
             line,
+            budget,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_store::{
-    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter, SetCursor,
+    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter, SetCursor, Spend,
 };
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::{ClaudeCode, page};
 use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::claudecode::params::{
     ConsumerView, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done, Got, ListParams, Listed,
-    SessionRef, SessionView, Spent, StreamView, Streams, StreamsParams, TreeOf,
+    Reserved, SessionRef, SessionView, Spent, StreamView, Streams, StreamsParams, TreeOf,
 };
 
 impl ClaudeCode {
@@ -41,7 +41,8 @@ impl ClaudeCode {
 
     pub(super) async fn view(&self, session: &Session) -> Result<SessionView, CallError> {
         let config = SessionConfig::of(session)?;
-        let spend = self.core.store.spend(session.id).await?.subtree;
+        let totals = self.core.store.spend(session.id).await?;
+        let (spend, reserved) = (totals.subtree, totals.reserved);
         let now = plexus_store::UnixMillis::now().as_secs();
         let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
         Ok(SessionView {
@@ -65,6 +66,8 @@ impl ClaudeCode {
                 output_tokens: spend.output_tokens,
                 wall_ms: spend.wall_ms,
             },
+            reserved: (reserved != Spend::default())
+                .then(|| Reserved { cost_usd: reserved.cost_micros as f64 / 1e6, turns: reserved.turns }),
             metadata: session.metadata.to_value(),
             created_at: session.created_at.0,
             updated_at: session.updated_at.0,

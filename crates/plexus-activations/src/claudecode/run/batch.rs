@@ -423,6 +423,7 @@ impl Run {
             changes.push(Change::StartChat(StartChat {
                 origin: ChatOrigin::SelfStarted,
                 run: Some(self.key.n),
+                reserve: crate::budget::estimate(&*self.core.store, session.id).await?,
                 ..StartChat::new(self.key.session, "(the agent went on by itself)")
             }));
         }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
-    AddSpend, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority, RemoveRules,
-    RevokeTokens, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
+    AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority,
+    RemoveRules, RevokeTokens, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -55,16 +55,18 @@ impl Run {
             Ending::Cancelled(reason) => ChatEvent::Error { message: format!("cancelled: {reason}") },
         };
         let event = NewEvent { id, ..event.to_new_event()? };
-        Ok(vec![
-            Change::EndChat(EndChat {
-                session: self.key.session,
-                chat: chat.number,
-                ending,
-                usage: Some(JsonText::of(&usage)?),
-                event,
-            }),
-            Change::AddSpend(AddSpend { session: self.key.session, amount: spend(&usage, chat.began_at) }),
-        ])
+        let amount = spend(&usage, chat.began_at);
+        let usage = JsonText::of(&usage)?;
+        let mut changes = self.core.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage));
+        changes.push(Change::EndChat(EndChat {
+            session: self.key.session,
+            chat: chat.number,
+            ending,
+            usage: Some(usage),
+            event,
+        }));
+        changes.push(Change::AddSpend(AddSpend { session: self.key.session, amount }));
+        Ok(changes)
     }
 
     /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
@@ -149,13 +151,13 @@ impl Run {
         let mut changes = Vec::new();
         for record in self.approvals(Stage::Pending).await? {
             let why = Some("the agent ended before anybody answered".to_owned());
-            changes.push(self.core.approvals.decision(
-                record.id,
-                record.chat,
+            changes.push(self.core.approvals.decision_on(
+                &record,
                 None,
                 Verdict::Cancel,
                 DecidedBy::AgentEnded,
                 why,
+                Again::Fine,
             )?);
         }
         for record in self.approvals(Stage::Undelivered).await? {

@@ -7,7 +7,7 @@ use claude_code::control;
 use claude_code::journal::LineContent;
 use plexus_core::digest::input_digest;
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority, Stage, StoreError,
+    Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority, Stage, StoreError,
     UnixMillis, Verdict,
 };
 use serde_json::json;
@@ -47,13 +47,13 @@ impl Run {
         draft.flush();
         draft.commit_now = true;
         if record.status == ApprovalStatus::Pending {
-            let change = self.core.approvals.decision(
-                record.id,
-                record.chat,
+            let change = self.core.approvals.decision_on(
+                &record,
                 None,
                 Verdict::Cancel,
                 DecidedBy::AgentEnded,
                 Some(why.to_owned()),
+                Again::Fine,
             )?;
             draft.changes.push(change);
         } else if record.delivered_at.is_none() && record.void_at.is_none() {
@@ -166,6 +166,7 @@ impl Run {
             session: Some(self.key.session),
             body,
         }));
+        draft.changes.extend(self.core.approvals.hooks.breach(self.key.session, &what));
         let stopping = draft.translation.breach.is_some();
         // Kept with the run, also with no chat open: a server that dies before the child does must still end it.
         draft.translation.breach.get_or_insert_with(|| what.clone());

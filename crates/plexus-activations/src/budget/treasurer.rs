@@ -1,24 +1,26 @@
-//! Budgets: whether a session, and every session above it, has something left to spend; and what happens when it has not.
+//! Looks at what is spent: tells whoever runs at 80 % of a budget, and stops every chat below it at 100 %.
 //!
-//! A budget is for a session and everything below it. It is looked at before a chat starts ([`check`]) and whenever a result was added to what was spent
-//! ([`keep`]): at 80 % the holder's chat is told, at 100 % every running chat below it is stopped. What was spent is stored in the transaction that
-//! ends a chat, so a server that dies in between finds it, and looks again when it starts.
+//! What was spent is stored in the transaction that ends a chat, so a server that dies in between finds it, and looks as soon as it starts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use plexus_core::{CallError, ErrorKind, SessionId};
+use plexus_core::SessionId;
 use plexus_store::{
-    AppendEvents, Change, PageRequest, Priority, Session, SessionFilter, SessionStatus, Spend, Store, StoreError,
+    AppendEvents, AuditLine, Change, JsonText, PageRequest, Priority, SessionFilter, SessionStatus, Store, StoreError,
     Topic, UnixMillis, limits,
 };
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::claudecode::config::{Budget, SessionConfig};
+use super::{Holder, Worst, holders, worst_of};
+use crate::claudecode::config::Budget;
 use crate::claudecode::event::ChatEvent;
 use crate::claudecode::run::Command;
 use crate::claudecode::supervisor::Supervisor;
+use crate::hooks::HookEvent;
+use crate::loopback::approvals::Approvals;
 
 /// When the holder of a budget is told that it will soon be used up.
 const WARN_AT: f64 = 0.8;
@@ -29,8 +31,8 @@ const BREATH: Duration = Duration::from_millis(250);
 /// How often running chats are looked at although nothing was stored, for limits of time.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How many sessions are remembered with the budgets above them; beyond it all are read again.
-const MAX_LINES: usize = 10_000;
+/// How long the budgets above a session are remembered: one that is changed holds within this time.
+const LINES_FOR: Duration = Duration::from_secs(2);
 
 /// Ends the running chat of a session as failed.
 pub(crate) trait Stopper: Send + Sync {
@@ -48,24 +50,19 @@ impl Stopper for Supervisor {
     }
 }
 
-/// Refuses a chat that some budget above has no room for.
-pub(crate) async fn check(store: &dyn Store, session: &Session) -> Result<(), CallError> {
-    for holder in holders(store, session.id).await? {
-        if let Some(what) = holder.worst(store, Reckoning::Settled).await?.used_up() {
-            return Err(CallError::new(
-                ErrorKind::Forbidden,
-                format_args!("start a chat: the budget of {} for {what} is used up", holder.name),
-            )
-            .with_hint("its creator can give a larger one"));
-        }
-    }
-    Ok(())
-}
-
 /// Looks at what is spent until the server stops.
-pub(crate) async fn keep(store: Arc<dyn Store>, stopper: Weak<dyn Stopper>, shutdown: CancellationToken) {
+pub(crate) async fn keep(approvals: Arc<Approvals>, stopper: Weak<dyn Stopper>, shutdown: CancellationToken) {
+    let store = Arc::clone(&approvals.store);
     let mut wake = store.watch(Topic::Commits);
-    let mut treasurer = Treasurer { store: Arc::clone(&store), stopper, lines: HashMap::new(), warned: HashSet::new() };
+    let mut treasurer = Treasurer {
+        store: Arc::clone(&store),
+        approvals,
+        stopper,
+        lines: HashMap::new(),
+        read_at: Instant::now(),
+        warned: HashMap::new(),
+        stopped: HashMap::new(),
+    };
     loop {
         wake.seen();
         if let Err(error) = treasurer.look().await {
@@ -87,17 +84,25 @@ pub(crate) async fn keep(store: Arc<dyn Store>, stopper: Weak<dyn Stopper>, shut
 
 struct Treasurer {
     store: Arc<dyn Store>,
+    /// Knows who is told outside.
+    approvals: Arc<Approvals>,
     stopper: Weak<dyn Stopper>,
-    /// The budgets that hold for each session that was seen running. Neither budgets nor parents change.
+    /// The budgets that hold for each session that was seen running.
     lines: HashMap<SessionId, Vec<Arc<Holder>>>,
-    warned: HashSet<SessionId>,
+    /// Since when those are remembered.
+    read_at: Instant,
+    /// The budgets that were said to be nearly used up.
+    warned: HashMap<SessionId, Budget>,
+    /// The budgets that were said to be used up.
+    stopped: HashMap<SessionId, Budget>,
 }
 
 impl Treasurer {
     /// Looks at every budget above a running chat.
     async fn look(&mut self) -> Result<(), StoreError> {
-        if self.lines.len() > MAX_LINES {
+        if self.read_at.elapsed() > LINES_FOR {
             self.lines.clear();
+            self.read_at = Instant::now();
         }
         let mut running: HashMap<SessionId, (Arc<Holder>, Vec<SessionId>)> = HashMap::new();
         for status in [SessionStatus::Running, SessionStatus::AwaitingPermission] {
@@ -136,17 +141,23 @@ impl Treasurer {
     }
 
     async fn judge(&mut self, holder: &Holder, running: &[SessionId]) -> Result<(), StoreError> {
-        let worst = match holder.worst(&*self.store, Reckoning::WithRunning(running)).await {
+        let worst = match holder.worst(&*self.store, running).await {
             Ok(worst) => worst,
             Err(StoreError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
         if let Some(what) = worst.used_up() {
+            if self.stopped.get(&holder.id) != Some(&holder.budget) {
+                self.record(HookEvent::BudgetStopped, holder, &worst).await?;
+                self.stopped.insert(holder.id, holder.budget);
+            }
             let Some(stopper) = self.stopper.upgrade() else { return Ok(()) };
             for session in running {
                 stopper.stop(*session, format!("the budget of {} for {what} is used up", holder.name));
             }
-        } else if worst.share >= WARN_AT && self.warned.insert(holder.id) {
+        } else if worst.share >= WARN_AT && self.warned.get(&holder.id) != Some(&holder.budget) {
+            self.record(HookEvent::BudgetWarned, holder, &worst).await?;
+            self.warned.insert(holder.id, holder.budget);
             let words = format!(
                 "{:.0} % of the budget of {} for {} is used up; at 100 % everything below it is stopped",
                 worst.share * 100.0,
@@ -158,6 +169,24 @@ impl Treasurer {
             }
         }
         Ok(())
+    }
+
+    /// Writes into the audit how far a budget is used, and tells whoever wants to hear it outside. Noticed again after a restart, it has the same id.
+    async fn record(&self, event: HookEvent, holder: &Holder, worst: &Worst) -> Result<(), StoreError> {
+        let body = json!({
+            "session": {"id": holder.id, "name": holder.name}, "budget": holder.budget, "of": worst.what, "used": worst.share,
+        });
+        let what = format!("{} {}", holder.id, json!(holder.budget));
+        let told = self.approvals.hooks.tell_once(event, &what, || body.clone());
+        let line = AuditLine {
+            at: UnixMillis::now(),
+            kind: event.to_string(),
+            session: Some(holder.id),
+            body: JsonText::from(body),
+        };
+        let mut changes = vec![Change::AppendAudit(line)];
+        changes.extend(told.into_iter().map(Change::Enqueue));
+        self.store.commit(changes, Priority::Normal).await.map(|_| ())
     }
 
     async fn tell(&self, session: SessionId, words: &str) -> Result<(), StoreError> {
@@ -180,40 +209,13 @@ impl Treasurer {
     }
 }
 
-/// A session that carries a budget.
-struct Holder {
-    id: SessionId,
-    name: String,
-    budget: Budget,
-}
-
-/// What counts as spent.
-#[derive(Clone, Copy)]
-enum Reckoning<'a> {
-    /// What was settled at the end of chats.
-    Settled,
-    /// Also the time that the chats of these sessions have been running.
-    WithRunning(&'a [SessionId]),
-}
-
-/// The limit that is nearest to its end.
-struct Worst {
-    what: &'static str,
-    share: f64,
-}
-
-impl Worst {
-    fn used_up(&self) -> Option<&'static str> {
-        (self.share >= 1.0).then_some(self.what)
-    }
-}
-
 impl Holder {
-    async fn worst(&self, store: &dyn Store, reckoning: Reckoning<'_>) -> Result<Worst, StoreError> {
+    /// What is nearest to its end, with the time that the chats of these sessions have been running.
+    async fn worst(&self, store: &dyn Store, running: &[SessionId]) -> Result<Worst, StoreError> {
         let mut spent = store.spend(self.id).await?.subtree;
-        if let (Reckoning::WithRunning(sessions), Some(_)) = (reckoning, self.budget.wall_secs) {
+        if self.budget.wall_secs.is_some() {
             let now = UnixMillis::now();
-            for session in sessions {
+            for session in running {
                 let chat = store.chat(*session, None).await?;
                 spent.wall_ms = spent.wall_ms.saturating_add(millis(now.after(chat.started_at)));
             }
@@ -224,48 +226,4 @@ impl Holder {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn worst_of(budget: &Budget, spent: &Spend) -> Worst {
-    // A limit of nothing is used up from the start.
-    let share = |spent: f64, most: f64| if most > 0.0 { spent / most } else { f64::INFINITY };
-    let shares = [
-        ("cost", budget.cost_usd.map(|most| share(spent.cost_micros as f64 / 1e6, most))),
-        ("turns", budget.turns.map(|most| share(spent.turns as f64, most as f64))),
-        ("wall time", budget.wall_secs.map(|most| share(spent.wall_ms as f64 / 1e3, most as f64))),
-    ];
-    let worst = shares.into_iter().filter_map(|(what, share)| share.map(|share| Worst { what, share }));
-    worst.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap_or(Worst { what: "nothing", share: 0.0 })
-}
-
-/// The sessions with a budget that hold for `session`: itself and its ancestors.
-async fn holders(store: &dyn Store, session: SessionId) -> Result<Vec<Holder>, StoreError> {
-    let mut line = vec![session];
-    line.extend(store.ancestors(session).await?);
-    let mut holders = Vec::new();
-    for id in line {
-        let holder = store.session(id).await?;
-        if let Some(budget) = SessionConfig::of(&holder)?.budget {
-            holders.push(Holder { id, name: holder.name, budget });
-        }
-    }
-    Ok(holders)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_limit_that_is_nearest_to_its_end_counts() {
-        let spent = Spend { cost_micros: 850_000, turns: 3, wall_ms: 500, ..Spend::default() };
-        let budget = Budget { cost_usd: Some(1.0), turns: Some(10), wall_secs: Some(1), ..Budget::default() };
-        let worst = worst_of(&budget, &spent);
-        assert_eq!((worst.what, worst.share, worst.used_up()), ("cost", 0.85, None));
-        let tight = Budget { turns: Some(3), ..budget };
-        assert_eq!(worst_of(&tight, &spent).used_up(), Some("turns"));
-        assert_eq!(worst_of(&Budget::default(), &spent).used_up(), None);
-        let nothing = Budget { cost_usd: Some(0.0), ..Budget::default() };
-        assert_eq!(worst_of(&nothing, &Spend::default()).used_up(), Some("cost"));
-    }
 }

@@ -1,0 +1,40 @@
+//! `budget_set`: other limits for a session that is there. Whoever stands above it may set them, within what it has itself.
+
+use plexus_core::{Call, CallError, Caller};
+use plexus_store::{Change, Priority, StoreError, UpdateSession};
+
+use super::ClaudeCode;
+use crate::authority::narrowed_budget;
+use crate::budget;
+use crate::claudecode::config::SessionConfig;
+use crate::claudecode::params::{BudgetSetParams, Done};
+
+/// How often it is tried again when the session changed meanwhile.
+const TRIES: usize = 8;
+
+impl ClaudeCode {
+    pub(super) async fn budget_set(&self, call: Call, params: BudgetSetParams) -> Result<Done, CallError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+            if let Caller::Session(own) = call.caller {
+                let above = SessionConfig::of(&self.core.store.session(own).await?)?;
+                narrowed_budget(above.budget.as_ref(), &params.budget)?;
+            }
+            budget::check(&params.budget, &self.core.store.spend(session.id).await?)?;
+            let config = SessionConfig { budget: Some(params.budget), ..SessionConfig::of(&session)? };
+            let update = UpdateSession {
+                config: Some(config.to_json()?),
+                expects_revision: Some(session.revision),
+                ..UpdateSession::of(session.id)
+            };
+            match self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
+                Ok(_) => return Ok(Done {}),
+                // The session's own run changed something else of it.
+                Err(StoreError::Conflict { .. }) if tries < TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

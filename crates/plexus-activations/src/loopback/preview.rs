@@ -1,0 +1,144 @@
+//! `rule_preview` and `rule_test`: what a rule would do, before anybody makes it or asks. Nothing is run or recorded.
+
+use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
+use plexus_store::{
+    ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError, StoredRule,
+    UnixMillis, limits,
+};
+use serde_json::Value;
+
+use super::activation::Loopback;
+use super::params::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
+use super::rulebook::{call as rule_call, compile};
+use crate::authority::Deed;
+use crate::claudecode::config::SessionConfig;
+use crate::rules::{self, Decision, RealPaths, RuleSet};
+
+impl Loopback {
+    /// Says which other pending requests would be released if this decision were remembered so.
+    pub(super) async fn rule_preview(&self, call: Call, params: RulePreviewParams) -> Result<RulePreviewed, CallError> {
+        let approve = params.approve;
+        let remembered = self.prepare_rule(&call.caller, params.approval_id, approve, &params.remember).await?;
+        let new = match (remembered.new, remembered.id) {
+            (Some(new), _) => new,
+            (None, Some(id)) => self.core.store.rule(id).await?.rule,
+            (None, None) => return Err(CallError::internal("preview a rule: there is none")),
+        };
+        let releases = self.released_by(&call.caller, &new, params.approval_id).await?;
+        Ok(RulePreviewed { pattern: new.pattern, releases })
+    }
+
+    async fn released_by(
+        &self,
+        caller: &Caller,
+        new: &NewRule,
+        decided: ApprovalId,
+    ) -> Result<Vec<ApprovalId>, CallError> {
+        let stored = StoredRule { rule: new.clone(), used: 0, created_at: UnixMillis::now() };
+        let rule = compile(&stored).ok_or_else(|| CallError::invalid("read the pattern"))?;
+        let rules = self.approvals.rulebook.with(rule).await?;
+        let filter = ApprovalFilter { stage: Stage::Pending, under: caller.session(), ..ApprovalFilter::default() };
+        let most = new.uses.map_or(usize::MAX, |uses| usize::try_from(uses).unwrap_or(usize::MAX));
+        let mut releases = Vec::new();
+        let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
+        loop {
+            let found = self.core.store.approvals(filter, page).await?;
+            for record in found.items.iter().filter(|record| record.id != decided) {
+                if releases.len() < most && self.would_release(&rules, new, record).await? {
+                    releases.push(record.id);
+                }
+            }
+            match found.next {
+                Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
+                None => return Ok(releases),
+            }
+        }
+    }
+
+    async fn would_release(&self, rules: &RuleSet, new: &NewRule, record: &ApprovalRecord) -> Result<bool, CallError> {
+        let session = match self.core.store.session(record.session).await {
+            Ok(session) => session,
+            Err(StoreError::NotFound { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let config = SessionConfig::of(&session)?;
+        let input: Value = record.input.read()?;
+        let ancestors = self.core.store.ancestors(session.id).await?;
+        let home = std::env::home_dir();
+        let call = rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
+        let verdict = rules.decide(&call);
+        if verdict.decision == Decision::Ask || !verdict.used.contains(&new.id) {
+            return Ok(false);
+        }
+        // An allow counts only for what its author may allow, as it will when it is made.
+        if let (Owner::Session(author), Decision::Allow) = (new.author, verdict.decision) {
+            let deed = Deed { asker: session.id, asker_config: &config, tool_name: &record.tool_name, input: &input };
+            return Ok(self.approvals.authority.may_allow(author, &deed).await?);
+        }
+        Ok(true)
+    }
+
+    pub(super) async fn rule_test(&self, call: Call, params: RuleTestParams) -> Result<RuleTested, CallError> {
+        let session = match (params.session_id, &params.working_dir) {
+            (Some(_), Some(_)) => {
+                return Err(CallError::invalid("test a call in another directory than its session's")
+                    .with_hint("give session_id or working_dir, not both"));
+            }
+            (Some(id), None) => Some(self.approvals.authority.reach(&call.caller, id).await?),
+            (None, Some(_)) => None,
+            (None, None) => self.oldest_session(&call.caller).await?,
+        };
+        let input = Value::Object(params.input);
+        let Some(session) = session else {
+            return self.test_for_nobody(&call.caller, params.working_dir, &params.tool_name, &input).await;
+        };
+        let config = SessionConfig::of(&session)?;
+        let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
+        Ok(RuleTested { decision: ruling.decision, rule_id: ruling.rule, why: ruling.why })
+    }
+
+    /// Without a name, a rule is tested as the oldest session would see it that the caller has.
+    async fn oldest_session(&self, caller: &Caller) -> Result<Option<plexus_store::Session>, CallError> {
+        let filter = SessionFilter { under: caller.session(), ..SessionFilter::default() };
+        Ok(self.core.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
+    }
+
+    /// Tests a call as a session would see it that the caller has yet to create: by the rules that would hold for it, and no mode.
+    async fn test_for_nobody(
+        &self,
+        caller: &Caller,
+        working_dir: Option<std::path::PathBuf>,
+        tool_name: &str,
+        input: &Value,
+    ) -> Result<RuleTested, CallError> {
+        let mut ancestors = Vec::new();
+        let mut working_dir = working_dir;
+        if let Caller::Session(own) = caller {
+            ancestors.push(*own);
+            ancestors.extend(self.core.store.ancestors(*own).await?);
+            if working_dir.is_none() {
+                working_dir = Some(SessionConfig::of(&self.core.store.session(*own).await?)?.working_dir);
+            }
+        }
+        let working_dir = working_dir.unwrap_or_else(|| "/".into());
+        if !working_dir.is_absolute() {
+            return Err(
+                CallError::invalid("test a call in a relative directory").with_hint("give the whole path, from / on")
+            );
+        }
+        let home = std::env::home_dir();
+        let call = rules::Call {
+            tool_name,
+            input,
+            working_dir: &working_dir,
+            home: home.as_deref(),
+            session: SessionId::generate(),
+            ancestors: &ancestors,
+            now: UnixMillis::now().as_secs(),
+            paths: &RealPaths,
+        };
+        let verdict = self.approvals.rulebook.in_force().await?.decide(&call);
+        let rule_id: Option<RuleId> = verdict.rule;
+        Ok(RuleTested { decision: verdict.decision, rule_id, why: verdict.why })
+    }
+}

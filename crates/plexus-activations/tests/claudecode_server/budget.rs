@@ -1,0 +1,64 @@
+//! A budget is kept also by a server that is killed: what was set aside stays so, and what ended meanwhile is counted.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::site::{DEADLINE, Site};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_when_the_server_is_killed() {
+    let mut site = Site::new().await;
+    let priced = site.create("price", json!({})).await;
+    site.chat(&priced, "sim:\nsay hello").await;
+    site.end(&priced).await;
+    let one = spent(&site, &priced).await;
+    let limit = one * 5.5;
+    let top = site.create("top", json!({"can_spawn": true, "budget": {"cost_usd": limit}})).await;
+    let mut children = Vec::new();
+    for n in 0..20 {
+        children.push(site.create(&format!("c{n}"), json!({"parent": top, "env": {}})).await);
+    }
+    let began = Instant::now();
+    let mut kills = 0;
+    loop {
+        let mut forbidden = 0;
+        for child in &children {
+            let prompt = json!({"session_id": child, "prompt": "sim:\nsay one\nsleep 150"});
+            let token = site.server.token().unwrap().to_owned();
+            match site.server.call_as(&token, "claudecode.chat_async", prompt).await.unwrap() {
+                Err(error) if error.kind() == "forbidden" => forbidden += 1,
+                Ok(_) => {}
+                Err(error) => assert_eq!(error.kind(), "busy", "{error}"),
+            }
+        }
+        if forbidden == children.len() {
+            break;
+        }
+        // Killed while children run, twice: the first time with one, then with several. They go on, and end while nobody looks.
+        if kills < 2 && spent(&site, &top).await >= one * f64::from(kills) {
+            kills += 1;
+            site.server.kill_9().unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            site.server.start_again().await.unwrap();
+        }
+        assert!(began.elapsed() < DEADLINE, "the budget is never used up\n{}", site.server.log());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    for child in &children {
+        let status = shown(&site, child).await["status"].clone();
+        assert!(status != "running", "{child} runs although nothing is left");
+    }
+    assert_eq!(kills, 2);
+    let total = spent(&site, &top).await;
+    assert!(total >= limit && total < limit + one, "{total} of {limit}, one result being {one}");
+    assert_eq!(shown(&site, &top).await.get("reserved"), None, "nothing stays set aside");
+}
+
+async fn shown(site: &Site, session: &str) -> Value {
+    site.call("claudecode.get", json!({"session_id": session})).await["session"].clone()
+}
+
+async fn spent(site: &Site, session: &str) -> f64 {
+    shown(site, session).await["spent"]["cost_usd"].as_f64().unwrap()
+}

@@ -1,0 +1,49 @@
+//! `POST /hooks/respond`: an answer to a webhook. It needs no token of a caller: it brings the one-time token that it was told, in its body.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use plexus_core::{CallError, ErrorKind};
+
+use crate::body;
+use crate::doors::Doors;
+use crate::identity::refuse;
+use crate::limits::{Limits, MAX_HOOK_ANSWER_BYTES, RETRY_AFTER_MS};
+
+pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
+    let Some(answers) = &doors.answers else {
+        let error = CallError::not_found("take an answer: this server tells nobody outside");
+        return refuse(StatusCode::NOT_FOUND, &error);
+    };
+    let Ok(_place) = doors.hook_answers.try_acquire() else {
+        let error = CallError::busy("take another answer: too many are under way", RETRY_AFTER_MS);
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
+    };
+    let limits = Limits { body_bytes: doors.limits.body_bytes.min(MAX_HOOK_ANSWER_BYTES), ..(*doors.limits).clone() };
+    let body = match body::read(&limits, body).await {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    match answers.answer(&body).await {
+        Ok(done) => {
+            ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], done.to_string())
+                .into_response()
+        }
+        Err(error) => refuse(status_of(error.kind), &error),
+    }
+}
+
+/// Whoever answers may be a small script that looks at the status alone.
+fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::Unauthorized => StatusCode::UNAUTHORIZED,
+        ErrorKind::Forbidden => StatusCode::FORBIDDEN,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Conflict => StatusCode::CONFLICT,
+        ErrorKind::Expired => StatusCode::GONE,
+        ErrorKind::Busy | ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

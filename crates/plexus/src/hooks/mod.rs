@@ -1,0 +1,242 @@
+//! Sends what waits in the outbox to those who are configured: one task for each receiver, so that a slow or dead one holds nobody else.
+//!
+//! An entry is in the outbox since the transaction of what it tells of, and leaves it when its receiver has answered 2xx, or when it is too old.
+//! A server that dies in between sends it again, with the same id: at least once. In reading order: [`receiver`] is who is told, [`post`] one
+//! attempt, [`sign`] its signature, [`stats`] what `/metrics` shows; this file is the loop.
+
+mod post;
+pub mod receiver;
+mod sign;
+mod stats;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_activations::Activations;
+use plexus_store::{
+    AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError, Topic, UnixMillis,
+};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use post::{Attempt, Poster};
+pub use receiver::Receiver;
+pub(crate) use stats::HookStats;
+
+/// Entries that are read at once. One after the other is sent, so this bounds memory, not speed.
+const BATCH: usize = 16;
+
+/// How long a receiver rests after its first failure; twice as long after each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// The longest rest between two attempts: a receiver that comes back is noticed within this time.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+/// How long to wait when the store cannot be asked.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// The longest sleep between two looks: a clock that was set is noticed within this time.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+
+/// How much is kept of why an attempt failed.
+const MAX_ERROR_CHARS: usize = 200;
+
+/// Sends until the server stops.
+pub(crate) struct Sender {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) activations: Arc<Activations>,
+    pub(crate) receivers: Vec<Receiver>,
+    pub(crate) stats: Arc<HookStats>,
+}
+
+impl Sender {
+    /// Gives every receiver its task, and waits until all have noticed that the server stops.
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        self.drop_what_nobody_gets().await;
+        let poster = match Poster::new() {
+            Ok(poster) => poster,
+            Err(error) => {
+                tracing::error!(%error, "webhooks cannot be sent; what is to be told waits in the outbox");
+                return;
+            }
+        };
+        let tasks = TaskTracker::new();
+        for receiver in self.receivers {
+            let line = Line {
+                store: Arc::clone(&self.store),
+                activations: Arc::clone(&self.activations),
+                stats: Arc::clone(&self.stats),
+                poster: poster.clone(),
+                receiver,
+                failures: 0,
+            };
+            tasks.spawn(line.run(shutdown.clone()));
+        }
+        tasks.close();
+        tasks.wait().await;
+    }
+
+    /// What was meant for somebody who is no longer configured is never sent anywhere, and the audit says so.
+    async fn drop_what_nobody_gets(&self) {
+        // Where servers share a store, it may be another one's receiver.
+        if self.store.lease().is_some() {
+            return;
+        }
+        let given_up = async {
+            for waiting in self.store.outbox_waiting().await? {
+                if self.receivers.iter().any(|receiver| receiver.name == waiting.target) {
+                    continue;
+                }
+                loop {
+                    let end = UnixMillis(i64::MAX);
+                    let entries = self.store.outbox_due(&waiting.target, end, BATCH).await?.entries;
+                    if entries.is_empty() {
+                        break;
+                    }
+                    for entry in &entries {
+                        let why = "its receiver is no longer configured";
+                        self.store.commit(give_up(entry, why), Priority::Normal).await?;
+                    }
+                }
+            }
+            Ok::<_, StoreError>(())
+        };
+        if let Err(error) = given_up.await {
+            tracing::warn!(%error, "could not look for messages to receivers that are gone");
+        }
+    }
+}
+
+/// What goes to one receiver.
+struct Line {
+    store: Arc<dyn Store>,
+    activations: Arc<Activations>,
+    stats: Arc<HookStats>,
+    poster: Poster,
+    receiver: Receiver,
+    /// How often in a row it could not be reached.
+    failures: u32,
+}
+
+impl Line {
+    async fn run(mut self, shutdown: CancellationToken) {
+        let mut wake = self.store.watch(Topic::Outbox);
+        loop {
+            wake.seen();
+            let look = tokio::select! {
+                look = self.look() => look,
+                () = shutdown.cancelled() => return,
+            };
+            let (sleep, resting) = match look {
+                Ok(Look::Next(next)) => {
+                    let until = next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()));
+                    (until.clamp(Duration::from_millis(1), MAX_SLEEP), false)
+                }
+                Ok(Look::Rest(rest)) => (rest, true),
+                Err(error) => {
+                    tracing::warn!(receiver = self.receiver.name, %error, "the outbox could not be used; trying again");
+                    (STORE_RETRY, true)
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(sleep) => {}
+                // Whoever cannot be reached is not tried again because there is more to tell.
+                _ = wake.changed(), if !resting => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Sends what is due. One message that is refused does not keep back those behind it; a receiver that cannot be reached is left alone.
+    async fn look(&mut self) -> Result<Look, StoreError> {
+        loop {
+            let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
+            if due.entries.is_empty() {
+                return Ok(Look::Next(due.next));
+            }
+            for entry in &due.entries {
+                let letter = self.activations.hook_letter(entry);
+                let attempt = self.poster.post(&self.receiver, entry, letter).await;
+                let unreachable = matches!(attempt, Attempt::Unreachable(_));
+                self.note(entry, attempt).await?;
+                if unreachable {
+                    self.failures = self.failures.saturating_add(1);
+                    return Ok(Look::Rest(backoff(self.failures)));
+                }
+                self.failures = 0;
+            }
+        }
+    }
+
+    /// Stores what became of an attempt.
+    async fn note(&self, entry: &OutboxEntry, attempt: Attempt) -> Result<(), StoreError> {
+        let name = &self.receiver.name;
+        let changes = match attempt {
+            Attempt::Delivered => {
+                self.stats.delivered(name);
+                mark(entry, Sending::Sent)
+            }
+            Attempt::Refused(why) | Attempt::Unreachable(why) => {
+                self.stats.failed(name);
+                let why: String = why.chars().take(MAX_ERROR_CHARS).collect();
+                let now = UnixMillis::now();
+                if now.after(entry.created_at) >= self.receiver.give_up_after {
+                    self.stats.given_up(name);
+                    tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
+                    give_up(entry, &why)
+                } else {
+                    tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message could not be sent; trying again");
+                    let retry_at = now.plus(backoff(entry.attempts.saturating_add(1)));
+                    mark(entry, Sending::Failed { retry_at, error: why })
+                }
+            }
+        };
+        match self.store.commit(changes, Priority::Normal).await {
+            // Somebody else has marked it; nothing is lost by that.
+            Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a look at the outbox says about the next one.
+enum Look {
+    /// When something is due, if anything is.
+    Next(Option<UnixMillis>),
+    /// The receiver could not be reached: not before this time.
+    Rest(Duration),
+}
+
+fn mark(entry: &OutboxEntry, result: Sending) -> Vec<Change> {
+    vec![Change::MarkOutbox(MarkOutbox { id: entry.id, result })]
+}
+
+/// A message that will never arrive: it goes, and the audit says so.
+fn give_up(entry: &OutboxEntry, why: &str) -> Vec<Change> {
+    let body = json!({
+        "id": entry.id, "event": entry.kind, "receiver": entry.target, "attempts": entry.attempts.saturating_add(1), "why": why,
+    });
+    let line =
+        AuditLine { at: UnixMillis::now(), kind: "webhook.given_up".into(), session: None, body: JsonText::from(body) };
+    let mut changes = mark(entry, Sending::GivenUp);
+    changes.push(Change::AppendAudit(line));
+    changes
+}
+
+/// How long to wait after the n-th failure.
+fn backoff(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_up_to_the_longest() {
+        let secs: Vec<u64> = [0, 1, 2, 3, 9, 10, 40, u32::MAX].map(|n| backoff(n).as_secs()).into();
+        assert_eq!(secs, [1, 1, 2, 4, 256, 300, 300, 300]);
+    }
+}
