@@ -218,12 +218,4 @@ async fn told_to(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_that_is_left_is_never_said_to_be_nothing() {
-        let said = [0, 1, 999, 1_000, 1_001, 60_000].map(|ms| whole_secs(Duration::from_millis(ms)));
-        assert_eq!(said, [1, 1, 1, 1, 2, 60]);
-    }
-}
+mod tests;

@@ -20,9 +20,12 @@ pub mod run;
 pub mod server;
 pub mod session;
 pub mod store;
+mod sync;
 pub mod time;
 pub mod token;
 pub mod wake;
+#[cfg(test)]
+mod wake_tests;
 
 pub use approval::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision, Due, EscalateApproval,
@@ -50,5 +53,7 @@ pub use session::{
 };
 pub use store::{Counts, Pruned, Store};
 pub use time::UnixMillis;
+#[cfg(feature = "virtual-time")]
+pub use time::virtual_time;
 pub use token::{RevokeTokens, Token, TokenHash};
 pub use wake::{Topic, Wake, Wakes};

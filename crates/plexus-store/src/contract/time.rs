@@ -13,6 +13,10 @@ impl UnixMillis {
     /// Returns the present moment by the system's clock.
     #[must_use]
     pub fn now() -> Self {
+        #[cfg(feature = "virtual-time")]
+        if let Some(now) = virtual_time::now() {
+            return now;
+        }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Self(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
@@ -33,5 +37,30 @@ impl UnixMillis {
     #[must_use]
     pub fn after(self, now: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
+    }
+}
+
+/// A clock for tests, which runs as fast as nothing happens.
+#[cfg(feature = "virtual-time")]
+pub mod virtual_time {
+    use std::cell::Cell;
+
+    use tokio::time::Instant;
+
+    use super::UnixMillis;
+
+    thread_local! {
+        static BEGAN: Cell<Option<(UnixMillis, Instant)>> = const { Cell::new(None) };
+    }
+
+    /// Has [`UnixMillis::now`] follow the time of this thread's runtime from here on. A runtime whose time is paused then waits for years in
+    /// seconds. Other threads, the writer of a store among them, keep the system's clock.
+    pub fn follow_the_runtime() {
+        BEGAN.set(None);
+        BEGAN.set(Some((UnixMillis::now(), Instant::now())));
+    }
+
+    pub(super) fn now() -> Option<UnixMillis> {
+        BEGAN.get().map(|(moment, began)| moment.plus(began.elapsed()))
     }
 }
