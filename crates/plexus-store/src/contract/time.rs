@@ -40,27 +40,24 @@ impl UnixMillis {
     }
 }
 
-/// A clock for tests, which runs as fast as nothing happens.
+/// A clock that a test sets, so that years pass at once.
 #[cfg(feature = "virtual-time")]
 pub mod virtual_time {
     use std::cell::Cell;
 
-    use tokio::time::Instant;
-
     use super::UnixMillis;
 
     thread_local! {
-        static BEGAN: Cell<Option<(UnixMillis, Instant)>> = const { Cell::new(None) };
+        static NOW: Cell<Option<UnixMillis>> = const { Cell::new(None) };
     }
 
-    /// Has [`UnixMillis::now`] follow the time of this thread's runtime from here on. A runtime whose time is paused then waits for years in
-    /// seconds. Other threads, the writer of a store among them, keep the system's clock.
-    pub fn follow_the_runtime() {
-        BEGAN.set(None);
-        BEGAN.set(Some((UnixMillis::now(), Instant::now())));
+    /// Has [`UnixMillis::now`] be this moment on this thread, until it is set again. Other threads, the writer of a store among them, keep the
+    /// system's clock.
+    pub fn set(now: UnixMillis) {
+        NOW.set(Some(now));
     }
 
     pub(super) fn now() -> Option<UnixMillis> {
-        BEGAN.get().map(|(moment, began)| moment.plus(began.elapsed()))
+        NOW.get()
     }
 }

@@ -1,12 +1,10 @@
-//! Years of waiting in seconds: time is paused and goes on as fast as nothing happens.
+//! Years of waiting at once: the clock is set to the next moment at which something is due, again and again.
 
 use plexus_core::{Caller, SessionId};
-use plexus_store::virtual_time::follow_the_runtime;
-use plexus_store::{ApprovalStatus, CreateSession, JsonText, MemoryStore, Session};
+use plexus_store::{ApprovalStatus, CreateSession, JsonText, MemoryStore, Session, virtual_time};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::super::approvals::{Answer, Question};
 use super::super::rulebook::Rulebook;
@@ -18,17 +16,15 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 struct Scene {
     store: Arc<dyn Store>,
     approvals: Arc<Approvals>,
-    _shutdown: tokio_util::sync::DropGuard,
+    latecomers: Latecomers,
 }
 
 impl Scene {
     fn new() -> Self {
-        follow_the_runtime();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let approvals = Arc::new(Approvals::new(Arc::clone(&store), Arc::new(Rulebook::new(Arc::clone(&store)))));
-        let shutdown = CancellationToken::new();
-        tokio::spawn(enforce(Arc::clone(&approvals), shutdown.clone()));
-        Self { store, approvals, _shutdown: shutdown.drop_guard() }
+        virtual_time::set(UnixMillis::now());
+        Self { store, approvals, latecomers: Latecomers::default() }
     }
 
     async fn session(&self, name: &str, parent: Option<SessionId>, more: serde_json::Value) -> Session {
@@ -59,17 +55,25 @@ impl Scene {
         self.approvals.open(&question).await.unwrap()
     }
 
-    /// Waits until an approval is decided, and returns it with how long that took.
-    async fn decided(&self, id: ApprovalId) -> (ApprovalRecord, Duration) {
-        let began = Instant::now();
-        let mut wake = self.store.watch(Topic::Approval(id));
+    /// Does what is due and lets time pass until something is due again, until `until`.
+    async fn pass(&mut self, until: UnixMillis) {
+        while UnixMillis::now() < until {
+            let now = UnixMillis::now();
+            let next = look(&self.approvals, &mut self.latecomers).await.unwrap().unwrap_or(until);
+            // As the loop does it: at least a millisecond, so that nothing is looked at without end.
+            virtual_time::set(next.clamp(now.plus(Duration::from_millis(1)), until.max(now)));
+        }
+    }
+
+    /// Lets time pass until an approval is decided, and returns it with how long it had waited.
+    async fn decided(&mut self, asked: &ApprovalRecord) -> (ApprovalRecord, Duration) {
         loop {
-            wake.seen();
-            let record = self.store.approval(id).await.unwrap();
-            if record.status != ApprovalStatus::Pending {
-                return (record, began.elapsed());
+            let record = self.store.approval(asked.id).await.unwrap();
+            if let Some(decision) = &record.decision {
+                let waited = decision.at.after(asked.created_at);
+                return (record, waited);
             }
-            wake.changed().await;
+            self.pass(UnixMillis::now().plus(DAY)).await;
         }
     }
 }
@@ -79,54 +83,54 @@ fn in_time(took: Duration, due: Duration) -> bool {
     took >= due && took < due + Duration::from_secs(1)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
     let two_years = DAY * 730;
     let session = scene.session("patient", None, json!({"loopback_timeout_secs": two_years.as_secs()})).await;
     let asked = scene.ask(&session).await;
-    let (record, took) = scene.decided(asked.id).await;
+    let (record, took) = scene.decided(&asked).await;
     assert_eq!((record.status, record.decision.unwrap().by), (ApprovalStatus::Expired, DecidedBy::Deadline));
     assert!(in_time(took, two_years), "it took {took:?}");
     // At half of what is left, again and again, until less than a reminder is worth.
     assert!((20..=24).contains(&record.escalations), "reminded {} times", record.escalations);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires() {
-    let scene = Scene::new();
+    let mut scene = Scene::new();
+    let year = DAY * 365;
     let session = scene.session("endless", None, json!({})).await;
     let asked = scene.ask(&session).await;
-    tokio::time::sleep(DAY * 60).await;
+    scene.pass(UnixMillis::now().plus(year)).await;
     let record = scene.store.approval(asked.id).await.unwrap();
-    let times = u32::try_from((DAY * 60).as_secs() / REMIND_EVERY.as_secs()).unwrap();
+    let times = u32::try_from(year.as_secs() / REMIND_EVERY.as_secs()).unwrap();
     assert_eq!(record.status, ApprovalStatus::Pending);
     assert!(record.escalations.abs_diff(times) <= 1, "reminded {} times in place of {times}", record.escalations);
     let allow = Answer { approve: true, message: None, updated_input: None, input_digest: None };
     scene.approvals.respond(&Caller::Operator, asked.id, allow, None).await.unwrap();
-    assert_eq!(scene.decided(asked.id).await.0.status, ApprovalStatus::Allowed);
+    assert_eq!(scene.decided(&asked).await.0.status, ApprovalStatus::Allowed);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn every_question_of_many_goes_up_before_it_expires_and_expires_in_time() {
-    let scene = Arc::new(Scene::new());
+    let mut scene = Scene::new();
     let parent = scene.session("parent", None, json!({})).await;
     let mut random = TestRunner::deterministic();
     let seconds = 60..3 * 365 * DAY.as_secs();
-    let mut waits = Vec::new();
+    let mut questions = Vec::new();
     for index in 0..100 {
         let deadline = Duration::from_secs(seconds.new_tree(&mut random).unwrap().current());
         let config = json!({"loopback_timeout_secs": deadline.as_secs()});
         let child = scene.session(&format!("child-{index}"), Some(parent.id), config).await;
         let asked = scene.ask(&child).await;
         assert_eq!(asked.owner, Owner::Session(parent.id), "its parent is asked first");
-        let scene = Arc::clone(&scene);
-        waits.push((deadline, tokio::spawn(async move { scene.decided(asked.id).await })));
+        questions.push((deadline, asked));
     }
-    for (deadline, wait) in waits {
-        let (record, took) = wait.await.unwrap();
+    for (deadline, asked) in questions {
+        let (record, waited) = scene.decided(&asked).await;
         assert_eq!(record.status, ApprovalStatus::Expired);
-        assert!(in_time(took, deadline), "{deadline:?} took {took:?}");
+        assert!(in_time(waited, deadline), "{deadline:?} took {waited:?}");
         assert_eq!(record.owner, Owner::Operator, "nobody above was asked before it expired");
         assert!(record.escalations > 0);
     }
