@@ -139,9 +139,8 @@ impl Journal {
             None => rest,
         };
         plexus_fault::point!("shim.journal.between", when !self.at_line_border);
-        let slice = plexus_fault::cut!("shim.journal.between", slice);
         plexus_fault::point!("shim.journal.before");
-        let count = self.file.write(slice)?;
+        let count = self.file.write(plexus_fault::cut!("shim.journal.between", slice))?;
         plexus_fault::point!("shim.journal.after");
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
