@@ -50,7 +50,8 @@ impl Rejudge {
                     Err(error) => return Err(error),
                 };
                 let now = (rules, session.revision);
-                if self.judged.get(&record.id).is_some_and(|before| *before != now) {
+                // Also one that is new to us: the rules may have changed since it was judged at its opening.
+                if self.judged.get(&record.id) != Some(&now) {
                     approvals.release_one(record).await?;
                 }
                 waiting.insert(record.id, now);

@@ -7,7 +7,7 @@
 //! - `notes`, `listen`: how one server hears of another's commits.
 //! - `readers`: how they are read.
 //! - `tx`, then one module for each subject (`sessions`, `chats`, `events`, …): the SQL.
-//! - `upkeep`: counting, checking, pruning.
+//! - `upkeep`: counting, checking, pruning; `import`: what a SQLite store held.
 
 mod append;
 mod approvals;
@@ -19,6 +19,7 @@ mod codes;
 mod connect;
 mod consumers;
 mod events;
+mod import;
 mod listen;
 mod locks;
 mod migrate;

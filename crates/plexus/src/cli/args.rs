@@ -127,10 +127,14 @@ pub enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Move the store to another engine.
+    /// Move everything from the SQLite file of the data directory into the PostgreSQL of DATABASE_URL or store.url.
     Migrate {
+        /// Where from.
+        #[arg(long, value_parser = ["sqlite"])]
+        from: String,
         /// Where to.
-        target: Option<String>,
+        #[arg(long, value_parser = ["postgres"])]
+        to: String,
     },
     /// A tour with simulated agents that needs nothing and ends by itself.
     Demo(Demo),

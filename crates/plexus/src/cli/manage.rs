@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::{Client, ClientError, read_announcement};
 use plexus_core::SecretToken;
+use plexus_store::{PostgresOptions, PostgresStore, SqliteOptions};
 use plexus_transport::Whereabouts;
 use serde_json::{Value, json};
 
@@ -15,6 +16,7 @@ use super::screen;
 use super::server::{self, failed};
 use super::{complain, could_not, exit, sanitize};
 use crate::PlexusBuilder;
+use crate::config::{self, Sources, user_config_file};
 
 /// How long a server may take to stop: open requests finish, and its store closes.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
@@ -200,9 +202,26 @@ pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> 
     Ok(exit::OK)
 }
 
-/// `plexus migrate`.
-pub(super) fn migrate() -> Result<u8> {
-    bail!(
-        "could not migrate: PostgreSQL is not in this build; the SQLite store is brought up to date by `plexus serve` itself"
-    )
+/// `plexus migrate`: there is one way to move, so the flags only say it.
+pub(super) async fn migrate(global: &Global) -> Result<u8> {
+    let data_dir = global.data_dir()?;
+    let sources = Sources {
+        files: [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
+        env: std::env::vars_os().collect(),
+        set: Vec::new(),
+    };
+    let config = config::load(&sources).map_err(could_not)?;
+    let url = &config.store.url;
+    if url.is_empty() {
+        bail!("could not migrate: say where to with DATABASE_URL=postgres://… or store.url in plexus.toml");
+    }
+    if !data_dir.join("plexus.db").is_file() {
+        bail!("could not migrate: there is no plexus.db in {}", data_dir.display());
+    }
+    let (from, to) = (SqliteOptions::new(&data_dir), PostgresOptions::new(url.expose()));
+    let rows = PostgresStore::import(&to, &from).await.map_err(could_not)?;
+    screen::line(&format!(
+        "moved {rows} rows to {url}; plexus.db was left as it is, and is not used while store.url or DATABASE_URL is set"
+    ))?;
+    Ok(exit::OK)
 }

@@ -93,7 +93,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Token => manage::token(global),
         Command::Doctor(form) => doctor::doctor(global, form.json).await,
         Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,
-        Command::Migrate { .. } => manage::migrate(),
+        Command::Migrate { .. } => manage::migrate(global).await,
         Command::Demo(demo) => demo::demo(&demo).await,
         Command::Sim { .. } => anyhow::bail!("could not play the simulator: `sim` must be the first argument"),
         Command::Completions { shell } => manual::completions(shell),

@@ -2,7 +2,8 @@
 //!
 //! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`descriptors`] makes room for connections;
 //! [`logging`] writes the log and changes its level; [`telemetry`] hands it to a collector; [`pages`] are the addresses that are no doors
-//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself; [`relay`] reaches other servers that share the store.
+//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself; [`shared`] opens a store
+//! that other servers use too, and [`relay`] reaches them.
 
 mod dashboard;
 mod descriptors;
@@ -12,6 +13,7 @@ mod metrics;
 pub(crate) mod pages;
 mod port_owner;
 pub(crate) mod relay;
+pub(crate) mod shared;
 pub(crate) mod steward;
 #[cfg(feature = "otel")]
 pub mod telemetry;
@@ -70,7 +72,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
     let receivers = receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
-    let builder = PlexusBuilder::new(&options.data_dir)
+    let mut builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
         .settings(|settings| config.apply_to(settings))
@@ -79,7 +81,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         .allowed_hosts(config.allowed_hosts.iter().cloned())
         .receivers(receivers);
     if !config.store.url.is_empty() {
-        anyhow::bail!("could not use {}: PostgreSQL is not in this build", config.store.url);
+        builder = builder.shared_store(shared::open(&config.store.url).await?, shared::membership(&config));
     }
     let plexus = builder.build().map_err(could_not)?;
     let rules = plexus.data_dir().join(RULE_FILE);

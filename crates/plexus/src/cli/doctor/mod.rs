@@ -72,7 +72,11 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         agent::look_at_tools(),
         data::look(&data_dir),
         data::look_at_token(&data_dir),
-        data::look_at_store(&data_dir, runs).await,
+        if runs || config.store.url.is_empty() {
+            data::look_at_store(&data_dir, runs).await
+        } else {
+            nodes::look_at_database(&config.store.url).await
+        },
         data::look_at_disk(&data_dir),
         data::look_at_clock(&data_dir),
     ];

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use plexus_client::Client;
+use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::Finding;
+use crate::config::StoreUrl;
 
 /// The servers that share the store, as the one that runs here sees them.
 pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
@@ -35,6 +37,26 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
         }
     })
     .collect()
+}
+
+/// A database that several servers share can be looked at beside them. Its password is in no finding.
+pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
+    const WHAT: &str = "store";
+    let seen = async {
+        let store = PostgresStore::open(&PostgresOptions::new(url.expose())).await?;
+        let problems = store.integrity().await?;
+        store.close().await?;
+        Ok::<_, StoreError>(problems)
+    };
+    match seen.await {
+        Ok(problems) if problems.is_empty() => Finding::good(WHAT, format!("{url} is whole")),
+        Ok(problems) => {
+            Finding::bad(WHAT, format!("{url}: {}", problems.join("; ")), "restore a backup of the database")
+        }
+        Err(error) => {
+            Finding::bad(WHAT, format!("{url}: {error}"), "is the database up, and DATABASE_URL or store.url right?")
+        }
+    }
 }
 
 /// Runs that ended while this server was away, and said more than the store knows.

@@ -1,0 +1,111 @@
+//! `SIGKILL` of the database, and of the way to it: children run on into their journals, and nothing that somebody was told is lost.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::postgres;
+use testkit::proxy::{Proxy, Weather};
+
+use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, texts, writes};
+use crate::history::{self, Told};
+
+/// Answers through one server until it says how that went, and returns what it said. An error of the way is no answer.
+async fn answer(cluster: &Cluster, node: usize, approval: &str, approve: bool) -> Told {
+    testkit::eventually_async("an answer to an answer", DEADLINE, || async {
+        let params = json!({"approval_id": approval, "approve": approve});
+        match cluster.nodes[node].call_as(cluster.nodes[node].token().unwrap(), "loopback.respond", params).await {
+            Ok(Ok(_)) => Some(Told { approval: approval.to_owned(), approve, ok: true }),
+            Ok(Err(error)) if error.kind() == "conflict" => {
+                Some(Told { approval: approval.to_owned(), approve, ok: false })
+            }
+            Ok(Err(_)) | Err(_) => None,
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_child() {
+    let Some(mut postgres) = postgres::own() else { return };
+    let url = postgres.fresh_database().unwrap();
+    let cluster = Cluster::start(&[&url, &url], LONG_LEASE).await;
+    let (talks, asks) = (cluster.create(0, "talks").await, cluster.create(1, "asks").await);
+    let words: String = (0..60).map(|n| format!("\nsay {n}\nsleep 30")).collect();
+    cluster.chat(0, &talks, &format!("sim:{words}")).await;
+    cluster.chat(1, &asks, &writes("asks.txt")).await;
+    let approval = cluster.approval(0, &asks).await["id"].as_str().unwrap().to_owned();
+    cluster.wait_for(1, &talks, "its first words", |page| page["total_events"].as_u64().unwrap() > 5).await;
+    postgres.kill_9().unwrap();
+    let refused = cluster.nodes[0].call("loopback.respond", json!({"approval_id": approval, "approve": true})).await;
+    assert!(refused.is_err(), "nothing is acknowledged that cannot be stored");
+    postgres.start_again().unwrap();
+    let told = answer(&cluster, 0, &approval, true).await;
+    assert!(told.ok);
+    // Again, right behind the decision.
+    postgres.crash_and_restart().unwrap();
+    for reader in 0..2 {
+        let (status, events) = cluster.end(reader, &talks).await;
+        assert_eq!(status, "complete");
+        assert_eq!(texts(&events), (0..60).map(|n| n.to_string()).collect::<Vec<_>>());
+        let (status, events) = cluster.end(reader, &asks).await;
+        assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+    }
+    history::check(&cluster, 0, &[talks, asks], &[told]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_and_nothing_else() {
+    let Some(postgres) = postgres::shared() else { return };
+    let url = postgres.fresh_database().unwrap();
+    let (asker, answerer) =
+        (Proxy::start(postgres.address()).await.unwrap(), Proxy::start(postgres.address()).await.unwrap());
+    let urls = [&asker, &answerer].map(|proxy| postgres.url_through(&url, proxy.address()).unwrap());
+    let cluster = Cluster::start(&[&urls[0], &urls[1], &url], LONG_LEASE).await;
+    type Fault = fn(&Proxy);
+    let faults: [(&str, Fault); 5] = [
+        ("cut", Proxy::cut_open_connections),
+        ("half-closed", Proxy::half_close_open_connections),
+        ("slow", |proxy| proxy.set(Weather::Slow(Duration::from_millis(20)))),
+        ("unanswered", |proxy| proxy.set(Weather::Unanswered)),
+        ("refused", |proxy| proxy.set(Weather::Cut)),
+    ];
+    let (mut sessions, mut told) = (Vec::new(), Vec::new());
+    for (name, fault) in faults {
+        let session = cluster.create(2, name).await;
+        let parallel = format!(
+            "sim:\nsay before\ntool Write {{\"file_path\":\"{name}.txt\",\"content\":\"1\"}}\ntool Bash {{\"command\":\"rm {name}.txt\"}}\nsay after"
+        );
+        cluster.chat(0, &session, &parallel).await;
+        let first = cluster.approval(2, &session).await["id"].as_str().unwrap().to_owned();
+        fault(&answerer);
+        // The weather clears while the answer is on its way, or not: whoever answers goes on until it is told how that went.
+        let (clearing, one) = tokio::join!(
+            async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                answerer.set(Weather::Clear);
+                answerer.cut_open_connections();
+            },
+            answer(&cluster, 1, &first, true)
+        );
+        let () = clearing;
+        told.push(one);
+        let another = |page: &serde_json::Value| {
+            page["pending_approvals"]
+                .as_array()
+                .is_some_and(|list| list.first().is_some_and(|it| it["id"] != first.as_str()))
+        };
+        let page = cluster.wait_for(2, &session, "the second question", another).await;
+        let second = page["pending_approvals"][0]["id"].as_str().unwrap().to_owned();
+        fault(&asker);
+        told.push(answer(&cluster, 2, &second, false).await);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        asker.set(Weather::Clear);
+        asker.cut_open_connections();
+        let (status, events) = cluster.end(2, &session).await;
+        assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]), "{name}");
+        assert!(cluster.work().join(format!("{name}.txt")).exists(), "{name}: written, and not removed");
+        sessions.push(session);
+    }
+    assert!(told.iter().all(|told| told.ok), "{told:#?}");
+    history::check(&cluster, 2, &sessions, &told).await;
+}
