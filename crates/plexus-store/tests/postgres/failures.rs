@@ -127,6 +127,8 @@ struct Held {
     store: Arc<PostgresStore>,
     direct: Arc<PostgresStore>,
     locker: tokio_postgres::Client,
+    /// Looks who waits. Not within the locker's transaction, where every look would show what the first one saw.
+    watcher: tokio_postgres::Client,
     session: SessionId,
 }
 
@@ -139,10 +141,12 @@ impl Held {
         let direct = open(&url).await?;
         let (locker, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
+        let (watcher, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
         let session = session(store.as_ref(), "s").await?;
         // Once without trouble, so that every statement is known.
         one(store.as_ref(), append(session, [0])).await?;
-        Ok(Some(Self { proxy, store, direct, locker, session }))
+        Ok(Some(Self { proxy, store, direct, locker, watcher, session }))
     }
 
     /// Starts a commit that has been asked for and cannot be done until [`release`](Self::release).
@@ -152,7 +156,7 @@ impl Held {
         let writing = tokio::spawn(async move { Ok(one(store.as_ref(), append(session, [n])).await?.commit) });
         let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH%'";
         wait::eventually_async("a commit that waits", PATIENCE, || async {
-            self.locker.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())
+            self.watcher.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())
         })
         .await;
         Ok(writing)
