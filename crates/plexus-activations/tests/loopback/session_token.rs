@@ -281,10 +281,15 @@ async fn a_session_token_gives_nobody_more_than_its_session_has() {
         assert_eq!(family.call(method, params.clone()).await.unwrap_err(), "forbidden", "{method} {params}");
         attempts += 1;
     }
-    for scope in [json!({"session": family.me}), json!({"subtree": family.me})] {
-        let refused = family.call("loopback.rule_add", rule("Read", scope.clone())).await.unwrap_err();
-        assert!(["not_found", "forbidden"].contains(&refused.as_str()), "{scope}: {refused}");
-        attempts += 1;
+    let for_itself = family.call("loopback.rule_add", rule("Read", json!({"session": family.me}))).await;
+    assert_eq!(for_itself, Err("not_found".to_owned()));
+    attempts += 1;
+    // Its own subtree is what is below it, and not itself.
+    let below_me = family.call("loopback.rule_add", rule("Read", json!({"subtree": family.me}))).await.unwrap();
+    for (session, covered) in [(json!(family.me), false), (below.clone(), true)] {
+        let test = json!({"session_id": session, "tool_name": "Read", "input": {"file_path": mine.join("a")}});
+        let would = family.server.call("loopback.rule_test", test).await.unwrap();
+        assert_eq!(would["rule_id"] == below_me["rule_id"], covered, "{would:#}");
     }
     // A copy has no more than what it was copied from.
     let copy = family.call("claudecode.fork", json!({"session_id": below, "new_name": "copy"})).await.unwrap();
