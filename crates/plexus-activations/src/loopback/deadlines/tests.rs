@@ -22,7 +22,9 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let approvals = Arc::new(Approvals::new(Arc::clone(&store), Arc::new(Rulebook::new(Arc::clone(&store)))));
+        let hooks = crate::hooks::Hooks::new(Vec::new(), &plexus_core::SecretToken::new("nobody's"));
+        let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
         virtual_time::set(UnixMillis::now());
         Self { store, approvals, latecomers: Latecomers::default() }
     }
