@@ -41,13 +41,14 @@ pub struct Doors {
 impl Doors {
     /// Builds the doors of `hub`.
     pub fn new(hub: Arc<Hub>, auth: Arc<dyn Authenticator>, hosts: AllowedHosts, limits: Limits) -> Self {
+        let mcp = Arc::new(McpState::new(&limits, Arc::clone(&auth)));
         Self {
             hub,
             auth,
             hosts: Arc::new(hosts),
             streams: Arc::new(Semaphore::new(limits.streams)),
             counters: Arc::default(),
-            mcp: Arc::new(McpState::new(&limits)),
+            mcp,
             closing: CancellationToken::new(),
             instructions: None,
             answers: None,

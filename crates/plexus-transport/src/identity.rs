@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use plexus_core::{CallError, Caller, ErrorKind, SecretToken};
+use plexus_core::{Authenticator, CallError, Caller, ErrorKind, SecretToken};
 
 use crate::doors::Doors;
 use crate::envelope;
@@ -95,15 +95,25 @@ pub(crate) struct Presented {
 }
 
 impl Presented {
+    /// Returns who it stood for.
+    pub(crate) fn caller(&self) -> Caller {
+        self.caller
+    }
+
     /// Looks at the token again.
     ///
     /// # Errors
     /// `unauthorized` when it no longer stands for its caller; the store's error when nobody can tell.
-    pub(crate) async fn check(&self, doors: &Doors) -> Result<(), CallError> {
-        match doors.auth.authenticate(&self.token).await? {
+    pub(crate) async fn check(&self, auth: &dyn Authenticator) -> Result<(), CallError> {
+        match auth.authenticate(&self.token).await? {
             caller if caller == self.caller => Ok(()),
             _ => Err(CallError::unauthorized("use this token: it stands for somebody else now")),
         }
+    }
+
+    /// Says whether the token was revoked. A store that cannot be asked right now revokes nothing.
+    pub(crate) async fn is_revoked(&self, auth: &dyn Authenticator) -> bool {
+        self.check(auth).await.is_err_and(|error| error.kind == ErrorKind::Unauthorized)
     }
 
     /// Resolves when the token was revoked, or the server stops: whatever goes on for long ends then.
@@ -111,8 +121,7 @@ impl Presented {
         let revoked = async {
             loop {
                 tokio::time::sleep(doors.limits.token_check).await;
-                // A store that cannot be asked right now revokes nothing.
-                if self.check(&doors).await.is_err_and(|error| error.kind == ErrorKind::Unauthorized) {
+                if self.is_revoked(&*doors.auth).await {
                     return;
                 }
             }

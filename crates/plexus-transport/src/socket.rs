@@ -102,7 +102,7 @@ impl Calls {
             return self.cancel(request).await;
         }
         // A socket outlives many calls; each is made with a token that is good now.
-        if let Err(error) = self.presented.check(&self.doors).await {
+        if let Err(error) = self.presented.check(&*self.doors.auth).await {
             return self.send(envelope::failure(request.id.as_deref(), &error)).await;
         }
         let place = if self.tasks.len() >= MAX_CALLS_PER_SOCKET {

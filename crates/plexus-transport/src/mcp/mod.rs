@@ -31,7 +31,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
-use plexus_core::{CallError, Caller};
+use plexus_core::{Authenticator, CallError, Caller};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -53,7 +53,7 @@ pub(crate) struct McpState {
 }
 
 impl McpState {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, auth: Arc<dyn Authenticator>) -> Self {
         let mut manager = LocalSessionManager::default();
         // rmcp counts a session with a blocked call as idle and would end it under the call. Ours counts open requests.
         manager.session_config.keep_alive = None;
@@ -61,7 +61,7 @@ impl McpState {
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits.body_bytes);
-        let sessions = Sessions::new(Arc::new(manager), limits.mcp_sessions, limits.mcp_idle);
+        let sessions = Sessions::new(Arc::new(manager), limits, auth);
         Self { sessions: Arc::new(sessions), calls: Arc::default(), config }
     }
 }
@@ -125,7 +125,7 @@ async fn post(doors: &Doors, caller: Caller, presented: Presented, parts: Parts,
     let response = ask_rmcp(doors, caller, parts, Body::from(body)).await;
     match session_of(response.headers()) {
         Some(id) => {
-            let in_use = place.fill(id, caller);
+            let in_use = place.fill(id, presented);
             holding(response, in_use)
         }
         None => response,

@@ -1,17 +1,18 @@
 //! Who owns which MCP session, how many there may be, and when an idle one goes.
 //!
 //! A session belongs to the caller whose token began it: to every other caller it does not exist. A session is idle while none of its
-//! requests and streams is open.
+//! requests and streams is open. One that is idle goes after a while, and soon when its token was revoked: a child that ended says no goodbye.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use plexus_core::{CallError, Caller};
+use plexus_core::{Authenticator, CallError, Caller};
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
-use crate::limits::RETRY_AFTER_MS;
+use crate::identity::Presented;
+use crate::limits::{Limits, RETRY_AFTER_MS};
 
 /// Longest rest between two looks for idle sessions.
 const REAP_EVERY: Duration = Duration::from_secs(60);
@@ -22,6 +23,8 @@ pub(crate) struct Sessions {
     table: Mutex<Table>,
     limit: usize,
     idle: Duration,
+    auth: Arc<dyn Authenticator>,
+    look_every: Duration,
 }
 
 #[derive(Default)]
@@ -34,14 +37,16 @@ struct Table {
 }
 
 struct Session {
-    owner: Caller,
+    owner: Presented,
     open: usize,
     idle_since: Instant,
 }
 
 impl Sessions {
-    pub(super) fn new(manager: Arc<LocalSessionManager>, limit: usize, idle: Duration) -> Self {
-        Self { manager, table: Mutex::default(), limit, idle }
+    pub(super) fn new(manager: Arc<LocalSessionManager>, limits: &Limits, auth: Arc<dyn Authenticator>) -> Self {
+        let (limit, idle) = (limits.mcp_sessions, limits.mcp_idle);
+        let look_every = idle.min(REAP_EVERY).min(limits.token_check);
+        Self { manager, table: Mutex::default(), limit, idle, auth, look_every }
     }
 
     pub(super) fn manager(&self) -> &Arc<LocalSessionManager> {
@@ -58,14 +63,14 @@ impl Sessions {
         let mut table = self.table();
         let (id, _) = table.by_id.get_key_value(id)?;
         let id = Arc::clone(id);
-        let session = table.by_id.get_mut(&id).filter(|session| session.owner == caller)?;
+        let session = table.by_id.get_mut(&id).filter(|session| session.owner.caller() == caller)?;
         session.open += 1;
         Some(InUse { sessions: Arc::clone(self), id })
     }
 
     /// Says whether this process knows the session, and it is not `caller`'s.
     pub(super) fn belongs_to_another(&self, id: &str, caller: Caller) -> bool {
-        self.table().by_id.get(id).is_some_and(|session| session.owner != caller)
+        self.table().by_id.get(id).is_some_and(|session| session.owner.caller() != caller)
     }
 
     /// Promises a place to a session that is about to begin, and makes room for it.
@@ -98,7 +103,7 @@ impl Sessions {
     pub(super) async fn end(&self, id: &str, caller: Caller) -> bool {
         let ended = {
             let mut table = self.table();
-            let own = table.by_id.get(id).is_some_and(|session| session.owner == caller);
+            let own = table.by_id.get(id).is_some_and(|session| session.owner.caller() == caller);
             own.then(|| table.by_id.remove_entry(id)).flatten()
         };
         match ended {
@@ -116,24 +121,31 @@ impl Sessions {
         }
     }
 
-    /// Ends what was idle for too long. Returns when to look again, or nothing when no session is left.
-    async fn reap(&self) -> Option<Duration> {
-        let (gone, left) = {
-            let mut table = self.table();
+    /// Ends what was idle for too long, or whose token was revoked. Returns whether any session is left.
+    async fn reap(&self) -> bool {
+        let idle = |table: &Table| -> Vec<(Arc<str>, Duration, Presented)> {
             let now = Instant::now();
-            let is_gone = |session: &Session| session.open == 0 && now.duration_since(session.idle_since) >= self.idle;
-            let gone: Vec<_> =
-                table.by_id.iter().filter(|(_, session)| is_gone(session)).map(|(id, _)| Arc::clone(id)).collect();
-            for id in &gone {
-                table.by_id.remove(id);
-            }
-            table.reaping = !table.by_id.is_empty();
-            (gone, table.reaping)
+            let idle = table.by_id.iter().filter(|(_, session)| session.open == 0);
+            idle.map(|(id, it)| (Arc::clone(id), now.duration_since(it.idle_since), it.owner.clone())).collect()
         };
-        for id in &gone {
-            self.close(id).await;
+        let candidates = idle(&self.table());
+        for (id, since, owner) in candidates {
+            if since < self.idle && !owner.is_revoked(&*self.auth).await {
+                continue;
+            }
+            // It may have been used meanwhile.
+            let gone = {
+                let mut table = self.table();
+                let is_idle = table.by_id.get(&id).is_some_and(|session| session.open == 0);
+                is_idle.then(|| table.by_id.remove(&id)).flatten().is_some()
+            };
+            if gone {
+                self.close(&id).await;
+            }
         }
-        left.then(|| self.idle.min(REAP_EVERY))
+        let mut table = self.table();
+        table.reaping = !table.by_id.is_empty();
+        table.reaping
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -142,14 +154,12 @@ impl Sessions {
 }
 
 /// Looks for idle sessions until there are none, or nobody else holds the table.
-async fn reap_while_needed(sessions: Weak<Sessions>, first: Duration) {
-    let mut rest = first;
+async fn reap_while_needed(sessions: Weak<Sessions>, every: Duration) {
     loop {
-        tokio::time::sleep(rest).await;
+        tokio::time::sleep(every).await;
         let Some(sessions) = sessions.upgrade() else { return };
-        match sessions.reap().await {
-            Some(next) => rest = next,
-            None => return,
+        if !sessions.reap().await {
+            return;
         }
     }
 }
@@ -161,13 +171,12 @@ pub(super) struct Place {
 
 impl Place {
     /// Puts the new session into its place, in use until the returned value is dropped.
-    pub(super) fn fill(self, id: &str, owner: Caller) -> InUse {
+    pub(super) fn fill(self, id: &str, owner: Presented) -> InUse {
         let id: Arc<str> = Arc::from(id);
         let mut table = self.sessions.table();
         table.by_id.insert(Arc::clone(&id), Session { owner, open: 1, idle_since: Instant::now() });
         if !std::mem::replace(&mut table.reaping, true) {
-            let first = self.sessions.idle.min(REAP_EVERY);
-            tokio::spawn(reap_while_needed(Arc::downgrade(&self.sessions), first));
+            tokio::spawn(reap_while_needed(Arc::downgrade(&self.sessions), self.sessions.look_every));
         }
         drop(table);
         InUse { sessions: Arc::clone(&self.sessions), id }

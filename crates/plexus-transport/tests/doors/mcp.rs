@@ -156,6 +156,20 @@ async fn idle_sessions_go_and_one_more_pushes_out_the_oldest_idle_one() {
 }
 
 #[tokio::test]
+async fn the_sessions_of_a_child_end_with_its_token() {
+    let desk = Arc::<Desk>::default();
+    let limits = Limits { token_check: Duration::from_millis(100), ..Limits::default() };
+    let server = Server::with(&desk, limits).await;
+    let _of_the_child = McpClient::begin(&server, CHILD).await;
+    let (of_the_parent, _) = McpClient::begin(&server, PARENT).await;
+    assert_eq!(server.doors.stats().mcp_sessions, 2);
+    desk.revoked.lock().unwrap().push(CHILD.to_owned());
+    until("the end of the child's session", || server.doors.stats().mcp_sessions == 1).await;
+    let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+    assert_eq!(of_the_parent.post(&ping).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_cancelled_call_drops_its_work() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;
