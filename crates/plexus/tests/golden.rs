@@ -109,7 +109,8 @@ fn differences(at: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
 fn is_made_anew(at: &str) -> bool {
     let in_unread = at.starts_with(".sessions.unread.");
     at.ends_with(".updated_at")
-        || (in_unread && [".timestamp", "node_id", ".handle.", ".tree."].iter().any(|part| at.contains(part)))
+        || (in_unread
+            && [".timestamp", ".wall_ms", "node_id", ".handle.", ".tree."].iter().any(|part| at.contains(part)))
 }
 
 #[tokio::test]

@@ -37,6 +37,9 @@ const LATE_SHIM: Duration = Duration::from_secs(5);
 /// How often that is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// How often it is looked whether a child that has just finished makes room, before a chat is refused.
+const LOOKS_FOR_ROOM: u32 = 10;
+
 /// How often another idle child is asked to leave while a chat waits for a place.
 const EVICT_AGAIN: Duration = Duration::from_secs(1);
 
@@ -74,7 +77,19 @@ impl Supervisor {
     }
 
     /// Says whether another chat could start now: the session's own warm child, a free place, or a warm child that can make room.
-    pub(crate) fn has_room_for(&self, session: SessionId) -> bool {
+    ///
+    /// A chat's end is in the store a moment before its child is known to be idle here, and whoever saw that end may ask at once.
+    pub(crate) async fn has_room_for(&self, session: SessionId) -> bool {
+        for _ in 0..LOOKS_FOR_ROOM {
+            if self.has_room_now(session) {
+                return true;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        self.has_room_now(session)
+    }
+
+    fn has_room_now(&self, session: SessionId) -> bool {
         let live = self.live();
         live.contains_key(&session)
             || self.places.available_permits() > 0

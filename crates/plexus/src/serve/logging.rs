@@ -46,8 +46,9 @@ pub fn start(config: &Config, telemetry: Option<&Telemetry>) -> Result<LogLevel>
     Ok(LogLevel(handle))
 }
 
-/// What stands before every filter, so that a filter that says otherwise wins: the MCP library tells of each stateless call in three lines.
-const QUIETER: &str = "rmcp=warn";
+/// What stands before every filter, so that a filter that says otherwise wins: the MCP library tells of each stateless call in three
+/// lines, and the database client of every statement with its values.
+const QUIETER: &str = "rmcp=warn,tokio_postgres=info";
 
 fn parse(filter: &str) -> Result<EnvFilter> {
     EnvFilter::try_new(format!("{QUIETER},{filter}")).with_context(|| {
@@ -61,7 +62,8 @@ mod tests {
 
     #[test]
     fn a_library_that_talks_much_is_quieter_unless_somebody_asks() {
-        assert_eq!(parse("info").unwrap().to_string(), "rmcp=warn,info");
+        let plain = parse("debug").unwrap().to_string();
+        assert!(plain.contains("rmcp=warn") && plain.contains("tokio_postgres=info"), "{plain}");
         // The later of two words about the same thing counts.
         let asked = parse("info,rmcp=debug").unwrap().to_string();
         assert!(asked.contains("rmcp=debug") && !asked.contains("rmcp=warn"), "{asked}");

@@ -57,7 +57,7 @@ impl ClaudeCode {
         if let Some(started) = self.start_chat_elsewhere(caller, session, params).await? {
             return Ok(started);
         }
-        if !self.supervisor.has_room_for(session.id) {
+        if !self.supervisor.has_room_for(session.id).await {
             return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
                 .with_hint("wait for one to end, or raise limits.running_children in plexus.toml"));
         }
