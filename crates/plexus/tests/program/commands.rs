@@ -116,7 +116,13 @@ fn what_is_old_is_pruned_with_and_without_a_server() {
     place.works(&["prune", "--older-than", "30d", "--json"]);
     place.works(&["stop"]);
     assert!(place.works(&["prune", "--older-than", "30"]).contains("removed 0"));
-    assert!(place.fails(&["migrate"]).contains("PostgreSQL"));
+}
+
+#[test]
+fn a_store_is_moved_only_to_a_database_that_is_named() {
+    let place = Place::new();
+    let told = place.fails(&["migrate", "--from", "sqlite", "--to", "postgres"]);
+    assert!(told.contains("DATABASE_URL"), "{told}");
 }
 
 #[test]
