@@ -1,6 +1,7 @@
 //! What a killed shim leaves: found by its parents, and by the name of the run in its environment, and ended.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use plexus_shim::layout::{Delivery, RunDir, process_identity, signal_process};
 use rustix::process::Signal;
@@ -10,6 +11,10 @@ const MAX_FOLLOWED: usize = 10_000;
 
 /// How often we look for those who were started while we ended the others.
 const ROUNDS: usize = 16;
+
+/// How many looks in a row must find nobody new, and how long after one the next comes.
+const QUIET_LOOKS: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// Ends these processes, each known by pid and start time.
 pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
@@ -21,15 +26,25 @@ pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
     }
 }
 
-/// Ends everybody who carries the name of this run, until a look finds nobody new.
+/// Ends everybody who carries the name of this run, until two looks find nobody new.
+///
+/// A process that is just becoming another program has no environment to be read for a moment: that is why one look is not enough. The pause is
+/// short and this is rare, a killed shim, so it is taken where we are.
 pub(crate) fn end_members(dir: &RunDir) {
     let mut ended = HashSet::new();
+    let mut quiet_looks = 0;
     for _ in 0..ROUNDS {
         let newcomers: Vec<_> = dir.members().into_iter().filter(|member| ended.insert(*member)).collect();
         if newcomers.is_empty() {
-            return;
+            quiet_looks += 1;
+            if quiet_looks == QUIET_LOOKS {
+                return;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        } else {
+            quiet_looks = 0;
+            end(newcomers);
         }
-        end(newcomers);
     }
 }
 

@@ -62,7 +62,7 @@ impl Loopback {
         };
         let (record, _) = self.approvals.respond(&call.caller, params.approval_id, answer, remembered.new).await?;
         let released = match remembered.id {
-            Some(_) => self.release(&call.caller).await?,
+            Some(rule) => self.release_by(&call.caller, rule).await?,
             None => Vec::new(),
         };
         Ok(Responded { approval_id: record.id, rule_id: remembered.id, released })

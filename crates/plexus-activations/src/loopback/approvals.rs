@@ -374,6 +374,21 @@ impl Approvals {
         }
     }
 
+    /// Lists what waits, everywhere or below a session.
+    pub(super) async fn waiting(&self, under: Option<SessionId>) -> Result<Vec<ApprovalId>, StoreError> {
+        let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
+        let mut waiting = Vec::new();
+        let mut next = PageRequest::first(limits::MAX_PAGE_ITEMS);
+        loop {
+            let found = self.store.approvals(filter, next).await?;
+            waiting.extend(found.items.iter().map(|record| record.id));
+            match found.next {
+                Some(after) => next = PageRequest { after: Some(after), limit: limits::MAX_PAGE_ITEMS },
+                None => return Ok(waiting),
+            }
+        }
+    }
+
     /// Decides one pending request by what stands now. Says whether this was what decided it.
     pub(super) async fn release_one(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
         if !self.is_judged_here(record).await? {

@@ -1,7 +1,9 @@
 //! The methods about standing rules, and what a remembered decision releases. `remember` is `rule_add` under the same checks.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
-use plexus_store::{Change, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError, UnixMillis};
+use plexus_store::{
+    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError, UnixMillis,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -197,6 +199,26 @@ impl Loopback {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The same for a rule that was remembered, and says which requests it decided: also those that the timer, which looks for latecomers, got
+    /// to first.
+    pub(super) async fn release_by(&self, caller: &Caller, rule: RuleId) -> Result<Vec<ApprovalId>, CallError> {
+        let waiting = self.approvals.waiting(caller.session()).await?;
+        let mut released = self.release(caller).await?;
+        for id in waiting {
+            if released.contains(&id) {
+                continue;
+            }
+            match self.core.store.approval(id).await {
+                Ok(record) if record.decision.as_ref().is_some_and(|it| it.by == DecidedBy::Rule(rule)) => {
+                    released.push(id);
+                }
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(released)
     }
 
     /// A rule or a mode has come: answers every pending request below the caller that is decided by now, each on its own record.

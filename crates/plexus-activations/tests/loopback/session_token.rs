@@ -120,7 +120,12 @@ fn about(other: &Other) -> Vec<(&'static str, Value)> {
         ("loopback.rule_add", json!({"decision": "allow", "pattern": "Read", "scope": {"session": id}})),
         ("loopback.rule_add", json!({"decision": "allow", "pattern": "Read", "scope": {"subtree": id}})),
         ("loopback.rule_test", json!({"session_id": id, "tool_name": "Read", "input": {}})),
+        (
+            "loopback.rule_preview",
+            json!({"approval_id": approval, "approve": true, "remember": {"scope": {"session": id}}}),
+        ),
         ("loopback.configure", json!({"session_id": id})),
+        ("claudecode.budget_set", json!({"session_id": id, "budget": {"cost_usd": 1000.0}})),
         ("claudecode.chat", json!({"session_id": id, "prompt": "x", "wait_ms": 0})),
         ("claudecode.chat_async", json!({"session_id": id, "prompt": "x"})),
         ("claudecode.poll", json!({"session_id": id})),
