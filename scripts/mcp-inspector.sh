@@ -56,7 +56,10 @@ expect() {
 
 # The token of this throw-away server may stand in an argument; a parent's configuration holds it in a file.
 http=("$url/mcp" --transport http --header "Authorization: Bearer $token")
-stdio=("$plexus" mcp --as inspector)
+# The inspector hands its environment on only in part, and the default data directory is somebody's own.
+printf '#!/bin/sh\nPLEXUS_DATA_DIR=%s exec %s mcp --as inspector\n' "$PLEXUS_DATA_DIR" "$plexus" >"$work/bridge"
+chmod +x "$work/bridge"
+stdio=("$work/bridge")
 for way in http stdio; do
     declare -n server_of=$way
     expect '"claudecode_create"' "${server_of[@]}" --method tools/list
