@@ -8,13 +8,13 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, getpgid, getpid, getppid, getsid, set_child_subreaper, setpgid, setsid};
+use rustix::process::{Pid, getpid, getppid, set_child_subreaper, setpgid, setsid};
 
 use crate::args::{Options, StdinSource};
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::layout::{
-    ExitFile, FORMAT_VERSION, LayoutError, PidFile, RUN_VARIABLE, RunDir, boot_id, now_ms, process_identity,
+    ExitFile, FORMAT_VERSION, LayoutError, PidFile, RUN_VARIABLE, RunDir, Stat, boot_id, now_ms, process_identity,
 };
 use crate::signals::Signals;
 
@@ -151,17 +151,23 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
 /// Makes this process the leader of a new session, so that neither a terminal's signals nor the end of the server's session
 /// reach it.
 fn lead_a_session() -> io::Result<()> {
-    if getsid(None)? == getpid() {
+    if setsid().is_ok() {
         return Ok(());
     }
-    // A leader of a process group may not begin a session. The parent's group is one that we may join.
-    let leads_group = getpgid(None)? == getpid();
-    if leads_group && getpgid(getppid()).and_then(|parents| setpgid(None, Some(parents))).is_err() {
-        // The parent has gone already. A group of our own that hears no hang-up is as far from a terminal as matters.
-        return Ok(());
+    // Refused to whoever leads a process group. The parent's group is one that we may join, to leave our own.
+    match getppid().and_then(group_of).map(|parents| setpgid(None, Some(parents))) {
+        Some(Ok(())) => setsid().map(drop).map_err(io::Error::from),
+        // We lead a session already, or the parent has gone, or its group has no number here. A group of our own that hears no hang-up
+        // is as far from a terminal as matters.
+        Some(Err(_)) | None => Ok(()),
     }
-    setsid()?;
-    Ok(())
+}
+
+/// Returns the process group of a process, if it has a number here: in a container that was entered from outside, the session and group of whoever
+/// entered have none. The kernel says 0 then, which the calls of `rustix` for this do not expect.
+fn group_of(process: Pid) -> Option<Pid> {
+    let group = Stat::read(process.as_raw_pid())?.group;
+    if group > 0 { Pid::from_raw(group) } else { None }
 }
 
 fn spawn(options: &Options, run: &RunDir) -> Result<Child, StartFailure> {

@@ -50,6 +50,8 @@ pub fn signal_process(pid: i32, start: u64, signal: Signal) -> io::Result<Delive
 pub(crate) struct Stat {
     pub(crate) state: u8,
     pub(crate) parent: i32,
+    /// Its process group; 0 when that has no number here, as in a container that was entered from outside.
+    pub(crate) group: i32,
     pub(crate) threads: u64,
     pub(crate) start: u64,
 }
@@ -67,9 +69,10 @@ impl Stat {
         let mut fields = rest.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?; // Field 3.
         let parent = fields.next()?.parse().ok()?; // Field 4.
-        let threads = fields.nth(15)?.parse().ok()?; // Field 20.
+        let group = fields.next()?.parse().ok()?; // Field 5.
+        let threads = fields.nth(14)?.parse().ok()?; // Field 20.
         let start = fields.nth(1)?.parse().ok()?; // Field 22.
-        Some(Self { state, parent, threads, start })
+        Some(Self { state, parent, group, threads, start })
     }
 
     /// Returns whether this process can still do anything. One whose first thread has ended looks like a zombie while its

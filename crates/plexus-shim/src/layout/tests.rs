@@ -161,15 +161,15 @@ fn a_failed_write_leaves_nothing_behind() {
 
 #[test]
 fn a_programs_name_cannot_pretend_to_be_fields() {
-    let line = b"42 (a) R 1 (b\n) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 3 0 12345 9 9";
-    assert_eq!(Stat::parse(line), Some(Stat { state: b'S', parent: 7, threads: 3, start: 12345 }));
+    let line = b"42 (a) R 1 (b\n) S 7 41 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 3 0 12345 9 9";
+    assert_eq!(Stat::parse(line), Some(Stat { state: b'S', parent: 7, group: 41, threads: 3, start: 12345 }));
     assert_eq!(Stat::parse(b"42 (a) S"), None);
     assert_eq!(Stat::parse(b""), None);
 }
 
 #[test]
 fn a_zombie_is_gone_unless_its_threads_live() {
-    let stat = |state, threads| Stat { state, parent: 1, threads, start: 1 };
+    let stat = |state, threads| Stat { state, parent: 1, group: 1, threads, start: 1 };
     assert!(stat(b'S', 1).lives());
     assert!(stat(b'T', 1).lives());
     assert!(!stat(b'Z', 1).lives());

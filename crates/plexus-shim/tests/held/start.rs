@@ -2,12 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use plexus_shim::layout::{DIR_MODE, ExitFile, FILE_MODE, InboxSeq, process_identity};
 use plexus_shim::{EXIT_NOT_STARTED, EXIT_USAGE};
 
-use crate::harness::{Shim, wait_for};
+use crate::harness::{Shim, wait_for, without_stdin};
 
 #[test]
 fn pid_json_names_both_processes() {
@@ -25,7 +25,7 @@ fn pid_json_names_both_processes() {
 #[test]
 fn the_shim_leaves_the_servers_surroundings() {
     let mut prepared = Shim::prepare("cat", |_| {});
-    prepared.command.stderr(std::process::Stdio::piped());
+    prepared.command.stderr(Stdio::piped());
     // As a leader of a process group it has to take one more step to a session of its own.
     std::os::unix::process::CommandExt::process_group(&mut prepared.command, 0);
     let mut shim = prepared.start();
@@ -37,10 +37,47 @@ fn the_shim_leaves_the_servers_surroundings() {
     for descriptor in ["fd/0", "fd/1", "fd/2"] {
         assert_eq!(std::fs::read_link(proc.join(descriptor)).unwrap(), Path::new("/dev/null"), "{descriptor}");
     }
-    let raw = rustix::process::Pid::from_raw(pid.shim_pid);
-    assert_eq!(Some(rustix::process::getsid(raw).unwrap()), raw);
+    let (group, session) = group_and_session(pid.shim_pid);
+    assert_eq!(group, pid.shim_pid);
+    // Where our own group has no number, nobody can join it, and the shim keeps to a group of its own.
+    let (our_group, _) = group_and_session(rustix::process::getpid().as_raw_pid());
+    assert!(session == pid.shim_pid || our_group == 0, "session {session}, our group {our_group}");
     shim.run.put_close().unwrap();
     shim.end();
+}
+
+/// Fields 5 and 6 of `/proc/PID/stat`, counted from the last parenthesis.
+fn group_and_session(pid: i32) -> (i32, i32) {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
+    (fields[2].parse().unwrap(), fields[3].parse().unwrap())
+}
+
+#[test]
+fn a_shim_starts_where_the_session_of_its_server_has_no_number() {
+    // As in a container that is entered from outside: the kernel calls session and group of whoever entered 0. `-m` gives the shim a group of its own,
+    // as a server does.
+    const SCRIPT: &str = r#"set -m; "$@" & wait"#;
+    let namespace = || {
+        let mut unshare = Command::new("unshare");
+        unshare
+            .args(["--pid", "--fork", "--mount-proc"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        unshare
+    };
+    if !namespace().arg("true").status().is_ok_and(|status| status.success()) {
+        eprintln!(
+            "SKIPPED a_shim_starts_where_the_session_of_its_server_has_no_number: this user may not make a pid namespace"
+        );
+        return;
+    }
+    let prepared = Shim::prepare("exit 3", without_stdin);
+    let shim = std::iter::once(prepared.command.get_program()).chain(prepared.command.get_args());
+    namespace().args(["sh", "-c", SCRIPT, "sh"]).args(shim).status().unwrap();
+    let exit = prepared.run.read_exit().unwrap().expect("the shim came to its end");
+    assert_eq!((exit.code, exit.reason), (Some(3), None));
 }
 
 #[test]
@@ -55,7 +92,7 @@ fn the_child_gets_what_the_shim_got_and_no_more() {
         .args(["--default-signal=HUP", "sh", "-c", script])
         .env("SECRET", "kept")
         .current_dir(&temp)
-        .stdin(std::process::Stdio::piped());
+        .stdin(Stdio::piped());
     let direct = String::from_utf8(direct.output().unwrap().stdout).unwrap();
     let mut shim = prepared.start();
     shim.end();
