@@ -1,10 +1,12 @@
 //! What the server holds of a shim: a way to see its end and to ask for it. Never a bare pid, which may be a stranger's by now.
 
 use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
 
 use plexus_shim::layout::{PidFile, RunDir};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::unix::AsyncFd;
+use tokio::task::JoinHandle;
 
 use super::orphans;
 
@@ -13,6 +15,8 @@ pub(crate) struct Hold {
     state: State,
     /// Reaps the shim when it is our child; a shim of an earlier server has been adopted by init.
     child: Option<tokio::process::Child>,
+    /// How it ended, once it has and was our child.
+    status: Option<ExitStatus>,
 }
 
 enum State {
@@ -29,12 +33,12 @@ impl Hold {
             Some(pid) => State::Held(watchable(pidfd_open(pid, PidfdFlags::empty())?)?),
             None => State::Gone,
         };
-        Ok(Self { state, child: Some(child) })
+        Ok(Self { state, child: Some(child), status: None })
     }
 
     /// Looks for the shim of an earlier server: gone, unless pid and start time agree.
     pub(crate) fn found(pid_file: Option<&PidFile>) -> std::io::Result<Self> {
-        let gone = Self { state: State::Gone, child: None };
+        let gone = Self { state: State::Gone, child: None, status: None };
         let Some(pid_file) = pid_file else { return Ok(gone) };
         let Some(pid) = Pid::from_raw(pid_file.shim_pid) else { return Ok(gone) };
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return Ok(gone) };
@@ -42,7 +46,7 @@ impl Hold {
         if !pid_file.shim_lives() {
             return Ok(gone);
         }
-        Ok(Self { state: State::Held(watchable(descriptor)?), child: None })
+        Ok(Self { state: State::Held(watchable(descriptor)?), child: None, status: None })
     }
 
     /// Waits until the shim has ended.
@@ -53,11 +57,16 @@ impl Hold {
             tracing::warn!(%error, "could not watch a shim");
         }
         self.state = State::Gone;
-        if let Some(mut child) = self.child.take()
-            && let Err(error) = child.wait().await
-        {
-            tracing::warn!(%error, "could not reap a shim");
+        let Some(mut child) = self.child.take() else { return };
+        match child.wait().await {
+            Ok(status) => self.status = Some(status),
+            Err(error) => tracing::warn!(%error, "could not reap a shim"),
         }
+    }
+
+    /// How the shim itself ended, when that was seen. It is of interest when it did not come to say how its child did.
+    pub(crate) fn status(&self) -> Option<ExitStatus> {
+        self.status
     }
 
     /// Whether its end was seen.
@@ -78,15 +87,17 @@ impl Hold {
         }
     }
 
-    /// Ends shim and child without asking, for when the shim does not answer or was killed itself.
-    pub(crate) fn kill(&self, dir: &RunDir) {
+    /// Ends shim and child without asking, for when the shim does not answer or was killed itself. What is found only by the name of its run is ended on
+    /// a thread where looking again holds nobody; whoever has to know that it is done waits for the handle.
+    pub(crate) fn kill(&self, dir: &RunDir) -> JoinHandle<()> {
         let pid_file = dir.read_pid().ok().flatten();
         let child = pid_file.as_ref().filter(|pid| pid.child_lives()).map(|pid| (pid.child_pid, pid.child_start));
         // The descendants are listed while their parents still live: an orphan's parent is init, and tells nothing.
         let descendants = child.map(|(pid, _)| orphans::descendants(pid)).unwrap_or_default();
         self.signal(Signal::KILL);
         orphans::end(child.into_iter().chain(descendants));
-        orphans::end_members(dir);
+        let dir = dir.clone();
+        tokio::task::spawn_blocking(move || orphans::end_members(&dir))
     }
 }
 

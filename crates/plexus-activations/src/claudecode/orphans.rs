@@ -28,8 +28,8 @@ pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
 
 /// Ends everybody who carries the name of this run, until two looks find nobody new.
 ///
-/// A process that is just becoming another program has no environment to be read for a moment: that is why one look is not enough. The pause is
-/// short and this is rare, a killed shim, so it is taken where we are.
+/// A process that is just becoming another program has no environment to be read for a moment: that is why one look is not enough. It pauses
+/// between looks, so call it on a thread that may block.
 pub(crate) fn end_members(dir: &RunDir) {
     let mut ended = HashSet::new();
     let mut quiet_looks = 0;

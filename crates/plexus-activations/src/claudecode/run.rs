@@ -198,8 +198,15 @@ impl Run {
         tokio::time::sleep(INSIST_AFTER).await;
         self.hold.ask_to_end();
         if tokio::time::timeout(LET_GO_GRACE, self.hold.ended()).await.is_err() {
-            self.hold.kill(&self.dir);
+            self.kill_all().await;
             self.hold.ended().await;
+        }
+    }
+
+    /// Ends shim and child without asking, and waits until nobody who carries the name of the run is left.
+    async fn kill_all(&self) {
+        if let Err(error) = self.hold.kill(&self.dir).await {
+            tracing::warn!(run = %self.key, %error, "could not look for what a run left behind");
         }
     }
 

@@ -150,7 +150,7 @@ async fn launch_child(
         return Err(StartError::Untrusted);
     }
     plexus_fault::point!("launch.dir.made");
-    let child = spawn(core, &options, launch)?;
+    let child = spawn(core, &dir, &options, launch)?;
     plexus_fault::point!("launch.shim.started");
     Hold::started(child).map_err(StartError::Watch)
 }
@@ -257,14 +257,24 @@ fn server_entry(url: &str, token: &SecretToken) -> serde_json::Value {
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
+    let written = create_private(path).and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
     written.map_err(|source| StartError::Write { path: path.to_owned(), source })
 }
 
+fn create_private(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
 /// Starts the shim, detached: its own process group, nothing of our stdio. It outlives us.
-fn spawn(core: &Core, options: &Options, launch: &Launch<'_>) -> Result<tokio::process::Child, StartError> {
+fn spawn(
+    core: &Core,
+    dir: &RunDir,
+    options: &Options,
+    launch: &Launch<'_>,
+) -> Result<tokio::process::Child, StartError> {
     let shim = &core.settings.shim;
+    let path = dir.shim_log();
+    let log = create_private(&path).map_err(|source| StartError::Write { path, source })?;
     let mut command = tokio::process::Command::new(&shim.program);
     command
         .args(&shim.leading)
@@ -274,7 +284,7 @@ fn spawn(core: &Core, options: &Options, launch: &Launch<'_>) -> Result<tokio::p
         .current_dir(&launch.config.working_dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(log)
         .process_group(0)
         .kill_on_drop(false);
     command.spawn().map_err(|source| StartError::Spawn { program: shim.program.clone(), source })

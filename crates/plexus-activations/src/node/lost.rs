@@ -86,7 +86,9 @@ async fn end_shim(dir: &RunDir) {
     let found = dir.read_pid().ok().flatten();
     match Hold::found(found.as_ref()) {
         Ok(mut hold) if !hold.is_gone() => {
-            hold.kill(dir);
+            if let Err(error) = hold.kill(dir).await {
+                tracing::warn!(dir = %dir.path().display(), %error, "could not look for what a run left behind");
+            }
             if tokio::time::timeout(KILL_DEADLINE, hold.ended()).await.is_err() {
                 tracing::error!(dir = %dir.path().display(), "a shim does not die");
             }

@@ -116,6 +116,19 @@ async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_shim_that_leaves_without_a_word_about_its_child_is_quoted() {
+    let script = "echo no room for a child >&2; exit 7";
+    let world = World::with(|settings| {
+        settings.shim.program = "sh".into();
+        settings.shim.leading = vec!["-c".into(), script.into(), "sh".into()];
+    })
+    .await;
+    let session = world.create("mute", json!({})).await;
+    let chat = world.chat(&session, "sim:\nsay x").await;
+    fails_with(&world, &session, chat, "its shim ended with exit status: 7: no room for a child").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
     let world = World::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into()).await;
     let session = world.create("no-shim", json!({})).await;

@@ -7,6 +7,7 @@
 //! ```text
 //! RUN_DIR/            0700
 //!   pid.json          who runs here ([`PidFile`]); appears once, by rename, as soon as the child is started
+//!   shim.log          what the shim said before it had a child: why it has none. Made by the server
 //!   exit.json         how it ended ([`ExitFile`]); appears once, by rename, after the journal is complete
 //!   journal/          000001.jsonl, 000002.jsonl, …: the child's output, see [`SegmentNo`]
 //!   inbox/            00000001.json, …: lines for the child's stdin, see [`InboxSeq`]; `close` closes stdin
@@ -102,6 +103,11 @@ impl RunDir {
     /// Reads `pid.json`; `None` while there is none.
     pub fn read_pid(&self) -> Result<Option<PidFile>, LayoutError> {
         records::read(&self.pid_file())
+    }
+
+    /// Where the shim's own words go until its child is started.
+    pub fn shim_log(&self) -> PathBuf {
+        self.root.join("shim.log")
     }
 
     /// Reads `exit.json`; `None` while there is none.

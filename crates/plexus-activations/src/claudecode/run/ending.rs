@@ -16,10 +16,14 @@ use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OpenChat, PromptProgress, Translation};
 use crate::scrub;
 
+/// How much of what a shim said goes into the reason of a chat's end.
+const MAX_SHIM_WORDS: usize = 2_048;
+
 /// How a process ended, as far as anybody knows.
 enum Exit<'a> {
     Known(&'a ExitFile),
-    Unknown,
+    /// The shim did not come to say it; this is what is known of the shim.
+    Unknown(String),
 }
 
 impl Run {
@@ -36,7 +40,7 @@ impl Run {
         let Some(chat) = translation.close_chat() else { return Ok(Vec::new()) };
         let gone = match (exit, self.hold.is_gone()) {
             (Some(exit), _) => Some(Exit::Known(exit)),
-            (None, true) => Some(Exit::Unknown),
+            (None, true) => Some(Exit::Unknown(self.last_of_the_shim())),
             (None, false) => None,
         };
         let ending = judge(&chat, gone, &stderr);
@@ -67,6 +71,17 @@ impl Run {
         }));
         changes.push(Change::AddSpend(AddSpend { session: self.key.session, amount }));
         Ok(changes)
+    }
+
+    /// What there is to say of a shim that left no word about its child: how it ended itself, and what it said before it had a child.
+    fn last_of_the_shim(&self) -> String {
+        let ended = self.hold.status().map_or_else(String::new, |status| format!("; its shim ended with {status}"));
+        let words = std::fs::read(self.dir.shim_log()).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words[..words.len().min(MAX_SHIM_WORDS)]);
+        match words.trim() {
+            "" => ended,
+            words => format!("{ended}: {}", scrub::text(words)),
+        }
     }
 
     /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
@@ -104,7 +119,7 @@ impl Run {
         });
         if exit.is_none() {
             // The shim was killed: what it held is ended first, while its parents still show whose it is.
-            self.hold.kill(&self.dir);
+            self.kill_all().await;
         }
         while self.pump().await? {}
         // The shim writes whole lines; only one that was killed leaves half of one behind.
@@ -207,7 +222,8 @@ fn judge(chat: &OpenChat, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
                 Exit::Known(ExitFile { reason: Some(reason), code: None, signal: None, .. }) => reason.clone(),
                 Exit::Known(ExitFile { signal: Some(signal), .. }) => format!("signal {signal}"),
                 Exit::Known(ExitFile { code: Some(code), .. }) => format!("exit code {code}"),
-                Exit::Known(_) | Exit::Unknown => "nobody saw how".to_owned(),
+                Exit::Known(_) => "nobody saw how".to_owned(),
+                Exit::Unknown(shim) => format!("nobody saw how{shim}"),
             };
             let stderr = stderr.trim();
             let words =
