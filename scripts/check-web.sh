@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The dashboard: types, the committed build against a fresh one, and the browser tests, against the stand-in server and against the real one.
+# Pictures of every view are left in artifacts/dashboard, to be looked at.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 # Not `npm ci`: it insists that the lock file names the packages of every platform, which a registry that holds only ours cannot fill in.
@@ -15,3 +16,4 @@ else
   echo "the browser tests against the real server need target/debug/plexus: cargo build -p plexus" >&2
   exit 1
 fi
+node tests/screenshots.mjs ../artifacts/dashboard

@@ -106,8 +106,8 @@ impl Treasurer {
         }
         let mut running: HashMap<SessionId, (Arc<Holder>, Vec<SessionId>)> = HashMap::new();
         for status in [SessionStatus::Running, SessionStatus::AwaitingPermission] {
-            let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
-            loop {
+            let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+            while let Some(page) = next {
                 let filter = SessionFilter { status: Some(status), ..SessionFilter::default() };
                 let found = self.store.sessions(filter, page).await?;
                 for session in &found.items {
@@ -115,10 +115,7 @@ impl Treasurer {
                         running.entry(holder.id).or_insert_with(|| (holder, Vec::new())).1.push(session.id);
                     }
                 }
-                match found.next {
-                    Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
-                    None => break,
-                }
+                next = page.then(found.next);
             }
         }
         for (holder, sessions) in running.into_values() {

@@ -356,18 +356,16 @@ impl Supervisor {
                 unreachable.insert(run.key.session);
             }
         }
-        let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
             let filter = SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
             let sessions = self.core.store.sessions(filter, page).await?;
             for session in sessions.items.iter().filter(|session| !unreachable.contains(&session.id)) {
                 self.start_if_nobody_serves(session).await?;
             }
-            match sessions.next {
-                Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
-                None => return Ok(count),
-            }
+            next = page.then(sessions.next);
         }
+        Ok(count)
     }
 
     async fn start_if_nobody_serves(&self, session: &Session) -> Result<(), StoreError> {

@@ -359,34 +359,30 @@ impl Approvals {
     ) -> Result<Vec<ApprovalId>, StoreError> {
         let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
         let mut released = Vec::new();
-        let mut next = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
-            let found = self.store.approvals(filter, next).await?;
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let found = self.store.approvals(filter, page).await?;
             for record in &found.items {
                 if wanted(record) && self.release_one(record).await? {
                     released.push(record.id);
                 }
             }
-            match found.next {
-                Some(after) => next = PageRequest { after: Some(after), limit: limits::MAX_PAGE_ITEMS },
-                None => return Ok(released),
-            }
+            next = page.then(found.next);
         }
+        Ok(released)
     }
 
     /// Lists what waits, everywhere or below a session.
     pub(super) async fn waiting(&self, under: Option<SessionId>) -> Result<Vec<ApprovalId>, StoreError> {
         let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
         let mut waiting = Vec::new();
-        let mut next = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
-            let found = self.store.approvals(filter, next).await?;
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let found = self.store.approvals(filter, page).await?;
             waiting.extend(found.items.iter().map(|record| record.id));
-            match found.next {
-                Some(after) => next = PageRequest { after: Some(after), limit: limits::MAX_PAGE_ITEMS },
-                None => return Ok(waiting),
-            }
+            next = page.then(found.next);
         }
+        Ok(waiting)
     }
 
     /// Decides one pending request by what stands now. Says whether this was what decided it.

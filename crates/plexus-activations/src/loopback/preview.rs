@@ -40,19 +40,17 @@ impl Loopback {
         let filter = ApprovalFilter { stage: Stage::Pending, under: caller.session(), ..ApprovalFilter::default() };
         let most = new.uses.map_or(usize::MAX, |uses| usize::try_from(uses).unwrap_or(usize::MAX));
         let mut releases = Vec::new();
-        let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
             let found = self.core.store.approvals(filter, page).await?;
             for record in found.items.iter().filter(|record| record.id != decided) {
                 if releases.len() < most && self.would_release(&rules, new, record).await? {
                     releases.push(record.id);
                 }
             }
-            match found.next {
-                Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
-                None => return Ok(releases),
-            }
+            next = page.then(found.next);
         }
+        Ok(releases)
     }
 
     async fn would_release(&self, rules: &RuleSet, new: &NewRule, record: &ApprovalRecord) -> Result<bool, CallError> {

@@ -33,8 +33,8 @@ impl Rejudge {
         let mut waiting = HashMap::new();
         let mut rules = None;
         let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
-        let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
-        loop {
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
             let found = approvals.store.approvals(filter, page).await?;
             for record in &found.items {
                 if !approvals.is_judged_here(record).await? {
@@ -56,10 +56,7 @@ impl Rejudge {
                 }
                 waiting.insert(record.id, now);
             }
-            match found.next {
-                Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
-                None => break,
-            }
+            next = page.then(found.next);
         }
         self.judged = waiting;
         Ok(())
@@ -69,15 +66,13 @@ impl Rejudge {
 /// Tells one set of stored rules from another: a rule never changes, it comes and goes.
 async fn fingerprint(approvals: &Approvals) -> Result<u64, StoreError> {
     let mut hasher = DefaultHasher::new();
-    let mut page = PageRequest::first(limits::MAX_PAGE_ITEMS);
-    loop {
+    let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+    while let Some(page) = next {
         let found = approvals.store.rules(page).await?;
         found.items.iter().for_each(|rule| rule.rule.id.hash(&mut hasher));
-        match found.next {
-            Some(next) => page = PageRequest { after: Some(next), limit: limits::MAX_PAGE_ITEMS },
-            None => return Ok(hasher.finish()),
-        }
+        next = page.then(found.next);
     }
+    Ok(hasher.finish())
 }
 
 impl Approvals {

@@ -176,14 +176,11 @@ impl Rulebook {
             compiled.changes
         };
         let mut all = self.file_rules();
-        let mut page = PageRequest::first(PAGE);
-        loop {
+        let mut next = Some(PageRequest::first(PAGE));
+        while let Some(page) = next {
             let read = self.store.rules(page).await?;
             all.extend(read.items.iter().filter_map(compile));
-            match read.next {
-                Some(next) => page = PageRequest { after: Some(next), limit: PAGE },
-                None => break,
-            }
+            next = page.then(read.next);
         }
         let rules = Arc::new(RuleSet::new(all));
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);

@@ -31,6 +31,12 @@ impl PageRequest {
         Self { after: None, limit }
     }
 
+    /// Asks for the page after this one, given where it ended; `None` when that was the last.
+    #[must_use]
+    pub fn then(self, next: Option<PageToken>) -> Option<Self> {
+        next.map(|after| Self { after: Some(after), ..self })
+    }
+
     /// Returns the number of records to read: at least one, at most [`MAX_PAGE_ITEMS`].
     pub(crate) fn bounded(&self) -> usize {
         self.limit.clamp(1, MAX_PAGE_ITEMS)
