@@ -21,9 +21,10 @@ use serde_json::json;
 
 use super::Core;
 use super::feed::{Feed, FollowedEvent, PolledEvent};
-use super::params::{
-    BudgetSetParams, Cancelled, Created, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done,
-    Forked, Got, Listed, Polled, Rendered, Sent, SessionRef, Started, Streams, TreeOf, Waited,
+use super::params::{BudgetSetParams, CursorDeleteParams, CursorSetParams, CursorsParams, SessionRef};
+use super::results::{
+    Cancelled, Created, Cursors, Deleted, Done, Forked, Got, Listed, Polled, Rendered, Sent, Started, Streams, TreeOf,
+    Waited,
 };
 use super::supervisor::Supervisor;
 use crate::authority::Authority;

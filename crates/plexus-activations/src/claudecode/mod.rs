@@ -11,7 +11,7 @@
 //! - [`supervisor`]: all runs; who starts, wakes and ends them.
 //! - [`sweep`]: run directories that nobody needs any more.
 //! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
-//! - [`params`], [`activation`]: the methods.
+//! - [`params`], [`results`], [`activation`]: the methods.
 
 pub(crate) mod activation;
 pub(crate) mod config;
@@ -22,6 +22,7 @@ pub(crate) mod hold;
 pub(crate) mod launch;
 mod orphans;
 pub mod params;
+pub mod results;
 pub(crate) mod run;
 pub(crate) mod start;
 pub(crate) mod supervisor;

@@ -26,7 +26,7 @@ use super::shown::{as_decision, as_pending};
 use crate::claudecode::Core;
 use crate::claudecode::activation::{checked_wait, page};
 use crate::claudecode::config::{SessionState, TimedMode};
-use crate::claudecode::params::Done;
+use crate::claudecode::results::Done;
 use crate::handler::handler;
 
 /// The longest a mode may hold, in seconds: a day.

@@ -14,7 +14,7 @@ use super::answer::PermitResponse;
 use super::approvals::Question;
 use super::params::{PermitRequest, RejoinParams};
 use crate::claudecode::launch::Channel;
-use crate::claudecode::params::Done;
+use crate::claudecode::results::Done;
 
 /// How long to wait before the store is tried again. While it cannot be written, requests wait.
 const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);

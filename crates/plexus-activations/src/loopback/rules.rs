@@ -13,7 +13,7 @@ use super::rulebook::{call as rule_call, decision};
 use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::params::Done;
+use crate::claudecode::results::Done;
 use crate::rules::{self, Decision, ExampleContext, Pattern, RealPaths, Rule, Scope};
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.

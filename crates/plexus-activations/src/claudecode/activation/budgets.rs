@@ -7,7 +7,8 @@ use super::ClaudeCode;
 use crate::authority::narrowed_budget;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::params::{BudgetSetParams, Done};
+use crate::claudecode::params::BudgetSetParams;
+use crate::claudecode::results::Done;
 
 /// How often it is tried again when the session changed meanwhile.
 const TRIES: usize = 8;

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::{ClaudeCode, elsewhere};
 use crate::claudecode::event::ChatEvent;
-use crate::claudecode::params::{CancelParams, Cancelled, ChatParams, SendParams, Sent, Started};
+use crate::claudecode::params::{CancelParams, ChatParams, SendParams};
+use crate::claudecode::results::{Cancelled, Sent, Started};
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;

@@ -11,7 +11,8 @@ use plexus_store::{
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
 use crate::claudecode::config::{ProjectSettings, SessionConfig, SessionState, Supervise};
-use crate::claudecode::params::{CreateParams, Created, ForkParams, Forked};
+use crate::claudecode::params::{CreateParams, ForkParams};
+use crate::claudecode::results::{Created, Forked};
 use crate::rules::Pattern;
 
 impl ClaudeCode {

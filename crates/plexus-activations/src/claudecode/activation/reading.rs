@@ -14,7 +14,8 @@ use super::{ClaudeCode, DEFAULT_PAGE, MAX_PAGE, checked_limit, checked_wait};
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::feed::PolledEvent;
-use crate::claudecode::params::{BudgetUse, Changed, CursorsParams, PollParams, Polled, WaitParams, Waited};
+use crate::claudecode::params::{CursorsParams, PollParams, WaitParams};
+use crate::claudecode::results::{BudgetUse, Changed, Polled, Waited};
 use crate::loopback::approvals::as_pending;
 
 /// How long a line of `wait` may be.

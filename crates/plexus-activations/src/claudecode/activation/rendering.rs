@@ -5,7 +5,8 @@ use plexus_store::{Node, NodeData, limits};
 use serde_json::{Value, json};
 
 use super::ClaudeCode;
-use crate::claudecode::params::{Message, RenderParams, Rendered};
+use crate::claudecode::params::RenderParams;
+use crate::claudecode::results::{Message, Rendered};
 
 impl ClaudeCode {
     pub(super) async fn render_context(&self, call: Call, params: RenderParams) -> Result<Rendered, CallError> {

@@ -9,8 +9,10 @@ use serde_json::json;
 use super::{ClaudeCode, page};
 use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::claudecode::params::{
-    ConsumerView, CursorDeleteParams, CursorSetParams, Cursors, CursorsParams, Deleted, Done, Got, ListParams, Listed,
-    Reserved, SessionRef, SessionView, Spent, StreamView, Streams, StreamsParams, TreeOf,
+    CursorDeleteParams, CursorSetParams, CursorsParams, ListParams, SessionRef, StreamsParams,
+};
+use crate::claudecode::results::{
+    ConsumerView, Cursors, Deleted, Done, Got, Listed, Reserved, SessionView, Spent, StreamView, Streams, TreeOf,
 };
 
 impl ClaudeCode {

@@ -10,6 +10,7 @@
 //! - [`programs`]: programs that run other programs, and options that do.
 
 mod gate;
+mod names;
 pub(super) mod programs;
 mod walk;
 mod word;
