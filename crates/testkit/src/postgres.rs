@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::process;
@@ -227,6 +228,23 @@ impl Postgres {
         helpers.iter().for_each(|helper| process::kill(helper.pid));
         server.wait()?;
         helpers.iter().for_each(|helper| process::wait_until_gone(helper.pid, START_DEADLINE));
+        Ok(())
+    }
+
+    /// Stops every process of the cluster where it stands, with `SIGSTOP`; connections stay, and nothing answers.
+    pub fn freeze(&self) -> Result<()> {
+        let Some(server) = &self.server else { return Ok(()) };
+        // Its head first, which then makes no more of them.
+        process::signal(server.id(), Signal::STOP);
+        process::descendants(server.id())?.iter().for_each(|helper| process::signal(helper.pid, Signal::STOP));
+        Ok(())
+    }
+
+    /// Lets a frozen cluster go on.
+    pub fn thaw(&self) -> Result<()> {
+        let Some(server) = &self.server else { return Ok(()) };
+        process::descendants(server.id())?.iter().for_each(|helper| process::signal(helper.pid, Signal::CONT));
+        process::signal(server.id(), Signal::CONT);
         Ok(())
     }
 

@@ -150,6 +150,10 @@ impl Writer {
     /// Wakes, then answers.
     fn answer(&mut self, jobs: Vec<Job>, group: Group, base: u64) {
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = group.lease;
+        plexus_fault::point!(
+            "approval.committed",
+            when group.fates.iter().any(|fate| matches!(fate, Fate::Applied { topics, .. } if topics.iter().any(|topic| matches!(topic, Topic::Approval(_)))))
+        );
         for (job, fate) in jobs.into_iter().zip(group.fates) {
             let result = match fate {
                 Fate::Applied { nth, outcomes, topics } => {
@@ -495,6 +499,7 @@ impl Writing<'_> {
             note,
             now
         ];
+        plexus_fault::point!("store.commit.before");
         self.asked.store(true, Ordering::Relaxed);
         let ending = futures::future::join(self.conn.query(&statement, params), self.conn.batch("COMMIT"));
         let (written, (counted, committed)) = futures::future::join(join_all(pending), ending).await;

@@ -1,15 +1,17 @@
 //! Where a case plays: a server that is armed, dies and comes back, a directory for its sessions, and whoever deals the blow.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::process;
 use testkit::server::{RpcError, ServerOptions, TestServer, lasting_address};
 use tokio::time::Instant;
 
+use crate::database::Database;
 use crate::points::{Blow, Case, Channel, Victim, Warmth};
 
 /// How long anything may take on a loaded machine, outages apart.
@@ -24,6 +26,9 @@ const CALL_PATIENCE: Duration = Duration::from_secs(45);
 /// How long a process stays frozen where the case names no outage: long enough for others to notice that it does not answer.
 const SHORT_FREEZE: Duration = Duration::from_millis(500);
 
+/// How long a server on a shared database owns its sessions without a word from it: nobody is to lose them here.
+const LEASE_SECS: u64 = 120;
+
 /// The place of one case. Dropping it ends everything that carries its marker.
 pub(crate) struct Place {
     case: Case,
@@ -33,30 +38,42 @@ pub(crate) struct Place {
     next_server_armed: bool,
     /// Whether the outage that belongs to a blow against a shim or child is over.
     outage_over: bool,
+    /// What the server keeps everything in, where that is what is struck; otherwise a file of its own.
+    database: Option<Database>,
 }
 
 impl Place {
-    pub(crate) async fn new(case: &Case) -> Result<Self> {
+    /// Makes the place of a case; nothing where the case wants a PostgreSQL and there is none.
+    pub(crate) async fn new(case: &Case) -> Result<Option<Self>> {
+        let database = match case.victim {
+            Victim::Database => match Database::start()? {
+                Some(database) => Some(database),
+                None => return Ok(None),
+            },
+            Victim::Server | Victim::NextServer | Victim::Shim | Victim::Child => None,
+        };
         let folder = tempfile::Builder::new().prefix("plexus-matrix-").tempdir()?;
         for name in ["work", "faults"] {
             std::fs::create_dir(folder.path().join(name))?;
         }
         let warm = if case.warmth == Warmth::Warm { 4 } else { 0 };
-        let arguments =
-            ["--log", "info,rmcp=warn", "--set", &format!("warm.max={warm}"), "--set", "limits.grace_secs=1"];
+        let sets = [format!("warm.max={warm}"), "limits.grace_secs=1".into(), format!("node.lease_secs={LEASE_SECS}")];
+        let mut arguments: Vec<OsString> = vec!["--log".into(), "info,rmcp=warn".into()];
+        arguments.extend(sets.into_iter().flat_map(|set| ["--set".into(), set.into()]));
         let server = TestServer::prepared(ServerOptions {
             plexus_bin: Some(
                 std::env::var_os("PLEXUS_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into()).into(),
             ),
             claude_bin: Some("sim".into()),
             listen: Some(lasting_address()?),
-            arguments: arguments.map(Into::into).into(),
+            arguments,
             ..ServerOptions::default()
         })?;
-        let mut place = Self { case: case.clone(), server, folder, next_server_armed: false, outage_over: false };
-        place.watch_for_the_frozen();
-        place.start(case.victim == Victim::Server).await?;
-        Ok(place)
+        let mut place =
+            Self { case: case.clone(), server, folder, next_server_armed: false, outage_over: false, database };
+        place.deal_the_blow();
+        place.start(matches!(case.victim, Victim::Server | Victim::Database)).await?;
+        Ok(Some(place))
     }
 
     pub(crate) fn work(&self) -> PathBuf {
@@ -110,6 +127,10 @@ impl Place {
             }
             let token = self.server.token()?.to_owned();
             match tokio::time::timeout(CALL_PATIENCE, self.server.call_as(&token, method, params.clone())).await {
+                // A server without its database says so, and whoever is patient comes back.
+                Ok(Ok(Err(error))) if self.database.is_some() && error.kind() == "unavailable" => {
+                    last = Some(error.into());
+                }
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => last = Some(error),
                 Err(_) => {}
@@ -138,6 +159,7 @@ impl Place {
         if !self.server.has_ended()? {
             return Ok(false);
         }
+        ensure!(self.database.is_none(), "the server ended with its database");
         self.server.kill_9()?;
         tokio::time::sleep(self.case.outage).await;
         self.start(false).await?;
@@ -146,11 +168,13 @@ impl Place {
 
     async fn start(&mut self, armed: bool) -> Result<()> {
         let orders = if armed { self.orders() } else { String::new() };
-        self.server.set_env(vec![
+        let mut env = vec![
             ("PLEXUS_FAULT".into(), orders),
             ("PLEXUS_FAULT_DIR".into(), self.marker()),
             ("HOME".into(), self.folder.path().display().to_string()),
-        ]);
+        ];
+        env.extend(self.database.as_ref().map(|database| ("DATABASE_URL".into(), database.url().to_owned())));
+        self.server.set_env(env);
         match self.server.start_again().await {
             Ok(()) => Ok(()),
             // Struck while it started.
@@ -167,9 +191,10 @@ impl Place {
     }
 
     fn orders(&self) -> String {
-        let action = match self.case.blow {
-            Blow::Kill | Blow::KillWithServer => "kill",
-            Blow::Freeze | Blow::FreezeAndKill => "freeze",
+        let action = match (self.case.victim, self.case.blow) {
+            // The server stands still while its database is struck, and is not struck itself.
+            (Victim::Database, _) | (_, Blow::Freeze | Blow::FreezeAndKill) => "freeze",
+            (_, Blow::Kill | Blow::KillWithServer) => "kill",
         };
         format!("{}:{action}@{}", self.case.point, self.case.nth)
     }
@@ -182,21 +207,28 @@ impl Place {
         self.faults().join(format!("{}@{}", self.case.point, self.case.nth))
     }
 
-    /// Continues or kills what was frozen, after the outage, whatever the story does meanwhile.
-    fn watch_for_the_frozen(&self) {
+    /// Waits until a database that was struck has come back.
+    pub(crate) async fn database_is_back(&mut self) -> Result<()> {
+        match &mut self.database {
+            Some(database) => database.is_back().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Strikes the database; continues or kills what was frozen, after the outage, whatever the story does meanwhile.
+    fn deal_the_blow(&mut self) {
+        let (mark, frozen_for) = (self.mark(), self.case.outage.max(SHORT_FREEZE));
+        if let Some(database) = &mut self.database {
+            database.strike(mark, self.case.blow, self.case.outage, frozen_for);
+            return;
+        }
         let signal = match self.case.blow {
             Blow::Freeze => rustix::process::Signal::CONT,
             Blow::FreezeAndKill => rustix::process::Signal::KILL,
             Blow::Kill | Blow::KillWithServer => return,
         };
-        let (mark, frozen_for) = (self.mark(), self.case.outage.max(SHORT_FREEZE));
         tokio::spawn(async move {
-            let pid = loop {
-                match struck_pid(&mark) {
-                    Some(pid) => break pid,
-                    None => tokio::time::sleep(LOOK_AGAIN).await,
-                }
-            };
+            let pid = struck_pid(&mark).await;
             tokio::time::sleep(frozen_for).await;
             process::signal(pid, signal);
         });
@@ -211,8 +243,15 @@ impl Drop for Place {
     }
 }
 
-fn struck_pid(mark: &Path) -> Option<u32> {
-    std::fs::read_to_string(mark).ok()?.strip_suffix('\n')?.parse().ok()
+/// Waits until the point is reached, and returns who stands there.
+pub(crate) async fn struck_pid(mark: &Path) -> u32 {
+    let read = || std::fs::read_to_string(mark).ok()?.strip_suffix('\n')?.parse().ok();
+    loop {
+        match read() {
+            Some(pid) => return pid,
+            None => tokio::time::sleep(LOOK_AGAIN).await,
+        }
+    }
 }
 
 /// How the session is to ask.

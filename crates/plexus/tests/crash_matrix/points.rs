@@ -18,6 +18,9 @@ pub(crate) enum Victim {
     NextServer,
     Shim,
     Child,
+    /// PostgreSQL, on which the server keeps everything in these cases. The point is one of the server's, which stands still there while its database
+    /// is struck and then goes on without it.
+    Database,
 }
 
 /// What happens to it.
@@ -181,18 +184,37 @@ const CHILD: &[Point] = &[
     at("sim.tool.after", 1, BOTH),
 ];
 
+/// Where the server stands when its database is struck: a question on its way into the store, stored, answered, delivered.
+const DATABASE: &[Point] = &[
+    at("store.commit.before", 9, CONTROL),
+    waiting("approval.committed", 1, CONTROL),
+    waiting("decision.committed", 1, CONTROL),
+    at("answer.put.after", 1, CONTROL),
+    at("echo.seen", 1, CONTROL),
+    at("permit.received", 1, MCP),
+    waiting("permit.row.committed", 1, MCP),
+    waiting("permit.decided", 1, MCP),
+];
+
 /// Returns the cases: every point once, or every point with every blow and outage.
 pub(crate) fn cases(full: bool) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (victim, points) in
-        [(Victim::Server, SERVER), (Victim::NextServer, NEXT_SERVER), (Victim::Shim, SHIM), (Victim::Child, CHILD)]
-    {
+    let table = [
+        (Victim::Server, SERVER),
+        (Victim::NextServer, NEXT_SERVER),
+        (Victim::Shim, SHIM),
+        (Victim::Child, CHILD),
+        (Victim::Database, DATABASE),
+    ];
+    for (victim, points) in table {
         for point in points {
             for &channel in point.channels {
                 for (blow, outage) in blows(victim, point.name, channel, full) {
                     let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
                     let loss = match channel {
                         Channel::Control => Loss::Nothing,
+                        // The server is there all the time: whoever asks it waits for its database with it.
+                        Channel::Mcp if victim == Victim::Database => Loss::Nothing,
                         // What is asked of a server that is frozen dies with it, before its client knows how to come back.
                         Channel::Mcp if blow == Blow::FreezeAndKill => Loss::Questions,
                         Channel::Mcp => loss_over_mcp,
@@ -222,6 +244,11 @@ fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow
         (Victim::Server | Victim::NextServer, true) => {
             [with(Blow::Kill), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat()
         }
+        // Longer ones are longer than a caller waits for a database.
+        (Victim::Database, true) => [Blow::Kill, Blow::Freeze, Blow::FreezeAndKill]
+            .into_iter()
+            .flat_map(|blow| [0, 3].map(|seconds| (blow, Duration::from_secs(seconds))))
+            .collect(),
         (Victim::Shim | Victim::Child, true) => {
             let mut blows = vec![(Blow::Kill, Duration::ZERO)];
             blows.extend([with(Blow::KillWithServer), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat());

@@ -100,7 +100,7 @@ fn answer_for(approval: &Value) -> Result<Answer> {
 
 /// Plays one case and judges it.
 pub(crate) async fn play(case: &Case) -> Result<()> {
-    let mut place = Place::new(case).await?;
+    let Some(mut place) = Place::new(case).await? else { return Ok(()) };
     let played = tell(&mut place, case).await;
     played.map_err(|error| anyhow::anyhow!("{error:#}\nThe server said:\n{}", tail(&place.log())))
 }
@@ -114,6 +114,7 @@ async fn tell(place: &mut Place, case: &Case) -> Result<()> {
         oracle::nothing_of_a_dead_run_lives(place, &told, case, chat).await?;
     }
     ensure!(place.was_struck(), "the point was never reached: this case proves nothing");
+    place.database_is_back().await?;
     oracle::judge(place, &told, case).await?;
     delete(place, &told.session).await?;
     oracle::nothing_is_left(place).await
