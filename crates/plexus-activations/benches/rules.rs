@@ -33,6 +33,15 @@ fn patterns() -> Vec<(Decision, String)> {
     patterns
 }
 
+/// Nothing but wildcards that forbid, in one directory: no rule can be left aside by where it is.
+fn wildcard_patterns() -> Vec<(Decision, String)> {
+    let place = |n: usize| match n % 2 {
+        0 => (Decision::Deny, format!("Read(/usr/share/**/secret{n}/*)")),
+        _ => (Decision::Ask, format!("Read(/usr/share/*/*.key{n})")),
+    };
+    (0..RULES - 1).map(place).chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())]).collect()
+}
+
 /// Nothing but paths: many places below one directory, some denies among them.
 fn path_patterns() -> Vec<(Decision, String)> {
     let place = |n: usize| match n % 10 {
@@ -76,7 +85,11 @@ fn bench(criterion: &mut Criterion) {
     ];
     measure(criterion, &patterns(), &cases);
     let readme = json!({ "file_path": "/usr/share/doc/readme" });
-    measure(criterion, &path_patterns(), &[("path, all rules are paths", "Read", "/usr/share/doc/readme", readme)]);
+    let read = |name| [(name, "Read", "/usr/share/doc/readme", readme.clone())];
+    measure(criterion, &path_patterns(), &read("path, all rules are paths"));
+    measure(criterion, &wildcard_patterns(), &read("path, all rules are wildcards"));
+    let search = json!({ "path": "/usr/share", "pattern": "x" });
+    measure(criterion, &path_patterns(), &[("directory, all rules are paths", "Grep", "", search)]);
 }
 
 fn measure(criterion: &mut Criterion, patterns: &[(Decision, String)], cases: &[(&str, &str, &str, Value)]) {

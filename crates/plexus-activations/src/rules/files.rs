@@ -3,16 +3,14 @@
 //! An allow looks only at where the path really leads. A deny looks at that and at the path as it was written, so that a
 //! link into a denied tree and a link out of it are both denied.
 
-use std::cell::OnceCell;
-use std::path::{Component, Path};
-
-use globset::{GlobBuilder, GlobMatcher};
-use serde_json::Value;
+use std::path::Path;
 
 use super::Fit;
 use super::call::Call;
 use super::paths::resolve;
 use super::pattern::{PatternProblem, Refusal};
+use super::target::{Reach, Spelling, Target};
+use super::wildcards::Wildcards;
 
 /// Tools that one kind of path rule covers, as the CLI groups them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,29 +58,9 @@ impl Family {
     }
 }
 
-/// The field that holds a tool's path, and whether the tool reads a whole directory.
-fn path_field(tool: &str) -> Option<(&'static str, Reach)> {
-    Some(match tool {
-        "Read" | "Edit" | "Write" | "MultiEdit" => ("file_path", Reach::File),
-        "NotebookRead" | "NotebookEdit" => ("notebook_path", Reach::File),
-        "Grep" | "Glob" | "LS" => ("path", Reach::Tree),
-        _ => return None,
-    })
-}
-
-/// Names under which tools of today or tomorrow take a path. One that is not the tool's own is a doubt.
-const PATH_FIELDS: &[&str] =
-    &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    File,
-    Tree,
-}
-
 /// Where a path pattern starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Anchor {
     Root,
     Home,
     WorkingDir,
@@ -105,8 +83,8 @@ enum Rest {
     Nothing,
     /// `**`: everything below.
     Everything,
-    /// Wildcards, and the same without regard to case for rules that deny.
-    Glob { exact: GlobMatcher, folded: GlobMatcher },
+    /// Wildcards.
+    Glob(Box<Wildcards>),
 }
 
 impl PathPattern {
@@ -146,18 +124,8 @@ impl PathPattern {
             [] => Rest::Nothing,
             ["**"] | ["**", "*"] => Rest::Everything,
             _ => {
-                let glob = wild.join("/");
                 let refuse = |error: globset::Error| (offset, PatternProblem::Glob(error.kind().to_string()));
-                let build = |fold: bool| {
-                    GlobBuilder::new(&glob)
-                        .literal_separator(true)
-                        .backslash_escape(true)
-                        .case_insensitive(fold)
-                        .build()
-                };
-                let exact = build(false).map_err(refuse)?.compile_matcher();
-                let folded = build(true).map_err(refuse)?.compile_matcher();
-                Rest::Glob { exact, folded }
+                Rest::Glob(Box::new(Wildcards::parse(&wild.join("/")).map_err(refuse)?))
             }
         };
         let plain = plain.join("/");
@@ -170,25 +138,22 @@ impl PathPattern {
         let (Some(base), Some(inner_base)) = (self.base(dir), inner.base(inner_dir)) else { return false };
         let same_place = base == inner_base;
         match (&self.rest, &inner.rest) {
-            (Rest::Everything, Rest::Everything | Rest::Glob { .. }) => is_or_below(&inner_base, &base),
+            (Rest::Everything, Rest::Everything | Rest::Glob(_)) => is_or_below(&inner_base, &base),
             (Rest::Everything, Rest::Nothing) => is_or_below(&inner_base, &base) && !same_place,
             (Rest::Nothing, Rest::Nothing) => same_place,
-            (Rest::Glob { exact, .. }, Rest::Glob { exact: inner, .. }) => {
-                same_place && exact.glob().glob() == inner.glob().glob()
-            }
-            (Rest::Glob { exact, .. }, Rest::Nothing) => inner_base
+            (Rest::Glob(wild), Rest::Glob(inner)) => same_place && wild == inner,
+            (Rest::Glob(wild), Rest::Nothing) => inner_base
                 .1
                 .strip_prefix(&*base.1)
                 .and_then(|rest| rest.strip_prefix('/'))
-                .is_some_and(|rest| base.0 == inner_base.0 && exact.is_match(rest)),
-            (Rest::Nothing | Rest::Glob { .. }, _) => false,
+                .is_some_and(|rest| base.0 == inner_base.0 && wild.fit(rest)),
+            (Rest::Nothing | Rest::Glob(_), _) => false,
         }
     }
 
-    /// Returns the first directory below the root that every path of it is in; nothing when that depends on the caller, or is any.
-    pub(super) fn first_step(&self) -> Option<&str> {
-        let first = self.plain.split('/').next().filter(|first| !first.is_empty());
-        first.filter(|_| self.anchor == Anchor::Root)
+    /// Where it starts, and the directory below there that all its paths are in, without regard to case.
+    pub(super) fn place(&self) -> (Anchor, &str) {
+        (self.anchor, &self.folded)
     }
 
     /// Says whether it starts in the session's working directory.
@@ -211,52 +176,55 @@ impl PathPattern {
 
     /// How the pattern of an allow fits: where the path really leads must be inside.
     pub(super) fn covers(&self, target: &Target<'_>, call: &Call<'_>) -> Fit {
-        let Some(real) = &target.real else { return Fit::Maybe };
+        let Some(real) = target.real() else { return Fit::Maybe };
         let inside = target.anchors(self.anchor).iter().any(|anchor| {
-            below(real, anchor)
+            below(&real.text, &anchor.text)
                 .and_then(|rest| below_relative(rest, &self.plain))
-                .is_some_and(|rest| self.takes(rest, target))
+                .is_some_and(|rest| self.takes(rest, real, target.reach))
         });
         if inside || self.covers_behind_link(target, real, call) { Fit::Yes } else { Fit::No }
     }
 
     /// The pattern's own directory may be reached by a link, as `/tmp` is on some systems. That is looked up only when the
     /// path as written is inside: a thousand rules must not cost a thousand looks at the disk.
-    fn covers_behind_link(&self, target: &Target<'_>, real: &str, call: &Call<'_>) -> bool {
+    fn covers_behind_link(&self, target: &Target<'_>, real: &Spelling, call: &Call<'_>) -> bool {
+        let written = target.written();
         target.anchors(self.anchor).iter().any(|anchor| {
-            let written = below(&target.written, anchor).and_then(|rest| below_relative(rest, &self.plain));
-            if !written.is_some_and(|rest| self.takes(rest, target)) {
+            let rest = below(&written.text, &anchor.text).and_then(|rest| below_relative(rest, &self.plain));
+            if !rest.is_some_and(|rest| self.takes(rest, written, target.reach)) {
                 return false;
             }
-            let base = format!("{anchor}/{}", self.plain);
+            let base = format!("{}/{}", anchor.text, self.plain);
             let Ok(base) = resolve(call.paths, Path::new(&base)) else { return false };
-            base.to_str().and_then(|base| below(real, base)).is_some_and(|rest| self.takes(rest, target))
+            let rest = base.to_str().and_then(|base| below(&real.text, base));
+            rest.is_some_and(|rest| self.takes(rest, real, target.reach))
         })
     }
 
-    fn takes(&self, rest: &str, target: &Target<'_>) -> bool {
-        match (&self.rest, target.reach) {
+    /// Whether `rest`, which is the end of `path`, is one of ours.
+    fn takes(&self, rest: &str, path: &Spelling, reach: Reach) -> bool {
+        match (&self.rest, reach) {
             (Rest::Everything, Reach::Tree) => true,
             (Rest::Everything, Reach::File) => !rest.is_empty(),
             (Rest::Nothing, Reach::File) => rest.is_empty(),
-            (Rest::Glob { exact, .. }, Reach::File) => !rest.is_empty() && exact.is_match(rest),
+            (Rest::Glob(wild), Reach::File) => !rest.is_empty() && wild.may_fit_in(path) && wild.fit(rest),
             // A directory is read whole; a pattern that is not for all of it does not cover that.
-            (Rest::Nothing | Rest::Glob { .. }, Reach::Tree) => false,
+            (Rest::Nothing | Rest::Glob(_), Reach::Tree) => false,
         }
     }
 
     /// How the pattern of a deny or an ask fits: by either path, and without regard to case.
     pub(super) fn guards(&self, target: &Target<'_>) -> Fit {
-        let mut best = if target.real.is_some() { Fit::No } else { Fit::Maybe };
+        let mut best = if target.real().is_some() { Fit::No } else { Fit::Maybe };
         let anchors = target.anchors(self.anchor);
         if anchors.is_empty() {
             return Fit::Maybe;
         }
-        for (path, folded) in target.spellings() {
+        for path in target.spellings().filter(|path| self.may_guard(path, target.reach)) {
             for anchor in anchors {
-                let fit = match below(path, anchor).and_then(|rest| below_relative(rest, &self.plain)) {
+                let fit = match below(&path.text, &anchor.text).and_then(|rest| below_relative(rest, &self.plain)) {
                     Some(rest) => self.guards_below(rest, target.reach),
-                    None => self.guards_elsewhere(path, folded, anchor, target.reach),
+                    None => self.guards_elsewhere(path, anchor, target.reach),
                 };
                 best = best.max(fit);
             }
@@ -264,37 +232,45 @@ impl PathPattern {
         best
     }
 
+    /// Whether the path may be one of ours, in whatever case: what most of a thousand wildcards are done with.
+    fn may_guard(&self, path: &Spelling, reach: Reach) -> bool {
+        match &self.rest {
+            Rest::Glob(wild) => reach == Reach::Tree || wild.may_fit_in(path),
+            Rest::Nothing | Rest::Everything => true,
+        }
+    }
+
     fn guards_below(&self, rest: &str, reach: Reach) -> Fit {
         match &self.rest {
             // A deny for a directory is meant for what is in it.
             Rest::Nothing | Rest::Everything => Fit::Yes,
-            Rest::Glob { exact, .. } if exact.is_match(rest) => Fit::Yes,
-            Rest::Glob { folded, .. } if folded.is_match(rest) => Fit::Maybe,
-            Rest::Glob { .. } => match reach {
-                Reach::File => Fit::No,
-                Reach::Tree => Fit::Maybe,
-            },
+            Rest::Glob(wild) if wild.fit(rest) => Fit::Yes,
+            Rest::Glob(wild) if reach == Reach::Tree || wild.fit_in_any_case(rest) => Fit::Maybe,
+            Rest::Glob(_) => Fit::No,
         }
     }
 
     /// The path is not below the pattern's plain part as written.
-    fn guards_elsewhere(&self, path: &str, folded: &str, anchor: &str, reach: Reach) -> Fit {
-        if reach == Reach::Tree {
-            let base = if self.plain.is_empty() { anchor.to_owned() } else { format!("{anchor}/{}", self.plain) };
-            if below(&base, path).is_some() {
-                return Fit::Maybe;
-            }
+    fn guards_elsewhere(&self, path: &Spelling, anchor: &Spelling, reach: Reach) -> Fit {
+        if reach == Reach::Tree && self.is_below(&path.text, &anchor.text) {
+            return Fit::Maybe;
         }
-        match below(folded, &fold(anchor)).and_then(|rest| below_relative(rest, &self.folded)) {
+        match below(&path.folded, &anchor.folded).and_then(|rest| below_relative(rest, &self.folded)) {
             Some(rest) if self.guards_below(rest, reach) != Fit::No => Fit::Maybe,
             _ => Fit::No,
         }
     }
+
+    /// Whether the plain part below `anchor` is in the directory `path`.
+    fn is_below(&self, path: &str, anchor: &str) -> bool {
+        below(anchor, path).is_some()
+            || below(path, anchor).is_some_and(|path| !path.is_empty() && below_relative(&self.plain, path).is_some())
+    }
 }
 
 /// A text without regard to case, letter by letter, so that what is folded in parts is folded like the whole.
-fn fold(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).collect()
+pub(super) fn fold(text: &str) -> String {
+    if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().flat_map(char::to_lowercase).collect() }
 }
 
 /// Returns the component without its backslashes, or nothing when it has wildcards.
@@ -328,9 +304,9 @@ fn is_or_below(path: &(Anchor, String), base: &(Anchor, String)) -> bool {
 }
 
 /// Returns what remains of an absolute `path` below `base`; the base of the root is the empty text.
-fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
-    let base = if base == "/" { "" } else { base };
-    let rest = path.strip_prefix(base)?;
+pub(super) fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
+    // Comparing nothing is no comparison: glibc's takes longer for it than for a path, and a thousand rules start at the root.
+    let rest = if base.is_empty() || base == "/" { path } else { path.strip_prefix(base)? };
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
@@ -343,155 +319,5 @@ fn below_relative<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// The path of a call, followed once for all rules.
-pub(super) struct Target<'a> {
-    call: Call<'a>,
-    /// Absolute, `.` and `..` taken away by their text alone.
-    written: String,
-    /// Where it really leads; nothing when that is not known.
-    pub(super) real: Option<String>,
-    reach: Reach,
-    root: [String; 1],
-    /// Looked up when the first rule asks: each costs a few looks at the disk.
-    home: OnceCell<Vec<String>>,
-    working_dir: OnceCell<Vec<String>>,
-    /// `written` and `real` without regard to case, for the first rule that denies or asks.
-    folded: OnceCell<(String, Option<String>)>,
-    /// Why no allow can cover it.
-    pub(super) doubt: Option<String>,
-}
-
-impl<'a> Target<'a> {
-    /// Reads the path of a call; nothing when the tool is not one of files.
-    pub(super) fn of(call: &Call<'a>) -> Option<Self> {
-        let (field, reach) = path_field(call.tool_name)?;
-        let mut target = Self {
-            call: *call,
-            written: String::new(),
-            real: None,
-            reach,
-            root: [String::new()],
-            home: OnceCell::new(),
-            working_dir: OnceCell::new(),
-            folded: OnceCell::new(),
-            doubt: None,
-        };
-        if let Err(doubt) = target.read(call, field) {
-            target.real = None;
-            target.doubt = Some(doubt);
-        }
-        Some(target)
-    }
-
-    fn read(&mut self, call: &Call<'_>, field: &str) -> Result<(), String> {
-        let written = match call.input.get(field) {
-            // Readers of directories start in the working directory when they are not told otherwise.
-            None | Some(Value::Null) if self.reach == Reach::Tree => ".",
-            None => return Err(format!("the call has no `{field}`")),
-            Some(Value::String(path)) => path,
-            Some(_) => return Err(format!("`{field}` is not a text")),
-        };
-        let path = match written.strip_prefix("~/") {
-            Some(rest) => match call.home {
-                Some(home) => home.join(rest),
-                None => return Err("the home directory is not known".into()),
-            },
-            None => call.working_dir.join(written),
-        };
-        self.written = lexical(&path);
-        let odd = written.is_empty()
-            || written.trim() != written
-            || written.contains('\\')
-            || (written.starts_with('~') && !written.starts_with("~/"))
-            || written.chars().any(|c| c.is_control() || (!c.is_ascii() && !c.is_alphanumeric()));
-        if odd {
-            return Err("the path has characters that tools read differently".into());
-        }
-        if let Some(other) = PATH_FIELDS.iter().find(|&&other| other != field && call.input.get(other).is_some()) {
-            return Err(format!("the call carries a second path, `{other}`"));
-        }
-        if call.tool_name == "Glob" && call.input.get("pattern").is_none_or(|pattern| !stays_below(pattern)) {
-            return Err("the file pattern may lead out of its directory".into());
-        }
-        let real = resolve(call.paths, &path).map_err(|error| error.to_string())?;
-        self.real = Some(real.to_str().ok_or("the path is not UTF-8")?.to_owned());
-        // The root is the empty text everywhere else.
-        if self.real.as_deref() == Some("/") {
-            self.real = Some(String::new());
-        }
-        Ok(())
-    }
-
-    /// The path as written and where it really leads, each also without regard to case.
-    fn spellings(&self) -> impl Iterator<Item = (&str, &str)> {
-        let (written, real) = self.folded.get_or_init(|| (fold(&self.written), self.real.as_deref().map(fold)));
-        let real = self.real.as_deref().zip(real.as_deref());
-        std::iter::once((self.written.as_str(), written.as_str())).chain(real)
-    }
-
-    /// The first directory below the root, as written and, where that is another, really.
-    pub(super) fn first_steps(&self) -> impl Iterator<Item = &str> {
-        let written = first_step(&self.written);
-        let real = self.real.as_deref().and_then(first_step).filter(|real| written != Some(*real));
-        written.into_iter().chain(real)
-    }
-
-    fn anchors(&self, anchor: Anchor) -> &[String] {
-        match anchor {
-            Anchor::Root => &self.root,
-            Anchor::Home => {
-                self.home.get_or_init(|| self.call.home.map(|home| anchors(home, &self.call)).unwrap_or_default())
-            }
-            Anchor::WorkingDir => self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call)),
-        }
-    }
-}
-
-/// The first directory of an absolute path.
-fn first_step(path: &str) -> Option<&str> {
-    path.strip_prefix('/').and_then(|path| path.split('/').next())
-}
-
-/// A directory as written, and where it really is.
-fn anchors(directory: &Path, call: &Call<'_>) -> Vec<String> {
-    let mut anchors = Vec::with_capacity(2);
-    if !directory.is_absolute() {
-        return anchors;
-    }
-    if directory.to_str().is_some() {
-        anchors.push(lexical(directory));
-    }
-    if let Some(real) = resolve(call.paths, directory).ok().as_deref().and_then(Path::to_str) {
-        let real = if real == "/" { "" } else { real };
-        if anchors.iter().all(|anchor| anchor != real) {
-            anchors.push(real.to_owned());
-        }
-    }
-    anchors
-}
-
-/// Takes `.` and `..` away by text alone. The root is the empty text.
-fn lexical(path: &Path) -> String {
-    let mut parts: Vec<std::borrow::Cow<'_, str>> = Vec::new();
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => parts.push(name.to_string_lossy()),
-            Component::ParentDir => {
-                parts.pop();
-            }
-            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
-        }
-    }
-    parts.iter().fold(String::new(), |path, part| path + "/" + part)
-}
-
-/// Whether the pattern of a Glob call finds only files below its directory.
-fn stays_below(pattern: &Value) -> bool {
-    pattern.as_str().is_some_and(|pattern| {
-        !pattern.is_empty()
-            && !pattern.starts_with(['/', '~'])
-            && !pattern.contains("..")
-            && !pattern.contains(['\\', '{', '(', '$'])
-            && !pattern.chars().any(char::is_control)
-    })
-}
+#[cfg(test)]
+mod tests;

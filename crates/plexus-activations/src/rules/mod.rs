@@ -14,7 +14,8 @@
 //! - `call`: one tool call as the rules see it.
 //! - `set`: all rules, indexed, and the one function that decides.
 //! - `shell`: what a Bash command would run, as far as it can be known.
-//! - `bash`, `files`, `web`: matching for commands, paths and URLs.
+//! - `bash`, `files`, `web`: matching for commands, paths and URLs; `target` is the path of a call, `wildcards` the end of a path pattern.
+//! - `places`: which path rules may fit, found by their directory.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
 //! - `include`: whether one pattern takes in another, for grants that are handed on.
 //! - `suggest`: the rules a person may want to remember, narrow to wide.
@@ -27,11 +28,14 @@ mod files;
 mod include;
 mod paths;
 mod pattern;
+mod places;
 mod rule;
 mod set;
 mod shell;
 mod suggest;
+mod target;
 mod web;
+mod wildcards;
 
 pub use call::{Call, CallParseError};
 pub use file::{RuleFile, RuleFileError, RuleFileProblem};

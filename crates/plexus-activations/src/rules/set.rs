@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::Fit;
 use super::bash::{BashIndex, unknown_field};
 use super::call::Call;
-use super::files::Target;
 use super::pattern::Kind;
+use super::places::PathRules;
 use super::rule::{Author, Decision, Rule, Scope};
+use super::target::Target;
 use super::web::Address;
 
 /// What the rules say about a call.
@@ -40,15 +41,6 @@ pub struct RuleSet {
     hosts_by_name: HashMap<String, Vec<usize>>,
 }
 
-/// The path rules of one tool.
-#[derive(Debug, Default)]
-struct PathRules {
-    /// Those that allow something below one directory of the root, by that directory.
-    by_first_step: HashMap<String, Vec<usize>>,
-    /// All others, each of which is looked at for every path.
-    others: Vec<usize>,
-}
-
 impl RuleSet {
     /// Indexes the rules.
     #[must_use]
@@ -66,14 +58,8 @@ impl RuleSet {
                 Kind::McpPrefix { server, .. } => set.mcp_servers.entry(server.clone()).or_default().push(at),
                 Kind::Command(pattern) => set.bash.add(at, rule.decision, pattern),
                 Kind::Path(family, pattern) => {
-                    // A deny is meant without regard to case, so it is looked at wherever the path leads.
-                    let first = pattern.first_step().filter(|_| rule.decision == Decision::Allow);
                     for tool in family.tools() {
-                        let of_tool = set.paths.entry(tool).or_default();
-                        match first {
-                            Some(first) => of_tool.by_first_step.entry(first.to_owned()).or_default().push(at),
-                            None => of_tool.others.push(at),
-                        }
+                        set.paths.entry(tool).or_default().add(at, rule.decision, pattern);
                     }
                 }
                 Kind::Domain { ascii, .. } => match rule.decision {
@@ -139,8 +125,7 @@ impl RuleSet {
         findings: &mut Findings<'_>,
     ) {
         let Some(target) = Target::of(call) else { return };
-        let near = target.first_steps().filter_map(|first| rules.by_first_step.get(first)).flatten();
-        for &at in rules.others.iter().chain(near).filter(|&&at| holds(at)) {
+        for at in rules.near(&target).into_iter().filter(|&at| holds(at)) {
             let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at)) else { continue };
             match rule.decision {
                 Decision::Allow => {

@@ -4,11 +4,12 @@
 use serde_json::Value;
 
 use super::call::Call;
-use super::files::{Family, Target, escape_path};
+use super::files::{Family, escape_path};
 use super::pattern::{Pattern, escape_command};
 use super::rule::{Decision, Rule};
 use super::set::fits;
 use super::shell;
+use super::target::Target;
 
 /// One rule to offer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ fn narrow(call: &Call<'_>) -> Vec<Offer> {
         tool => {
             // A tool without a notation of its own is covered by its family's.
             let named = if Family::of_rule(tool).is_some() { tool } else { "Read" };
-            Target::of(call).and_then(|target| target.real).map(|real| paths(named, &real)).unwrap_or_default()
+            Target::of(call).and_then(|target| target.real().map(|real| paths(named, &real.text))).unwrap_or_default()
         }
     }
 }

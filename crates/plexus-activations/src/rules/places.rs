@@ -1,0 +1,61 @@
+//! Which path rules may have something to say about a path: those whose directory it is in.
+//!
+//! Rules are found by their directory, so that a thousand of them cost as much as the path has steps. What is found here is only looked at: whether
+//! it fits is for [`PathPattern`] to say. What is not found would not have fitted, and a test below holds that.
+
+use std::collections::HashMap;
+
+use super::files::{Anchor, PathPattern, below};
+use super::rule::Decision;
+use super::target::{Reach, Target};
+
+/// The path rules of one tool, by position in the set.
+#[derive(Debug, Default)]
+pub(super) struct PathRules(HashMap<Anchor, Places>);
+
+/// The rules that start in one place.
+#[derive(Debug, Default)]
+struct Places {
+    /// By the directory that all paths of a rule are in, without regard to case.
+    by_directory: HashMap<String, Vec<usize>>,
+    /// Those that deny or ask.
+    guarding: Vec<usize>,
+}
+
+impl PathRules {
+    /// Adds the rule at position `at`.
+    pub(super) fn add(&mut self, at: usize, decision: Decision, pattern: &PathPattern) {
+        let (anchor, directory) = pattern.place();
+        let places = self.0.entry(anchor).or_default();
+        places.by_directory.entry(directory.to_owned()).or_default().push(at);
+        match decision {
+            Decision::Deny | Decision::Ask => places.guarding.push(at),
+            // It needs a path that is known to be in its directory.
+            Decision::Allow => {}
+        }
+    }
+
+    /// Returns every rule that may fit the path, some of them perhaps twice.
+    pub(super) fn near(&self, target: &Target<'_>) -> Vec<usize> {
+        let mut near = Vec::new();
+        for (&anchor, places) in &self.0 {
+            let anchors = target.anchors(anchor);
+            // Who reads a directory meets the rules for what is below it; and where something is not known, every deny may fit.
+            if target.reach == Reach::Tree || target.real().is_none() || anchors.is_empty() {
+                near.extend_from_slice(&places.guarding);
+            }
+            for path in target.spellings() {
+                for rest in anchors.iter().filter_map(|anchor| below(&path.folded, &anchor.folded)) {
+                    near.extend(directories(rest).filter_map(|it| places.by_directory.get(it)).flatten());
+                }
+            }
+        }
+        near
+    }
+}
+
+/// The directories that a path is in, from where it starts to itself.
+fn directories(path: &str) -> impl Iterator<Item = &str> {
+    let steps = path.match_indices('/').filter_map(|(end, _)| path.get(..end)).filter(|it| !it.is_empty());
+    std::iter::once("").chain(steps).chain(Some(path).filter(|path| !path.is_empty()))
+}

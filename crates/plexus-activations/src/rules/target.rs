@@ -1,0 +1,199 @@
+//! The path of a call: as it was written, where it really leads, and what about it is in doubt. Read once for all rules.
+
+use std::cell::OnceCell;
+use std::path::{Component, Path};
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::files::{Anchor, fold};
+use super::paths::resolve;
+use super::wildcards::Pairs;
+
+/// The field that holds a tool's path, and whether the tool reads a whole directory.
+fn path_field(tool: &str) -> Option<(&'static str, Reach)> {
+    Some(match tool {
+        "Read" | "Edit" | "Write" | "MultiEdit" => ("file_path", Reach::File),
+        "NotebookRead" | "NotebookEdit" => ("notebook_path", Reach::File),
+        "Grep" | "Glob" | "LS" => ("path", Reach::Tree),
+        _ => return None,
+    })
+}
+
+/// Names under which tools of today or tomorrow take a path. One that is not the tool's own is a doubt.
+const PATH_FIELDS: &[&str] =
+    &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
+
+/// What a tool reads or changes at its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// One file.
+    File,
+    /// Whatever is below a directory.
+    Tree,
+}
+
+/// One way to write a path, and the same without regard to case.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Spelling {
+    /// Absolute, without `.`, `..` and a slash at the end; the root is the empty text.
+    pub(super) text: String,
+    pub(super) folded: String,
+    /// By which most wildcards see at once that it is none of theirs.
+    pub(super) pairs: Pairs,
+}
+
+impl Spelling {
+    fn new(text: String) -> Self {
+        let text = if text == "/" { String::new() } else { text };
+        let folded = fold(&text);
+        Self { pairs: Pairs::of_path(&folded, &text), folded, text }
+    }
+}
+
+/// The path of a call, followed once for all rules.
+pub(super) struct Target<'a> {
+    call: Call<'a>,
+    /// Absolute, `.` and `..` taken away by their text alone.
+    written: Spelling,
+    /// Where it really leads; nothing when that is not known.
+    real: Option<Spelling>,
+    /// Whether that is somewhere else.
+    leads_elsewhere: bool,
+    pub(super) reach: Reach,
+    root: [Spelling; 1],
+    /// Looked up when the first rule asks: each costs a few looks at the disk.
+    home: OnceCell<Vec<Spelling>>,
+    working_dir: OnceCell<Vec<Spelling>>,
+    /// Why no allow can cover it.
+    pub(super) doubt: Option<String>,
+}
+
+impl<'a> Target<'a> {
+    /// Reads the path of a call; nothing when the tool is not one of files.
+    pub(super) fn of(call: &Call<'a>) -> Option<Self> {
+        let (field, reach) = path_field(call.tool_name)?;
+        let mut target = Self {
+            call: *call,
+            written: Spelling::new(String::new()),
+            real: None,
+            leads_elsewhere: false,
+            reach,
+            root: [Spelling::new(String::new())],
+            home: OnceCell::new(),
+            working_dir: OnceCell::new(),
+            doubt: None,
+        };
+        if let Err(doubt) = target.read(call, field) {
+            target.real = None;
+            target.doubt = Some(doubt);
+        }
+        Some(target)
+    }
+
+    fn read(&mut self, call: &Call<'_>, field: &str) -> Result<(), String> {
+        let written = match call.input.get(field) {
+            // Readers of directories start in the working directory when they are not told otherwise.
+            None | Some(Value::Null) if self.reach == Reach::Tree => ".",
+            None => return Err(format!("the call has no `{field}`")),
+            Some(Value::String(path)) => path,
+            Some(_) => return Err(format!("`{field}` is not a text")),
+        };
+        let path = match written.strip_prefix("~/") {
+            Some(rest) => match call.home {
+                Some(home) => home.join(rest),
+                None => return Err("the home directory is not known".into()),
+            },
+            None => call.working_dir.join(written),
+        };
+        self.written = Spelling::new(lexical(&path));
+        let odd = written.is_empty()
+            || written.trim() != written
+            || written.contains('\\')
+            || (written.starts_with('~') && !written.starts_with("~/"))
+            || written.chars().any(|c| c.is_control() || (!c.is_ascii() && !c.is_alphanumeric()));
+        if odd {
+            return Err("the path has characters that tools read differently".into());
+        }
+        if let Some(other) = PATH_FIELDS.iter().find(|&&other| other != field && call.input.get(other).is_some()) {
+            return Err(format!("the call carries a second path, `{other}`"));
+        }
+        if call.tool_name == "Glob" && call.input.get("pattern").is_none_or(|pattern| !stays_below(pattern)) {
+            return Err("the file pattern may lead out of its directory".into());
+        }
+        let real = resolve(call.paths, &path).map_err(|error| error.to_string())?;
+        self.real = Some(Spelling::new(real.to_str().ok_or("the path is not UTF-8")?.to_owned()));
+        self.leads_elsewhere = self.real.as_ref() != Some(&self.written);
+        Ok(())
+    }
+
+    /// The path as it was written.
+    pub(super) fn written(&self) -> &Spelling {
+        &self.written
+    }
+
+    /// Where it really leads; nothing when that is not known.
+    pub(super) fn real(&self) -> Option<&Spelling> {
+        self.real.as_ref()
+    }
+
+    /// The path as written and, where that is another, where it really leads.
+    pub(super) fn spellings(&self) -> impl Iterator<Item = &Spelling> {
+        std::iter::once(&self.written).chain(self.real().filter(|_| self.leads_elsewhere))
+    }
+
+    /// The directories that a pattern may start in: as written, and where they really are. None when that is not known.
+    pub(super) fn anchors(&self, anchor: Anchor) -> &[Spelling] {
+        match anchor {
+            Anchor::Root => &self.root,
+            Anchor::Home => {
+                self.home.get_or_init(|| self.call.home.map(|home| anchors(home, &self.call)).unwrap_or_default())
+            }
+            Anchor::WorkingDir => self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call)),
+        }
+    }
+}
+
+/// A directory as written, and where it really is.
+fn anchors(directory: &Path, call: &Call<'_>) -> Vec<Spelling> {
+    let mut anchors = Vec::with_capacity(2);
+    if !directory.is_absolute() {
+        return anchors;
+    }
+    if directory.to_str().is_some() {
+        anchors.push(Spelling::new(lexical(directory)));
+    }
+    if let Some(real) = resolve(call.paths, directory).ok().as_deref().and_then(Path::to_str) {
+        let real = Spelling::new(real.to_owned());
+        if anchors.first() != Some(&real) {
+            anchors.push(real);
+        }
+    }
+    anchors
+}
+
+/// Takes `.` and `..` away by text alone. The root is the empty text.
+fn lexical(path: &Path) -> String {
+    let mut parts: Vec<std::borrow::Cow<'_, str>> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => parts.push(name.to_string_lossy()),
+            Component::ParentDir => {
+                parts.pop();
+            }
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    parts.iter().fold(String::new(), |path, part| path + "/" + part)
+}
+
+/// Whether the pattern of a Glob call finds only files below its directory.
+fn stays_below(pattern: &Value) -> bool {
+    pattern.as_str().is_some_and(|pattern| {
+        !pattern.is_empty()
+            && !pattern.starts_with(['/', '~'])
+            && !pattern.contains("..")
+            && !pattern.contains(['\\', '{', '(', '$'])
+            && !pattern.chars().any(char::is_control)
+    })
+}
