@@ -33,7 +33,7 @@ pub struct OutboxEntry {
     pub body: JsonText,
     /// When what it tells happened.
     pub created_at: UnixMillis,
-    /// When it is sent next.
+    /// When it is sent next; while it is being sent, when somebody else would.
     pub due_at: UnixMillis,
     /// How often sending it failed.
     pub attempts: u32,
@@ -73,6 +73,13 @@ pub struct MarkOutbox {
 /// What became of sending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sending {
+    /// It begins: until then nobody else sends it. If it was begun, sent or tried since it was read, it is not found.
+    Begun {
+        /// When it was due, as it was read.
+        due_at: UnixMillis,
+        /// When somebody else may, should nothing more be heard of this.
+        until: UnixMillis,
+    },
     /// It arrived; the entry goes.
     Sent,
     /// It did not; it is tried again.

@@ -50,6 +50,10 @@ pub(super) fn mark(state: &mut State, mark: MarkOutbox) -> Result<Outcome, Store
     let found = state.outbox.iter().find(|(_, entry)| entry.id == mark.id).map(|(key, _)| *key);
     let key = found.ok_or_else(|| StoreError::not_found(Thing::Outbox, mark.id))?;
     match mark.result {
+        Sending::Begun { due_at, until } => {
+            let entry = state.outbox.get_mut(&key).filter(|entry| entry.due_at == due_at);
+            entry.ok_or_else(|| StoreError::not_found(Thing::Outbox, mark.id))?.due_at = until;
+        }
         Sending::Sent | Sending::GivenUp => {
             state.outbox.remove(&key);
         }

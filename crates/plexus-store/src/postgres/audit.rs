@@ -101,6 +101,11 @@ pub(super) async fn waiting(conn: &Conn) -> Result<Vec<Waiting>, StoreError> {
 pub(super) async fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, StoreError> {
     let id = blob(&mark.id);
     let changed = match mark.result {
+        Sending::Begun { due_at, until } => {
+            tx.conn
+                .run("UPDATE outbox SET due_at = $3 WHERE uuid = $1 AND due_at = $2", params![id, due_at.0, until.0])
+                .await?
+        }
         Sending::Sent | Sending::GivenUp => tx.conn.run("DELETE FROM outbox WHERE uuid = $1", params![id]).await?,
         Sending::Failed { retry_at, error } => {
             tx.conn

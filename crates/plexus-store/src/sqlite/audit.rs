@@ -93,6 +93,9 @@ pub(super) fn waiting(conn: &Connection) -> Result<Vec<Waiting>, StoreError> {
 pub(super) fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, StoreError> {
     let id = blob(&mark.id);
     let changed = match mark.result {
+        Sending::Begun { due_at, until } => tx
+            .conn
+            .run("UPDATE outbox SET due_at = ?3 WHERE uuid = ?1 AND due_at = ?2", params![id, due_at.0, until.0])?,
         Sending::Sent | Sending::GivenUp => tx.conn.run("DELETE FROM outbox WHERE uuid = ?1", [id])?,
         Sending::Failed { retry_at, error } => tx.conn.run(
             "UPDATE outbox SET due_at = ?2, attempts = attempts + 1, last_error = ?3 WHERE uuid = ?1",

@@ -74,6 +74,30 @@ pub(crate) async fn the_outbox_keeps_what_is_not_sent(store: &dyn Store) -> anyh
     Ok(())
 }
 
+pub(crate) async fn a_message_that_somebody_sends_is_left_alone_for_a_while(store: &dyn Store) -> anyhow::Result<()> {
+    let message = entry("phone", 10);
+    one(store, Change::Enqueue(message.clone())).await?;
+    let begin = |due_at, until| {
+        let result = Sending::Begun { due_at: UnixMillis(due_at), until: UnixMillis(until) };
+        Change::MarkOutbox(MarkOutbox { id: message.id, result })
+    };
+    let tries = futures::future::join_all((0..8).map(|n| one(store, begin(10, 50 + n)))).await;
+    assert_eq!(tries.iter().filter(|begun| begun.is_ok()).count(), 1, "one of many begins");
+    for lost in tries.into_iter().filter(Result::is_err) {
+        assert_err!(lost, StoreError::NotFound { what: Thing::Outbox, .. });
+    }
+    let due = store.outbox_due("phone", UnixMillis(49), 10).await?;
+    let until = due.next.context("it is still there")?;
+    assert!(due.entries.is_empty() && (50..58).contains(&until.0), "{due:?}");
+    // Whoever began was not heard of again.
+    let again = OutboxEntry { due_at: until, ..message.clone() };
+    assert_eq!(store.outbox_due("phone", until, 10).await?, OutboxDue { entries: vec![again], next: None });
+    one(store, begin(until.0, 90)).await?;
+    one(store, Change::MarkOutbox(MarkOutbox { id: message.id, result: Sending::Sent })).await?;
+    assert_err!(one(store, begin(90, 99)).await, StoreError::NotFound { what: Thing::Outbox, .. });
+    Ok(())
+}
+
 pub(crate) async fn no_target_waits_behind_another(store: &dyn Store) -> anyhow::Result<()> {
     let mut wake = store.watch(Topic::Outbox);
     for due in 0..5 {

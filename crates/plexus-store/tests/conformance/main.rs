@@ -129,6 +129,7 @@ suite! {
         audit_lines_come_newest_first,
         the_outbox_keeps_what_is_not_sent,
         no_target_waits_behind_another,
+        a_message_that_somebody_sends_is_left_alone_for_a_while,
         only_the_change_that_makes_it_so_tells_of_it,
     }
     wakes {
