@@ -13,7 +13,7 @@ use crate::claudecode::supervisor::Supervisor;
 use crate::claudecode::sweep::sweep;
 use crate::claudecode::{ClaudeCode, Core};
 use crate::health::Health;
-use crate::hooks::{HookAnswers, Hooks};
+use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
 use crate::loopback::approvals::{Approvals, Courier};
 use crate::loopback::rulebook::Rulebook;
@@ -38,8 +38,7 @@ impl Activations {
         let node = settings.node.clone();
         settings.leash = settings.leash.or(node.as_ref().map(|node| Timing::of(node.lease).leash));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let hooks = Hooks::new(settings.hooks.clone(), operator);
-        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, Hooks::new(operator)));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
         let core = Core::new(store, settings, Arc::clone(&approvals), identity);
         let supervisor = Supervisor::new(Arc::clone(&core));
@@ -60,6 +59,11 @@ impl Activations {
     #[must_use]
     pub fn hook_answers(&self) -> Arc<HookAnswers> {
         Arc::new(HookAnswers::new(Arc::clone(&self.core.approvals), self.core.identity.refusals()))
+    }
+
+    /// Tells these outside from now on, and nobody else.
+    pub fn set_hook_receivers(&self, receivers: Vec<HookReceiver>) {
+        self.core.approvals.hooks.set_receivers(receivers);
     }
 
     /// Writes an entry of the outbox as it is sent, the same at every attempt. It may hold a one-time token: it is for its receiver alone.

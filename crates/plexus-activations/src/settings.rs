@@ -58,8 +58,6 @@ pub struct Settings {
     pub leash: Option<Duration>,
     /// Who this server is among those that share its store; `None` where it has the store to itself.
     pub node: Option<NodeSettings>,
-    /// Who is told outside of what happens.
-    pub hooks: Vec<crate::hooks::HookReceiver>,
 }
 
 /// Who a server is among those that share its store.
@@ -94,7 +92,6 @@ impl Settings {
             live_deltas: true,
             leash: None,
             node: None,
-            hooks: Vec::new(),
         }
     }
 

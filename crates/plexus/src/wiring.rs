@@ -40,7 +40,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirProblem};
-use crate::hooks::{HookStats, Receiver, Sender};
+use crate::hooks::{Receiver, Receivers, Sender};
 use crate::instructions::INSTRUCTIONS;
 use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
@@ -184,7 +184,6 @@ impl PlexusBuilder {
     /// Names those outside who are told of what happens, instead of any before.
     #[must_use]
     pub fn receivers(mut self, receivers: Vec<Receiver>) -> Self {
-        self.settings.hooks = receivers.iter().map(Receiver::wants).collect();
         self.receivers = receivers;
         self
     }
@@ -257,6 +256,7 @@ impl PlexusBuilder {
         let operator = dir.operator_token()?;
         let activations = Activations::new(Arc::clone(&store), self.settings, &operator);
         activations.set_relay(Arc::new(HttpRelay));
+        let receivers = Receivers::new(Arc::clone(&activations), self.receivers);
         let hub = Hub::new(HUB);
         let stop = CancellationToken::new();
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
@@ -278,7 +278,7 @@ impl PlexusBuilder {
             operator,
             limits: self.limits,
             allowed_hosts: self.allowed_hosts,
-            receivers: self.receivers,
+            receivers,
             stop,
         })
     }
@@ -302,7 +302,7 @@ pub struct Plexus {
     operator: SecretToken,
     limits: Limits,
     allowed_hosts: Vec<String>,
-    receivers: Vec<Receiver>,
+    receivers: Receivers,
     /// Cancelled by `server.stop`.
     stop: CancellationToken,
 }
@@ -325,6 +325,12 @@ impl Plexus {
     #[must_use]
     pub fn activations(&self) -> &Arc<Activations> {
         &self.activations
+    }
+
+    /// Returns who outside is told, to be changed while it runs.
+    #[must_use]
+    pub fn receivers(&self) -> &Receivers {
+        &self.receivers
     }
 
     /// Returns the store.
@@ -373,25 +379,17 @@ impl Plexus {
         }
         let identity: Arc<Identity> = self.activations.identity();
         let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
-        let mut doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
-            .with_instructions(INSTRUCTIONS);
-        if self.receivers.iter().any(|receiver| receiver.answers) {
-            doors = doors.with_answers(self.activations.hook_answers());
-        }
-        let hooks = Arc::new(HookStats::of(self.receivers.iter().map(|receiver| receiver.name.as_str())));
+        let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
+            .with_instructions(INSTRUCTIONS)
+            .with_answers(self.activations.hook_answers());
         let router = plexus_transport::router(doors.clone()).merge(pages::router(pages::Pages {
             store: Arc::clone(&self.store),
             activations: Arc::clone(&self.activations),
             auth: identity,
             doors: doors.clone(),
-            hooks: Arc::clone(&hooks),
+            hooks: self.receivers.stats(),
         }));
-        let sender = Sender {
-            store: Arc::clone(&self.store),
-            activations: Arc::clone(&self.activations),
-            receivers: self.receivers.clone(),
-            stats: hooks,
-        };
+        let sender = Sender { store: Arc::clone(&self.store), receivers: self.receivers.clone() };
         let no_more_letters = CancellationToken::new();
         let sending = tokio::spawn(sender.run(no_more_letters.clone()));
         // However this function is left, the sender ends.

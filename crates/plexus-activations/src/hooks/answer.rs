@@ -109,6 +109,9 @@ impl HookAnswers {
 #[async_trait]
 impl Answers for HookAnswers {
     async fn answer(&self, body: &[u8]) -> Result<Value, CallError> {
+        if !self.approvals.hooks.somebody_may_answer() {
+            return Err(CallError::not_found("take an answer: nobody outside may decide here"));
+        }
         // What serde says may quote the body, and the body holds a token.
         let answer = serde_json::from_slice(body).map_err(|error| {
             CallError::invalid(format_args!("read the answer: line {}, column {}", error.line(), error.column()))

@@ -10,6 +10,8 @@ mod answer;
 mod event;
 mod token;
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use plexus_core::{ApprovalId, SecretToken, SessionId};
 use plexus_store::{
     ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Session, UnixMillis,
@@ -45,14 +47,24 @@ pub struct HookReceiver {
 
 /// Everybody outside who is told.
 pub(crate) struct Hooks {
-    receivers: Vec<HookReceiver>,
+    /// Changed while the server runs, when its configuration is read again.
+    receivers: RwLock<Arc<[HookReceiver]>>,
     key: AnswerKey,
 }
 
 impl Hooks {
-    /// The receivers of a server whose operator holds `operator`.
-    pub(crate) fn new(receivers: Vec<HookReceiver>, operator: &SecretToken) -> Self {
-        Self { receivers, key: AnswerKey::of(operator) }
+    /// Nobody yet, for a server whose operator holds `operator`.
+    pub(crate) fn new(operator: &SecretToken) -> Self {
+        Self { receivers: RwLock::default(), key: AnswerKey::of(operator) }
+    }
+
+    /// Tells these from now on, and nobody else.
+    pub(crate) fn set_receivers(&self, receivers: Vec<HookReceiver>) {
+        *self.receivers.write().unwrap_or_else(PoisonError::into_inner) = receivers.into();
+    }
+
+    fn receivers(&self) -> Arc<[HookReceiver]> {
+        Arc::clone(&self.receivers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the messages that tell of `event`, one for each receiver that wants to hear it. `body` is asked for only if there is one.
@@ -73,8 +85,8 @@ impl Hooks {
         body: impl FnOnce() -> Value,
         id_for: impl Fn(&HookReceiver) -> Uuid,
     ) -> Vec<OutboxEntry> {
-        let mut wanting =
-            self.receivers.iter().filter(|it| it.events.is_empty() || it.events.contains(&event)).peekable();
+        let receivers = self.receivers();
+        let mut wanting = receivers.iter().filter(|it| it.events.is_empty() || it.events.contains(&event)).peekable();
         if wanting.peek().is_none() {
             return Vec::new();
         }
@@ -191,7 +203,12 @@ impl Hooks {
 
     /// Says whether a receiver of this name may decide.
     fn may_answer(&self, name: &str) -> bool {
-        self.receivers.iter().any(|receiver| receiver.answers && receiver.name == name)
+        self.receivers().iter().any(|receiver| receiver.answers && receiver.name == name)
+    }
+
+    /// Whether anybody may decide.
+    fn somebody_may_answer(&self) -> bool {
+        self.receivers().iter().any(|receiver| receiver.answers)
     }
 }
 

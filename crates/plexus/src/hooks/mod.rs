@@ -2,12 +2,13 @@
 //!
 //! An entry is in the outbox since the transaction of what it tells of, and leaves it when its receiver has answered 2xx, or when it is too old.
 //! A server that dies in between sends it again, with the same id: at least once. In reading order: [`receiver`] is who is told, [`post`] one
-//! attempt, [`sign`] its signature, [`stats`] what `/metrics` shows; this file is the loop.
+//! attempt, [`tls`] who is believed over TLS, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is the loop.
 
 mod post;
 pub mod receiver;
 mod sign;
 mod stats;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,11 @@ use plexus_store::{
     AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError, Topic, UnixMillis,
 };
 use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use post::{Attempt, Poster};
+use post::{Attempt, post};
 pub use receiver::Receiver;
 pub(crate) use stats::HookStats;
 
@@ -33,6 +35,10 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest rest between two attempts: a receiver that comes back is noticed within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
+/// How much longer than its receiver may take a message is this server's alone, where servers share a store. Should the server die with it,
+/// another one sends it after that time.
+const BEGUN_FOR: Duration = Duration::from_secs(30);
+
 /// How long to wait when the store cannot be asked.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
@@ -42,50 +48,80 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 /// How much is kept of why an attempt failed.
 const MAX_ERROR_CHARS: usize = 200;
 
+/// Who is told. They can be changed while a server runs. Cheap to clone.
+#[derive(Clone)]
+pub struct Receivers {
+    activations: Arc<Activations>,
+    stats: Arc<HookStats>,
+    now: watch::Sender<Arc<[Receiver]>>,
+}
+
+impl Receivers {
+    pub(crate) fn new(activations: Arc<Activations>, receivers: Vec<Receiver>) -> Self {
+        let new = Self { activations, stats: Arc::default(), now: watch::Sender::default() };
+        new.set(receivers);
+        new
+    }
+
+    /// Tells these from now on, and nobody else. What still waits for somebody else is given up.
+    pub fn set(&self, receivers: Vec<Receiver>) {
+        self.activations.set_hook_receivers(receivers.iter().map(Receiver::wants).collect());
+        self.stats.count_for(&receivers);
+        // Last: by now nothing more is put into the outbox for those who are gone.
+        self.now.send_replace(receivers.into());
+    }
+
+    pub(crate) fn stats(&self) -> Arc<HookStats> {
+        Arc::clone(&self.stats)
+    }
+}
+
 /// Sends until the server stops.
 pub(crate) struct Sender {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) activations: Arc<Activations>,
-    pub(crate) receivers: Vec<Receiver>,
-    pub(crate) stats: Arc<HookStats>,
+    pub(crate) receivers: Receivers,
 }
 
 impl Sender {
-    /// Gives every receiver its task, and waits until all have noticed that the server stops.
+    /// Gives every receiver its task, anew whenever they change, and waits until all have noticed that the server stops.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        self.drop_what_nobody_gets().await;
-        let poster = match Poster::new() {
-            Ok(poster) => poster,
-            Err(error) => {
-                tracing::error!(%error, "webhooks cannot be sent; what is to be told waits in the outbox");
+        let mut changes = self.receivers.now.subscribe();
+        loop {
+            let receivers = Arc::clone(&changes.borrow_and_update());
+            self.drop_what_nobody_gets(&receivers).await;
+            let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
+            for receiver in receivers.iter().cloned() {
+                let line = Line {
+                    store: Arc::clone(&self.store),
+                    activations: Arc::clone(&self.receivers.activations),
+                    stats: self.receivers.stats(),
+                    receiver,
+                    failures: 0,
+                };
+                tasks.spawn(line.run(stop.clone()));
+            }
+            tasks.close();
+            tokio::select! {
+                // A message that is just being sent is broken off and sent again: it may come twice, as after a crash.
+                _changed = changes.changed() => stop.cancel(),
+                () = shutdown.cancelled() => {}
+            }
+            tasks.wait().await;
+            if shutdown.is_cancelled() {
                 return;
             }
-        };
-        let tasks = TaskTracker::new();
-        for receiver in self.receivers {
-            let line = Line {
-                store: Arc::clone(&self.store),
-                activations: Arc::clone(&self.activations),
-                stats: Arc::clone(&self.stats),
-                poster: poster.clone(),
-                receiver,
-                failures: 0,
-            };
-            tasks.spawn(line.run(shutdown.clone()));
         }
-        tasks.close();
-        tasks.wait().await;
     }
 
     /// What was meant for somebody who is no longer configured is never sent anywhere, and the audit says so.
-    async fn drop_what_nobody_gets(&self) {
+    async fn drop_what_nobody_gets(&self, receivers: &[Receiver]) {
         // Where servers share a store, it may be another one's receiver.
         if self.store.lease().is_some() {
             return;
         }
         let given_up = async {
             for waiting in self.store.outbox_waiting().await? {
-                if self.receivers.iter().any(|receiver| receiver.name == waiting.target) {
+                if receivers.iter().any(|receiver| receiver.name == waiting.target) {
                     continue;
                 }
                 loop {
@@ -113,7 +149,6 @@ struct Line {
     store: Arc<dyn Store>,
     activations: Arc<Activations>,
     stats: Arc<HookStats>,
-    poster: Poster,
     receiver: Receiver,
     /// How often in a row it could not be reached.
     failures: u32,
@@ -156,8 +191,11 @@ impl Line {
                 return Ok(Look::Next(due.next));
             }
             for entry in &due.entries {
+                if !self.begin(entry).await? {
+                    continue;
+                }
                 let letter = self.activations.hook_letter(entry);
-                let attempt = self.poster.post(&self.receiver, entry, letter).await;
+                let attempt = post(&self.receiver, entry, letter).await;
                 let unreachable = matches!(attempt, Attempt::Unreachable(_));
                 self.note(entry, attempt).await?;
                 if unreachable {
@@ -166,6 +204,20 @@ impl Line {
                 }
                 self.failures = 0;
             }
+        }
+    }
+
+    /// Says that this server sends the message. Where others share the store, one of them may have been quicker.
+    async fn begin(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
+        if self.store.lease().is_none() {
+            return Ok(true);
+        }
+        let until = UnixMillis::now().plus(self.receiver.timeout + BEGUN_FOR);
+        let begun = mark(entry, Sending::Begun { due_at: entry.due_at, until });
+        match self.store.commit(begun, Priority::Normal).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -1,21 +1,30 @@
 //! One attempt to send a message. Everything about it is bounded: the time to connect, the time in all, and what is read of the answer, which is
 //! its status and nothing else. It goes to the configured address and to no other: redirects are not followed, proxies of the environment not used.
+//! Each has a connection of its own: one that is kept could be one that the receiver has given up, and a message a minute is worth a new one.
 
+use std::error::Error;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::{Request, StatusCode};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use plexus_store::{OutboxEntry, UnixMillis};
-use reqwest::header::{CONTENT_TYPE, USER_AGENT};
-use reqwest::redirect::Policy;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use url::{Host, Position};
 
 use super::receiver::Receiver;
 use super::sign;
 
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, with its TLS.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-
-/// Sends messages. Cheap to clone.
-#[derive(Clone)]
-pub(super) struct Poster(reqwest::Client);
 
 /// What became of an attempt.
 pub(super) enum Attempt {
@@ -27,48 +36,84 @@ pub(super) enum Attempt {
     Unreachable(String),
 }
 
-impl Poster {
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
-        let client = reqwest::Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_WITHIN)
-            // A connection that is kept could be one that the receiver has given up; a message a minute is worth a new one.
-            .pool_max_idle_per_host(0)
-            .build()?;
-        Ok(Self(client))
-    }
-
-    pub(super) async fn post(&self, receiver: &Receiver, entry: &OutboxEntry, letter: String) -> Attempt {
-        let Some(signature) = sign::signature(&receiver.secret, UnixMillis::now().as_secs(), &letter) else {
-            return Attempt::Refused("it could not be signed".into());
-        };
-        let request = self
-            .0
-            .post(receiver.url.clone())
-            .timeout(receiver.timeout)
-            .header(CONTENT_TYPE, "application/json")
-            .header(USER_AGENT, concat!("plexus/", env!("CARGO_PKG_VERSION")))
-            .header("plexus-webhook-id", entry.id.to_string())
-            .header("plexus-webhook-event", entry.kind.as_str())
-            .header(sign::HEADER, signature)
-            .body(letter);
-        match request.send().await {
-            // Dropped unread: whatever a receiver has to say beyond its status is not waited for.
-            Ok(answer) if answer.status().is_success() => Attempt::Delivered,
-            Ok(answer) => Attempt::Refused(format!("it answered {}", answer.status())),
-            // Without the URL, which may hold a secret path.
-            Err(error) => Attempt::Unreachable(why(&error.without_url())),
-        }
+/// Sends a message to its receiver.
+pub(super) async fn post(receiver: &Receiver, entry: &OutboxEntry, letter: String) -> Attempt {
+    let Some(signature) = sign::signature(&receiver.secret, UnixMillis::now().as_secs(), &letter) else {
+        return Attempt::Refused("it could not be signed".into());
+    };
+    let url = &receiver.url;
+    let request = Request::post(&url[Position::BeforePath..Position::AfterQuery])
+        .header(HOST, &url[Position::BeforeHost..Position::AfterPort])
+        .header(CONTENT_TYPE, "application/json")
+        .header(USER_AGENT, concat!("plexus/", env!("CARGO_PKG_VERSION")))
+        .header("plexus-webhook-id", entry.id.to_string())
+        .header("plexus-webhook-event", entry.kind.as_str())
+        .header(sign::HEADER, signature)
+        .body(Body::from(letter));
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return Attempt::Refused(format!("it could not be written: {error}")),
+    };
+    match tokio::time::timeout(receiver.timeout, answer(receiver, request)).await {
+        Ok(Ok(status)) if status.is_success() => Attempt::Delivered,
+        Ok(Ok(status)) => Attempt::Refused(format!("it answered {status}")),
+        Ok(Err(error)) => Attempt::Unreachable(error.to_string()),
+        Err(_) => Attempt::Unreachable("no answer in time".into()),
     }
 }
 
-fn why(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "no answer in time".into();
-    }
+/// Why there was no answer. Without the URL, which may hold a secret path.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error("no connection in time")]
+    Slow,
+    #[error("no connection: {}", chain(.0))]
+    Connection(#[from] io::Error),
+    #[error("no answer: {}", chain(.0))]
+    Http(#[from] hyper::Error),
+}
+
+/// Sends the request and returns the status of its answer. Everything else that the receiver has to say is dropped unread, with the connection.
+async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCode, NoAnswer> {
+    let connection = tokio::time::timeout(CONNECT_WITHIN, connect(receiver)).await.map_err(|_| NoAnswer::Slow)??;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
+    let (mut connection, mut answer) = (pin!(connection), pin!(sender.send_request(request)));
+    let answer = tokio::select! {
+        answer = &mut answer => answer,
+        // The end of a connection reaches the answer too, which may have come with it.
+        _ended = &mut connection => answer.await,
+    };
+    Ok(answer?.status())
+}
+
+/// A connection of either kind.
+trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+
+async fn connect(receiver: &Receiver) -> io::Result<Box<dyn Connection>> {
+    let none = || io::Error::new(io::ErrorKind::InvalidInput, "its url has no host");
+    let host = receiver.url.host().ok_or_else(none)?;
+    let port = receiver.url.port_or_known_default().ok_or_else(none)?;
+    let (stream, name) = match host {
+        Host::Domain(name) => {
+            let known = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+            (TcpStream::connect((name, port)).await?, known)
+        }
+        Host::Ipv4(ip) => (TcpStream::connect((ip, port)).await?, ServerName::IpAddress(ip.into())),
+        Host::Ipv6(ip) => (TcpStream::connect((ip, port)).await?, ServerName::IpAddress(ip.into())),
+    };
+    stream.set_nodelay(true)?;
+    Ok(match &receiver.tls {
+        Some(tls) => Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?),
+        None => Box::new(stream),
+    })
+}
+
+/// An error and all that it came from.
+fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(inner) = source {
         text = format!("{text}: {inner}");
         source = inner.source();

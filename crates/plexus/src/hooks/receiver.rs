@@ -3,11 +3,16 @@
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_activations::hooks::{HookEvent, HookReceiver};
 use plexus_core::SecretToken;
+use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::tls;
 
 /// The most receivers: each has a task and a connection.
 const MAX_RECEIVERS: usize = 32;
@@ -24,8 +29,11 @@ const MAX_TIMEOUT_SECS: u64 = 60;
 pub struct Webhook {
     /// Its name in logs, audit and metrics: letters, digits, `-` and `_`.
     pub name: String,
-    /// Where messages go: `http://…`.
+    /// Where messages go: `https://…` or `http://…`.
     pub url: String,
+    /// The certificate authorities, in PEM form, that are believed about an `https://…` receiver; without it those of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
     /// The file that holds the secret messages are signed with; nobody else may read it (0600).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_file: Option<PathBuf>,
@@ -60,7 +68,9 @@ pub struct Receiver {
     /// Its name.
     pub name: String,
     /// Where messages go.
-    pub url: reqwest::Url,
+    pub url: Url,
+    /// How it is spoken to over TLS; nothing for `http://…`.
+    pub tls: Option<Arc<ClientConfig>>,
     /// What they are signed with.
     pub secret: SecretToken,
     /// What it is told; nothing named is everything.
@@ -121,10 +131,13 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     if webhook.name.is_empty() || webhook.name.len() > 64 || !webhook.name.chars().all(plain) {
         return Err("a name has 1 to 64 letters, digits, '-' and '_'".into());
     }
-    let url: reqwest::Url = webhook.url.parse().map_err(|error| format!("its url is none: {error}"))?;
-    if url.scheme() != "http" {
-        return Err("its url must begin with http://; for https put a TLS proxy of yours in between".into());
-    }
+    let url: Url = webhook.url.parse().map_err(|error| format!("its url is none: {error}"))?;
+    let tls = match (url.scheme(), &webhook.ca_file) {
+        ("https", ca_file) => Some(tls::trust(ca_file.as_deref())?),
+        ("http", None) => None,
+        ("http", Some(_)) => return Err("its ca_file is of use only with https://".into()),
+        _ => return Err("its url must begin with https:// or http://".into()),
+    };
     if !url.username().is_empty() || url.password().is_some() {
         return Err("its url holds a name or password; the signature says who sends".into());
     }
@@ -138,6 +151,7 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     Ok(Receiver {
         name: webhook.name.clone(),
         url,
+        tls,
         secret,
         events: webhook.events.clone(),
         answers: webhook.answers,
@@ -188,9 +202,15 @@ mod tests {
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
         let file =
             |path: &std::path::Path| webhook(|it| (it.secret_file, it.secret_env) = (Some(path.to_owned()), None));
+        let over_tls = |ca_file: &std::path::Path| {
+            webhook(|it| (it.url, it.ca_file) = ("https://127.0.0.1:9/".into(), Some(ca_file.to_owned())))
+        };
         for (entry, expected) in [
             (webhook(|it| it.name = "a b".into()), "letters"),
             (webhook(|it| it.url = "ftp://x/".into()), "http://"),
+            (webhook(|it| it.ca_file = Some(open.clone())), "only with https://"),
+            (over_tls(&open), "no certificate"),
+            (over_tls(&folder.path().join("gone.pem")), "gone.pem"),
             (webhook(|it| it.url = "nowhere".into()), "url"),
             (webhook(|it| it.url = "http://me:secret@host/".into()), "password"),
             (webhook(|it| it.timeout_secs = 0), "timeout_secs"),

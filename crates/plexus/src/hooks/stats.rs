@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::receiver::Receiver;
+
 /// Counts of one receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
@@ -16,9 +18,13 @@ pub(crate) struct Counted {
 pub(crate) struct HookStats(Mutex<BTreeMap<String, Counted>>);
 
 impl HookStats {
-    /// Counts for these receivers, from nothing.
-    pub(crate) fn of<'a>(receivers: impl IntoIterator<Item = &'a str>) -> Self {
-        Self(Mutex::new(receivers.into_iter().map(|name| (name.to_owned(), Counted::default())).collect()))
+    /// Counts for these receivers and no others; who was counted before goes on from there.
+    pub(crate) fn count_for(&self, receivers: &[Receiver]) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|name, _| receivers.iter().any(|receiver| receiver.name == *name));
+        for receiver in receivers {
+            counts.entry(receiver.name.clone()).or_default();
+        }
     }
 
     pub(super) fn delivered(&self, name: &str) {

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use plexus_activations::Activations;
 use plexus_store::UnixMillis;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -35,7 +35,7 @@ use self::telemetry::Telemetry;
 use crate::agent::{Agent, INSTALL_HINT};
 use crate::cli::could_not;
 use crate::config::{Sources, StoreUrl};
-use crate::hooks::receiver;
+use crate::hooks::{Receivers, receiver};
 use crate::wiring::PlexusBuilder;
 use crate::{ProgramLine, config};
 
@@ -93,7 +93,13 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let upkeep = tokio::spawn(signals_until_stop(
         listening,
         shutdown.clone(),
-        Reload { activations: Arc::clone(plexus.activations()), rules, sources: options.sources, log_level },
+        Reload {
+            activations: Arc::clone(plexus.activations()),
+            receivers: plexus.receivers().clone(),
+            rules,
+            sources: options.sources,
+            log_level,
+        },
     ));
     let pruning =
         tokio::spawn(prune_daily(Arc::clone(plexus.activations()), config.prune_after_days, shutdown.clone()));
@@ -176,6 +182,7 @@ impl Signals {
 
 struct Reload {
     activations: Arc<Activations>,
+    receivers: Receivers,
     rules: PathBuf,
     sources: Sources,
     log_level: logging::LogLevel,
@@ -187,12 +194,18 @@ impl Reload {
         if let Err(error) = load_rules(&self.activations, &self.rules) {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
         }
-        match config::load(&self.sources)
-            .map_err(anyhow::Error::from)
-            .and_then(|config| self.log_level.set(&config.log))
-        {
+        let config = config::load(&self.sources).map_err(anyhow::Error::from);
+        match config.as_ref().map_err(|error| anyhow!("{error:#}")).and_then(|config| self.log_level.set(&config.log)) {
             Ok(()) => tracing::info!("rules and log level read again"),
             Err(error) => tracing::error!(error = format!("{error:#}"), "the log level stays as it was"),
+        }
+        match config.and_then(|config| Ok(receiver::receivers(&config.webhooks, &self.sources.env)?)) {
+            Ok(receivers) => {
+                let count = receivers.len();
+                self.receivers.set(receivers);
+                tracing::info!(receivers = count, "webhooks read again");
+            }
+            Err(error) => tracing::error!(error = format!("{error:#}"), "the webhooks stay as they were"),
         }
     }
 }

@@ -190,3 +190,16 @@ async fn a_budget_is_told_of_when_most_and_when_all_of_it_is_used_up() {
     assert_eq!((&stopped["session"]["name"], &stopped["of"]), (&json!("all"), &json!("wall time")));
     assert_eq!(stage.audit("budget.stopped").await.len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_breach_is_told_of_with_what_was_done() {
+    let receiver = Receiver::new(|_| Act::Take).await;
+    let stage = Stage::new(&[("phone", receiver.port, "events = [\"breach\"]")]).await;
+    let session = stage.create("rogue", json!({})).await;
+    let prompt = "sim:\nbreach Bash {\"command\":\"true\"}\nhang";
+    stage.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
+    let told = receiver.wait_for_type("breach").await.body();
+    assert_eq!(told["session"]["id"], session.as_str());
+    assert!(told["what"].as_str().unwrap().contains("ran a tool that nobody here allowed"), "{told:#}");
+    assert!(stage.audit("breach").await.iter().any(|line| line["body"]["what"] == told["what"]));
+}

@@ -6,5 +6,7 @@
 mod answers;
 mod delivery;
 mod documented;
+mod over_tls;
 mod receiver;
+mod reload;
 mod stage;

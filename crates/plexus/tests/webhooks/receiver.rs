@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use testkit::wait::{PATIENCE, eventually_async};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 /// What the receiver does with the n-th message (counted from 0) that comes to it.
 pub(crate) type Manner = fn(usize) -> Act;
@@ -49,6 +50,8 @@ pub(crate) struct Receiver {
     letters: Arc<Mutex<Vec<Letter>>>,
     seen: Arc<AtomicUsize>,
     manner: Arc<Mutex<Manner>>,
+    /// How it proves who it is; nothing where it speaks plainly.
+    tls: Option<TlsAcceptor>,
     task: Option<JoinHandle<()>>,
     /// Holds the port while nobody listens on it, so that nobody else gets it.
     held: Option<TcpSocket>,
@@ -56,12 +59,22 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) async fn new(manner: Manner) -> Self {
+        Self::speaking(manner, None)
+    }
+
+    /// One that speaks TLS.
+    pub(crate) async fn over_tls(manner: Manner, tls: TlsAcceptor) -> Self {
+        Self::speaking(manner, Some(tls))
+    }
+
+    fn speaking(manner: Manner, tls: Option<TlsAcceptor>) -> Self {
         let socket = bound(0);
         let mut receiver = Self {
             port: socket.local_addr().unwrap().port(),
             letters: Arc::default(),
             seen: Arc::default(),
             manner: Arc::new(Mutex::new(manner)),
+            tls,
             task: None,
             held: None,
         };
@@ -71,11 +84,23 @@ impl Receiver {
 
     fn listen(&mut self, listener: TcpListener) {
         let (letters, seen, manner) = (Arc::clone(&self.letters), Arc::clone(&self.seen), Arc::clone(&self.manner));
+        let tls = self.tls.clone();
         self.task = Some(tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 let act = manner.lock().unwrap()(seen.fetch_add(1, Ordering::SeqCst));
-                tokio::spawn(serve(stream, act, Arc::clone(&letters)));
+                let (tls, letters) = (tls.clone(), Arc::clone(&letters));
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, act, letters).await,
+                        // Who does not believe us leaves before it has said anything.
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(stream, act, letters).await;
+                            }
+                        }
+                    }
+                });
             }
         }));
     }
@@ -135,7 +160,7 @@ fn bound(port: u16) -> TcpSocket {
     socket
 }
 
-async fn serve(mut stream: TcpStream, act: Act, letters: Arc<Mutex<Vec<Letter>>>) {
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, act: Act, letters: Arc<Mutex<Vec<Letter>>>) {
     if matches!(act, Act::Hang) {
         std::future::pending::<()>().await;
     }
@@ -150,13 +175,13 @@ async fn serve(mut stream: TcpStream, act: Act, letters: Arc<Mutex<Vec<Letter>>>
         Act::Babble => b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
         Act::BreakOff | Act::Hang => return,
     };
-    if stream.write_all(answer).await.is_err() {
+    if stream.write_all(answer).await.is_err() || stream.flush().await.is_err() {
         return;
     }
     while matches!(act, Act::Babble) && stream.write_all(b"4\r\nblah\r\n").await.is_ok() {}
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Letter> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Letter> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {

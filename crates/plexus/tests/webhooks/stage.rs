@@ -8,6 +8,16 @@ use testkit::wait::{PATIENCE, eventually_async};
 /// What every receiver of these tests signs with.
 pub(crate) const SECRET: &str = "the secret of these tests";
 
+/// The `[[webhooks]]` of a configuration: the name, the port, and what else its entry says.
+pub(crate) fn entries(scheme: &str, webhooks: &[(&str, u16, &str)]) -> String {
+    let entry = |(name, port, more): &(&str, u16, &str)| {
+        format!(
+            "[[webhooks]]\nname = \"{name}\"\nurl = \"{scheme}://127.0.0.1:{port}/hook\"\nsecret_env = \"HOOK_SECRET\"\n{more}\n"
+        )
+    };
+    webhooks.iter().map(entry).collect()
+}
+
 pub(crate) struct Stage {
     pub(crate) server: TestServer,
     folder: TempDir,
@@ -16,14 +26,13 @@ pub(crate) struct Stage {
 impl Stage {
     /// A server with these `[[webhooks]]`: the name, the port, and what else its entry says.
     pub(crate) async fn new(webhooks: &[(&str, u16, &str)]) -> Self {
+        Self::configured(&entries("http", webhooks)).await
+    }
+
+    /// A server with this configuration.
+    pub(crate) async fn configured(config: &str) -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-hooks-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
-        let mut config = String::new();
-        for (name, port, more) in webhooks {
-            config += &format!(
-                "[[webhooks]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:{port}/hook\"\nsecret_env = \"HOOK_SECRET\"\n{more}\n"
-            );
-        }
         let path = folder.path().join("plexus.toml");
         std::fs::write(&path, config).unwrap();
         let options = ServerOptions {
@@ -33,6 +42,19 @@ impl Stage {
             ..ServerOptions::default()
         };
         Self { server: TestServer::with(options).await.unwrap(), folder }
+    }
+
+    /// Changes the configuration and has it read again. Returns when the log says so.
+    pub(crate) async fn reconfigure(&self, config: &str, said: &str) {
+        std::fs::write(self.folder.path().join("plexus.toml"), config).unwrap();
+        let before = self.server.log().matches(said).count();
+        let pid = i32::try_from(self.server.pid().unwrap()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        eventually_async(said, PATIENCE, || {
+            std::future::ready((self.server.log().matches(said).count() > before).then_some(()))
+        })
+        .await;
     }
 
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {

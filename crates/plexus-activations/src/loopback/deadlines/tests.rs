@@ -22,7 +22,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let hooks = crate::hooks::Hooks::new(Vec::new(), &plexus_core::SecretToken::new("nobody's"));
+        let hooks = crate::hooks::Hooks::new(&plexus_core::SecretToken::new("nobody's"));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
         let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
         virtual_time::set(UnixMillis::now());
