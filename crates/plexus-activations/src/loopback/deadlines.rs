@@ -149,6 +149,8 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     let change = Change::EscalateApproval(EscalateApproval {
         id: record.id,
         expects_owner: record.owner,
+        // A reminder leaves the owner as it is: without this, every server that found it due would remind.
+        expects_escalations: record.escalations,
         to,
         escalate_at: next_step(&config, to, left).map(|step| now.plus(step)),
         event: record.chat.is_some().then(|| ChatEvent::notice(words).to_new_event()).transpose()?,

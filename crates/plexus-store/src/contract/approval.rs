@@ -238,13 +238,16 @@ pub struct DecideApproval {
     pub outbox: Vec<OutboxEntry>,
 }
 
-/// Passes a pending approval on to somebody else. It must be pending and owned by `expects_owner`.
+/// Passes a pending approval on to somebody else. It must be pending, owned by `expects_owner`, and have taken `expects_escalations` steps: of several
+/// servers that find the same step due, one takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EscalateApproval {
     /// The approval.
     pub id: ApprovalId,
     /// Who must own it.
     pub expects_owner: Owner,
+    /// How often it must have been passed on or reminded of before.
+    pub expects_escalations: u32,
     /// Who owns it from now on. The same owner again is a reminder.
     pub to: Owner,
     /// When it is passed on next.

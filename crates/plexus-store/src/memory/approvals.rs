@@ -189,8 +189,9 @@ pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcom
 
 pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<Outcome, StoreError> {
     let record = get_mut(state, escalate.id)?;
-    if record.status != ApprovalStatus::Pending || record.owner != escalate.expects_owner {
-        return Err(StoreError::conflict("escalate: it is decided, or somebody else's by now", record));
+    let stands = record.owner == escalate.expects_owner && record.escalations == escalate.expects_escalations;
+    if record.status != ApprovalStatus::Pending || !stands {
+        return Err(StoreError::conflict("escalate: it is decided, or somebody else has done it", record));
     }
     record.owner = escalate.to;
     record.escalate_at = escalate.escalate_at;

@@ -312,18 +312,19 @@ pub(super) async fn escalate(tx: &mut Tx<'_>, escalate: EscalateApproval) -> Res
     let changed = conn
         .run(
             "UPDATE loopback_approvals SET owner = $3, escalate_at = $4, escalations = escalations + 1
-         WHERE uuid = $1 AND status = 0 AND owner IS NOT DISTINCT FROM $2",
+         WHERE uuid = $1 AND status = 0 AND owner IS NOT DISTINCT FROM $2 AND escalations = $5",
             params![
                 blob(escalate.id.as_uuid()),
                 owner_blob(escalate.expects_owner),
                 owner_blob(escalate.to),
                 escalate.escalate_at.map(|time| time.0),
+                escalate.expects_escalations,
             ],
         )
         .await?;
     let record = get(conn, escalate.id).await?;
     if changed == 0 {
-        return Err(StoreError::conflict("escalate: it is decided, or somebody else's by now", &record));
+        return Err(StoreError::conflict("escalate: it is decided, or somebody else has done it", &record));
     }
     append_if_open(tx, record.session, record.chat, escalate.event.as_ref()).await?;
     concerns(tx, &record).await?;

@@ -306,17 +306,18 @@ pub(super) fn escalate(tx: &mut Tx<'_>, escalate: EscalateApproval) -> Result<Ou
     let conn = tx.conn;
     let changed = conn.run(
         "UPDATE loopback_approvals SET owner = ?3, escalate_at = ?4, escalations = escalations + 1
-         WHERE uuid = ?1 AND status = 0 AND owner IS ?2",
+         WHERE uuid = ?1 AND status = 0 AND owner IS ?2 AND escalations = ?5",
         params![
             blob(escalate.id.as_uuid()),
             owner_blob(escalate.expects_owner),
             owner_blob(escalate.to),
             escalate.escalate_at.map(|time| time.0),
+            escalate.expects_escalations,
         ],
     )?;
     let record = get(conn, escalate.id)?;
     if changed == 0 {
-        return Err(StoreError::conflict("escalate: it is decided, or somebody else's by now", &record));
+        return Err(StoreError::conflict("escalate: it is decided, or somebody else has done it", &record));
     }
     append_if_open(tx, record.session, record.chat, escalate.event.as_ref())?;
     concerns(tx, &record)?;

@@ -163,6 +163,7 @@ pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(store: &dyn St
     let escalate = EscalateApproval {
         id: open.id,
         expects_owner: Owner::Session(a),
+        expects_escalations: 0,
         to: Owner::Operator,
         escalate_at: None,
         event: None,
@@ -172,8 +173,13 @@ pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(store: &dyn St
     let record = store.approval(open.id).await?;
     assert_eq!((record.escalations, record.escalate_at), (1, None));
     assert_err!(one(store, Change::EscalateApproval(escalate.clone())).await, StoreError::Conflict { .. });
+    // A reminder leaves the owner as it is, and is given once all the same, however many find it due.
+    let remind = EscalateApproval { expects_owner: Owner::Operator, expects_escalations: 1, ..escalate };
+    one(store, Change::EscalateApproval(remind.clone())).await?;
+    assert_err!(one(store, Change::EscalateApproval(remind.clone())).await, StoreError::Conflict { .. });
+    assert_eq!(store.approval(open.id).await?.escalations, 2);
     one(store, Change::DecideApproval(decision(open.id, allow()))).await?;
-    let late = EscalateApproval { expects_owner: Owner::Operator, ..escalate };
+    let late = EscalateApproval { expects_escalations: 2, ..remind };
     assert_err!(one(store, Change::EscalateApproval(late)).await, StoreError::Conflict { .. });
     Ok(())
 }

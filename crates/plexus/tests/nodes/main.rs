@@ -9,6 +9,7 @@ mod answers;
 mod cluster;
 mod database;
 mod death;
+mod due;
 mod history;
 mod hosts;
 mod migrate;
