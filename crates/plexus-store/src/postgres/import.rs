@@ -36,6 +36,9 @@ const TABLES: &[&str] = &[
     "outbox",
 ];
 
+/// The table whose rows are no rows of anybody: the counters go over by themselves.
+const META: &str = "store_meta";
+
 /// How large one statement gets before the next row goes into another.
 const STATEMENT_BYTES: usize = 256 * 1024;
 
@@ -99,10 +102,12 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
     let path = from.dir.join("plexus.db");
     let reader = tokio::task::spawn_blocking(move || {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sqlite_error)?;
-        TABLES
-            .iter()
-            .try_fold(0, |rows, table| Ok(rows + read_table(&db, table, &types, &statements)?))
-            .and_then(|rows| read_meta(&db, &statements).map(|()| rows))
+        require_known_tables(&db)?;
+        let mut counts = Vec::with_capacity(TABLES.len());
+        for table in TABLES {
+            counts.push((*table, read_table(&db, table, &types, &statements)?));
+        }
+        read_meta(&db, &statements).map(|()| counts)
     });
     while let Some(statement) = queue.recv().await {
         let statement: String = statement;
@@ -113,11 +118,37 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
         message: "the SQLite file could not be read to its end".to_owned(),
         source: None,
     };
-    let rows = reader.await.map_err(gone)??;
-    for table in TABLES {
+    let counts: Vec<(&str, u64)> = reader.await.map_err(gone)??;
+    let mut rows = 0;
+    for (table, read) in counts {
         set_next_id(conn, table).await?;
+        let arrived = conn.one(&format!("SELECT count(*) FROM {table}"), &[], |row| row.count(0)).await?;
+        if arrived != Some(read) {
+            return Err(StoreError::Corrupt {
+                message: format!(
+                    "{read} rows of {table} were sent to the database, and it holds {}",
+                    arrived.unwrap_or(0)
+                ),
+            });
+        }
+        rows += read;
     }
     Ok(rows)
+}
+
+/// Refuses a file that has a table which would be left behind.
+fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
+    let mut tables = db
+        .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'")
+        .map_err(sqlite_error)?;
+    let names = tables.query_map([], |row| row.get::<_, String>(0)).map_err(sqlite_error)?;
+    for name in names {
+        let name = name.map_err(sqlite_error)?;
+        if name != META && !TABLES.contains(&name.as_str()) {
+            return Err(StoreError::invalid(format_args!("move the store: {name} has no place in the database")));
+        }
+    }
+    Ok(())
 }
 
 /// New rows get numbers behind those that came.
@@ -174,9 +205,9 @@ fn read_table(db: &Connection, table: &str, types: &Types, to: &mpsc::Sender<Str
 fn read_meta(db: &Connection, to: &mpsc::Sender<String>) -> Result<(), StoreError> {
     for key in ["commits", "events"] {
         let value: i64 = db
-            .query_row("SELECT value FROM store_meta WHERE key = ?1", [key], |row| row.get(0))
+            .query_row(&format!("SELECT value FROM {META} WHERE key = ?1"), [key], |row| row.get(0))
             .map_err(sqlite_error)?;
-        send(to, format!("UPDATE store_meta SET value = {value} WHERE key = '{key}'"))?;
+        send(to, format!("UPDATE {META} SET value = {value} WHERE key = '{key}'"))?;
     }
     Ok(())
 }

@@ -41,6 +41,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use plexus_core::Latency;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -95,6 +96,8 @@ pub struct PostgresStore {
     lease: Arc<Mutex<Option<Lease>>>,
     /// The newest commit that the listener has heard of.
     heard: Arc<AtomicU64>,
+    /// From handing in a change list to its answer, as callers wait for it.
+    commit_latency: Latency,
     shutdown: watch::Sender<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -140,7 +143,8 @@ impl PostgresStore {
         listening.await.map_err(|_| StoreError::Closed)?;
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
         let readers = Readers::new(connector, options.readers);
-        Ok(Self { queue, readers, wakes, lease, heard, shutdown, writer })
+        let commit_latency = Latency::default();
+        Ok(Self { queue, readers, wakes, lease, heard, commit_latency, shutdown, writer })
     }
 
     /// Returns the newest commit that this handle has heard of by listening, its own included. How far it is behind

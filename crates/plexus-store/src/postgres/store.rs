@@ -2,9 +2,10 @@
 
 use std::path::Path;
 use std::sync::PoisonError;
+use std::time::Instant;
 
 use async_trait::async_trait;
-use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
+use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
 use tokio::sync::oneshot;
 
 use super::readers::{READ_TIMEOUT, Tries};
@@ -77,9 +78,18 @@ impl PostgresStore {
 impl Store for PostgresStore {
     async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError> {
         let bytes = check::change_list(&changes)?;
+        let since = Instant::now();
         let (reply, answer) = oneshot::channel();
         self.queue.push(Job { changes, bytes, reply }, priority)?;
-        answer.await.map_err(|_| StoreError::Closed)?
+        let committed = answer.await.map_err(|_| StoreError::Closed)?;
+        if committed.is_ok() {
+            self.commit_latency.note(since.elapsed());
+        }
+        committed
+    }
+
+    fn commit_latency(&self) -> LatencyReading {
+        self.commit_latency.read()
     }
 
     async fn newest_commit(&self) -> Result<u64, StoreError> {

@@ -4,6 +4,8 @@
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
 
 mod failures;
+mod fence;
 mod fixture;
+mod import;
 mod opening;
 mod together;

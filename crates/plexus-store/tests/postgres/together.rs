@@ -206,7 +206,7 @@ async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Resul
     Ok(())
 }
 
-async fn register(store: &dyn Store, id: ServerId, lease: Duration) -> anyhow::Result<Lease> {
+pub(crate) async fn register(store: &dyn Store, id: ServerId, lease: Duration) -> anyhow::Result<Lease> {
     let new = RegisterServer { id, name: "alpha".into(), url: "http://alpha.example".into(), lease };
     Ok(one(store, Change::RegisterServer(new)).await?.lease().expect("a lease"))
 }

@@ -152,6 +152,8 @@ async fn nobody_reads_the_password_in_a_log_a_page_or_an_argument() {
         .bearer_auth(cluster.nodes[0].token().unwrap());
     let metrics = metrics.send().await.unwrap().text().await.unwrap();
     assert!(metrics.contains("plexus_node_alive{node=\"n0\""), "{metrics}");
+    let commits = metrics.lines().find_map(|line| line.strip_prefix("plexus_store_commit_seconds_count "));
+    assert!(commits.is_some_and(|count| count != "0"), "how long commits take is told here too: {metrics}");
     let pid = cluster.nodes[0].pid().unwrap();
     let arguments = String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap()).into_owned();
     for text in [cluster.nodes[0].log(), format!("{events:?}"), doctor, metrics, arguments] {
