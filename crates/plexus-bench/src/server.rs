@@ -29,13 +29,22 @@ pub struct Server {
 impl Server {
     /// Starts a server with these keys of its configuration set.
     pub async fn start(settings: &[(&str, String)]) -> Result<Self> {
+        // Whatever the caller's own variable says: a measure with a file measures a file.
+        Self::start_on("", settings).await
+    }
+
+    /// The same for a server whose store is the database of this URL; an empty one means a file of its own.
+    pub async fn start_on(database_url: &str, settings: &[(&str, String)]) -> Result<Self> {
         let work = tempfile::Builder::new().prefix("plexus-bench-").tempdir().context("could not make a folder")?;
         let mut arguments = vec!["--log".into(), "warn".into()];
         for (key, value) in settings {
             arguments.extend(["--set".into(), format!("{key}={value}").into()]);
         }
         // The simulator keeps its conversations there.
-        let env = vec![("CLAUDE_CONFIG_DIR".to_owned(), work.path().join("claude").display().to_string())];
+        let env = vec![
+            ("CLAUDE_CONFIG_DIR".to_owned(), work.path().join("claude").display().to_string()),
+            ("DATABASE_URL".to_owned(), database_url.to_owned()),
+        ];
         let inner = TestServer::with(ServerOptions { arguments, env, ..ServerOptions::default() }).await?;
         Ok(Self { inner, work })
     }

@@ -108,14 +108,25 @@ pub fn own() -> Option<Postgres> {
 ///
 /// As [`shared`].
 pub fn own_with(options: PostgresOptions) -> Option<Postgres> {
-    let Some(programs) = programs() else {
+    if !is_installed() {
         ignored();
         return None;
-    };
-    match Postgres::start(programs, options) {
+    }
+    match start(options) {
         Ok(postgres) => Some(postgres),
         Err(error) => panic!("PostgreSQL is installed and cannot be started: {error:#}"),
     }
+}
+
+/// Tells whether there is a PostgreSQL to start here.
+#[must_use]
+pub fn is_installed() -> bool {
+    programs().is_some()
+}
+
+/// Starts a cluster of the caller's own, for a program that is no test.
+pub fn start(options: PostgresOptions) -> Result<Postgres> {
+    Postgres::start(programs().context("PostgreSQL is not installed")?, options)
 }
 
 /// Says that a test shows nothing here, or fails where that is not allowed.

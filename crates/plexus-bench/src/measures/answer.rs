@@ -23,14 +23,14 @@ const REST: Duration = Duration::from_millis(5);
 
 /// A way to ask, and how it shows that an answer has arrived.
 #[derive(Clone, Copy)]
-struct Way {
-    channel: &'static str,
+pub(super) struct Way {
+    pub(super) channel: &'static str,
     /// What the first line has in it that a child writes once it has an answer.
     sign: &'static str,
 }
 
-const CONTROL: Way = Way { channel: "control", sign: r#""control_response""# };
-const MCP: Way = Way { channel: "mcp", sign: r#""tool_result""# };
+pub(super) const CONTROL: Way = Way { channel: "control", sign: r#""control_response""# };
+pub(super) const MCP: Way = Way { channel: "mcp", sign: r#""tool_result""# };
 
 pub(super) struct Answer;
 
@@ -51,8 +51,8 @@ impl Measure for Answer {
         let mut loops = [Vec::new(), Vec::new()];
         let sessions = server.create_many("loop", sizes.loop_sessions).await?;
         for round in 0..sizes.rounds {
-            control.add(&answers(&server, CONTROL, round, sizes.answers).await?);
-            mcp.add(&answers(&server, MCP, round, sizes.answers).await?);
+            control.add(&answers(&server, &server, CONTROL, &round.to_string(), sizes.answers).await?);
+            mcp.add(&answers(&server, &server, MCP, &round.to_string(), sizes.answers).await?);
             for (pause, rounds) in sizes.loop_pauses.iter().zip(&mut loops) {
                 rounds.push(percentile(&poll_loops(&server, &sessions, *pause).await?, 99.0));
             }
@@ -74,13 +74,13 @@ impl Measure for Answer {
 
 /// What the rounds of one way came to, in milliseconds.
 #[derive(Default)]
-struct Rounds {
-    p50: Vec<f64>,
-    p99: Vec<f64>,
+pub(super) struct Rounds {
+    pub(super) p50: Vec<f64>,
+    pub(super) p99: Vec<f64>,
 }
 
 impl Rounds {
-    fn add(&mut self, samples: &[f64]) {
+    pub(super) fn add(&mut self, samples: &[f64]) {
         self.p50.push(median(samples));
         self.p99.push(percentile(samples, 99.0));
     }
@@ -104,12 +104,19 @@ fn ratio(key: &'static str, whose: &str, rounds: &Rounds, loops: &[Vec<f64>; 2],
     figure
 }
 
-/// Has one child ask `count` times, answers each, and returns how long each answer took, in milliseconds.
-async fn answers(server: &Server, way: Way, round: usize, count: usize) -> Result<Vec<f64>> {
-    let session = server.create_on(way.channel, &format!("answer-{}-{round}", way.channel)).await?;
+/// Has one child of `server` ask `count` times, answers each through `answering`, which is the same server or another one on its store, and returns
+/// how long each answer took, in milliseconds. `name` tells this session from others.
+pub(super) async fn answers(
+    server: &Server,
+    answering: &Server,
+    way: Way,
+    name: &str,
+    count: usize,
+) -> Result<Vec<f64>> {
+    let session = server.create_on(way.channel, &format!("answer-{}-{name}", way.channel)).await?;
     let asks = r#"tool Write {"file_path":"answer.txt","content":"x"}"#;
     server.start_chat(&session, &format!("sim:\n{}", format!("{asks}\n").repeat(count))).await?;
-    let mut approval = server.wait_for_approval(&session).await?;
+    let mut approval = answering.wait_for_approval(&session).await?;
     let mut tail = Tail::at_end(&first_segment(&server.data_dir(), &session, 0))?;
     let mut samples = Vec::with_capacity(count);
     for answered in 1..=count {
@@ -119,12 +126,12 @@ async fn answers(server: &Server, way: Way, round: usize, count: usize) -> Resul
             (tail, seen)
         });
         let sent = Instant::now();
-        server.allow(&approval).await?;
+        answering.allow(&approval).await?;
         let (back, seen) = waiting.await.context("the thread that watches the journal ended")?;
         tail = back;
         samples.push(millis(seen?.duration_since(sent)));
         if answered < count {
-            approval = server.wait_for_approval(&session).await?;
+            approval = answering.wait_for_approval(&session).await?;
         }
     }
     server.wait_until_quiet().await?;

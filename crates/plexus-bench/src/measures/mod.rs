@@ -8,13 +8,16 @@
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
 //! - `readers`: many readers of one chat, beside a server that serialises for each.
 //! - `doors`: `poll` and `respond` at each door, beside a bare handler.
+//! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone (`bare_postgres`).
 //! - `sdks`: the official SDKs with the same child.
 
 mod answer;
 mod bare;
+mod bare_postgres;
 mod doors;
 mod history;
 mod line;
+mod nodes;
 mod parse;
 mod permits;
 mod readers;
@@ -35,6 +38,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(permits::Permits),
         Box::new(readers::Readers),
         Box::new(doors::Doors),
+        Box::new(nodes::Nodes),
         Box::new(sdks::Sdks),
     ]
 }

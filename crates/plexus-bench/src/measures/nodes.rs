@@ -1,0 +1,154 @@
+//! Servers that share a PostgreSQL: an answer through another server beside the same through the server that has the child, and the events of many
+//! children beside a bare batched insert of the same rows.
+//!
+//! The database is a cluster of this run's own, on this machine, with `fsync` and `synchronous_commit` on. So the figures hold the work of everybody,
+//! and no network.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use async_trait::async_trait;
+use futures::future::try_join_all;
+use testkit::postgres::{self, Postgres, PostgresOptions};
+
+use super::answer::{self, CONTROL, MCP, Rounds, Way};
+use super::bare_postgres::Bare;
+use crate::figure::{Aim, Figure};
+use crate::measure::Measure;
+use crate::server::Server;
+use crate::sizes::Sizes;
+use crate::stats::rate;
+
+/// Rows in one transaction of the bare insert: as many as a server with that many children has waiting when each has written one event.
+const BATCH: usize = 64;
+
+/// Rows in one transaction of a writer that nobody waits for: the most that the database does here, whoever drives it.
+const LARGE_BATCH: usize = 4_096;
+
+pub(super) struct Nodes;
+
+#[async_trait(?Send)]
+impl Measure for Nodes {
+    fn name(&self) -> &'static str {
+        "nodes"
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        &[
+            "respond_across_nodes_p99_ms",
+            "across_nodes_ratio",
+            "respond_across_nodes_mcp_p99_ms",
+            "across_nodes_mcp_ratio",
+            "postgres_events_per_s",
+            "postgres_bare_batch_ratio",
+        ]
+    }
+
+    fn left_out(&self, _sizes: &Sizes) -> Option<&'static str> {
+        (!postgres::is_installed()).then_some("not measured: PostgreSQL is not installed (apt-get install postgresql)")
+    }
+
+    async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
+        let cluster = postgres::start(PostgresOptions::default())?;
+        answers(&cluster, sizes, figures).await?;
+        events(&cluster, sizes, figures).await
+    }
+}
+
+/// A child of the first server asks, and the answer comes through the first or the second, in turns.
+async fn answers(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
+    let url = cluster.fresh_database()?;
+    let (first, second) = (Server::start_on(&url, &[]).await?, Server::start_on(&url, &[]).await?);
+    let (mut control, mut mcp) = (Beside::default(), Beside::default());
+    for round in 0..sizes.rounds {
+        for (beside, way) in [(&mut control, CONTROL), (&mut mcp, MCP)] {
+            let one = |server, name: &'static str| one_round(&first, server, way, name, round, sizes.answers);
+            beside.same.add(&one(&first, "same").await?);
+            beside.across.add(&one(&second, "across").await?);
+        }
+    }
+    let echo = "the child's echo of the answer is in its journal";
+    figures.extend(control.figures(["respond_across_nodes_p99_ms", "across_nodes_ratio"], echo, sizes));
+    let result = "the result of the tool is in the journal of a child that asks over MCP";
+    figures.extend(mcp.figures(["respond_across_nodes_mcp_p99_ms", "across_nodes_mcp_ratio"], result, sizes));
+    Ok(())
+}
+
+async fn one_round(
+    asking: &Server,
+    answering: &Server,
+    way: Way,
+    name: &str,
+    round: usize,
+    count: usize,
+) -> Result<Vec<f64>> {
+    answer::answers(asking, answering, way, &format!("{name}-{round}"), count).await
+}
+
+/// The same answers, through the server that has the child and through another one.
+#[derive(Default)]
+struct Beside {
+    same: Rounds,
+    across: Rounds,
+}
+
+impl Beside {
+    fn figures(&self, keys: [&'static str; 2], until: &str, sizes: &Sizes) -> [Figure; 2] {
+        let [time, ratio] = keys;
+        let what = format!(
+            "from `loopback.respond` being sent to one of two servers on one PostgreSQL until {until} at the other, 99th percentile of {} answers a round",
+            sizes.answers
+        );
+        let across = Figure::new(time, what, "ms", self.across.p99.clone(), Aim::Beside)
+            .beside("median", &self.across.p50, "ms")
+            .beside("through the server that has the child", &self.same.p99, "ms")
+            .beside("its median", &self.same.p50, "ms");
+        let medians = self.across.p50.iter().zip(&self.same.p50).map(|(across, same)| across / same).collect();
+        let what = "the median of the same, over the median through the server that has the child";
+        [across, Figure::new(ratio, what, "", medians, Aim::Beside)]
+    }
+}
+
+/// Warm children of one server write at once, then the same rows go into the same database by themselves.
+async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
+    let url = cluster.fresh_database()?;
+    let children = sizes.children.to_string();
+    let settings =
+        [("limits.running_children", children.clone()), ("warm.max", children), ("live_deltas", "false".to_owned())];
+    let server = Server::start_on(&url, &settings).await?;
+    let bare = Bare::connect(&url).await?;
+    let sessions = server.create_many("burst", sizes.children).await?;
+    server.chat_many(&sessions, "sim:\nsay ready", "complete").await?;
+    let (mut ours, mut batches, mut large, mut single) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..sizes.rounds {
+        let before = bare.count().await?;
+        let prompt = format!("sim:\nburst {} {}", sizes.burst, sizes.burst_bytes);
+        let started = Instant::now();
+        try_join_all(sessions.iter().map(|session| server.start_chat(session, &prompt))).await?;
+        server.wait_until_quiet().await?;
+        let took = started.elapsed();
+        let stored = bare.count().await? - before;
+        ensure!(stored >= sizes.children * sizes.burst, "only {stored} events were stored");
+        ours.push(rate(stored, took));
+        let rows = bare.newest(stored).await?;
+        batches.push(rate(rows.len(), bare.in_batches(&rows, BATCH).await?));
+        large.push(rate(rows.len(), bare.in_batches(&rows, LARGE_BATCH).await?));
+        let few = rows.get(..sizes.single_commits).unwrap_or(&rows);
+        single.push(rate(few.len(), bare.in_batches(few, 1).await?));
+    }
+    let what = format!(
+        "events stored in PostgreSQL in a second while {} warm children of one server write {} events of {} bytes each, from the first prompt to the end of the last chat",
+        sizes.children, sizes.burst, sizes.burst_bytes
+    );
+    figures.push(Figure::new("postgres_events_per_s", what, "/s", ours.clone(), Aim::Beside));
+    let ratios = ours.iter().zip(&batches).map(|(ours, theirs)| ours / theirs).collect();
+    let what = format!(
+        "the same, over a bare insert of the same rows, {BATCH} a transaction, synchronous_commit on, in the same cluster"
+    );
+    let figure = Figure::new("postgres_bare_batch_ratio", what, "", ratios, Aim::Beside)
+        .beside(format!("{BATCH} rows a transaction"), &batches, "/s")
+        .beside(format!("{LARGE_BATCH} rows a transaction"), &large, "/s")
+        .beside("one row a transaction", &single, "/s");
+    figures.push(figure);
+    Ok(())
+}
