@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::poll_fn;
 use tokio::sync::mpsc;
+use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Config, NoTls, Notification, SimpleQueryMessage};
 
 use super::sql::{Conn, store_error, text_of};
@@ -41,9 +42,15 @@ impl std::fmt::Debug for Connector {
 impl Connector {
     /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error: it holds a password.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
+        refuse_encryption(url)?;
         let mut config: Config = url.parse().map_err(|_| {
             StoreError::invalid("read the database's URL: it has the form postgres://user:password@host:port/database")
         })?;
+        // Also when the word was written in a way that only the parser reads. `Prefer` is what it takes when nothing was said.
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(not_encrypted());
+        }
+        config.ssl_mode(SslMode::Disable);
         config.application_name("plexus");
         config.connect_timeout(CONNECT_TIMEOUT);
         config.keepalives_idle(PEER_TIMEOUT / 2);
@@ -101,6 +108,26 @@ impl Connector {
     }
 }
 
+/// Refuses a URL that asks for encryption, or leaves it to the server: connections here are not encrypted, and nobody who asks for that must get
+/// one that is not.
+fn refuse_encryption(url: &str) -> Result<(), StoreError> {
+    // A password that is not encoded may hold a question mark.
+    let behind_password = url.split_once('@').map_or(url, |(_, behind)| behind);
+    let query = behind_password.split_once('?').map_or("", |(_, query)| query);
+    for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
+        if name.starts_with("ssl") && (name, value) != ("sslmode", "disable") {
+            return Err(not_encrypted());
+        }
+    }
+    Ok(())
+}
+
+fn not_encrypted() -> StoreError {
+    StoreError::invalid(
+        "use the database's URL: it asks for encryption (sslmode), which connections here do not have; put a tunnel in between, and leave it out or say sslmode=disable",
+    )
+}
+
 /// What a listening connection heard.
 #[derive(Debug)]
 pub(super) enum Heard {
@@ -116,5 +143,36 @@ async fn tell(told: &mpsc::Sender<Heard>, note: Notification) {
         // The reader is behind. It is told so as soon as there is room; nothing else is read from this connection meanwhile.
         Err(mpsc::error::TrySendError::Full(_)) => drop(told.send(Heard::TooMuch).await),
         Err(mpsc::error::TrySendError::Closed(_)) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_asks_for_encryption_is_refused_and_never_goes_without() {
+        for query in [
+            "sslmode=require",
+            "sslmode=verify-full",
+            "sslmode=verify-ca",
+            "sslmode=prefer",
+            "sslmode=allow",
+            "connect_timeout=3&sslmode=require",
+            "sslmode=disable&sslmode=require",
+            "sslrootcert=/ca.pem",
+            "ssl%6Dode=require",
+        ] {
+            match Connector::new(&format!("postgres://u:s3cret@h/d?{query}")) {
+                Err(StoreError::Invalid { message }) => {
+                    assert!(message.contains("sslmode") && !message.contains("s3cret"), "{query}: {message}");
+                }
+                other => panic!("{query}: {other:?}"),
+            }
+        }
+        for url in ["postgres://u:p@h/d", "postgres://u:p@h/d?sslmode=disable", "postgres://u:p?sslmode=require@h/d"] {
+            let connector = Connector::new(url).unwrap();
+            assert_eq!(connector.0.get_ssl_mode(), SslMode::Disable, "{url}");
+        }
     }
 }
