@@ -99,7 +99,8 @@ impl JournalDir {
         if segment_path(&self.dir, following).exists() {
             return Ok(Some(following));
         }
-        if self.current.path().exists() {
+        // One that is open was there, and is removed by nobody before it was read to its end.
+        if self.current.is_open() || self.current.path().exists() {
             return Ok(None);
         }
         let io_error = |source| JournalError::Io { path: self.dir.clone(), source };

@@ -41,6 +41,11 @@ impl Segment {
         &self.path
     }
 
+    /// Whether the file was found and is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// The offset after the last line that was handed out.
     pub(super) fn offset(&self) -> u64 {
         self.line_start
@@ -74,6 +79,10 @@ impl Segment {
                 let after = read_from + (got - input.len()) as u64;
                 each(line.into(), after);
                 self.line_start = after;
+            }
+            // A file that gives less than it was asked for has ended there.
+            if got < wanted {
+                return Ok(Stopped::AtEnd);
             }
         }
         Ok(Stopped::AtBudget)

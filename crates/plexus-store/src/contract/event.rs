@@ -120,6 +120,15 @@ pub struct EventPage {
     pub status: Option<ChatStatus>,
     /// How many events that chat had.
     pub total_events: u32,
+    /// Where `poll`'s default position stood in it.
+    pub read_position: u32,
+}
+
+impl EventPage {
+    /// The page of a position in a chat that has not begun.
+    pub(crate) fn before_any_chat(next: Cursor) -> Self {
+        Self { events: Vec::new(), next, has_more: false, status: None, total_events: 0, read_position: 0 }
+    }
 }
 
 /// How much one read may return. Both bounds are cut to [`MAX_PAGE_EVENTS`](super::limits::MAX_PAGE_EVENTS) and

@@ -77,6 +77,7 @@ pub(super) fn read(
         has_more: next < total_events,
         status: Some(record.chat.status),
         total_events,
+        read_position: record.chat.read_position,
     })
 }
 
@@ -85,7 +86,7 @@ pub(super) fn read_from(state: &State, cursor: Cursor, limit: ReadLimit) -> Resu
     let (mut events, mut at) = (Vec::new(), cursor);
     loop {
         let Ok((_, record)) = chats::find(state, at.session, at.chat) else {
-            return Ok(EventPage { events, next: at, has_more: false, status: None, total_events: 0 });
+            return Ok(EventPage { events, ..EventPage::before_any_chat(at) });
         };
         let left = record.events.get(at.next as usize..).unwrap_or_default();
         let taken = fill(&mut events, left, limit.bounded());
@@ -95,7 +96,8 @@ pub(super) fn read_from(state: &State, cursor: Cursor, limit: ReadLimit) -> Resu
         if full || !following {
             let has_more = taken < left.len() || following;
             let (status, total_events) = (Some(record.chat.status), chats::view(record).total_events);
-            return Ok(EventPage { events, next: at, has_more, status, total_events });
+            let read_position = record.chat.read_position;
+            return Ok(EventPage { events, next: at, has_more, status, total_events, read_position });
         }
         at = Cursor { chat: at.chat + 1, next: 0, ..at };
     }

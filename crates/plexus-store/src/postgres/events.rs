@@ -146,14 +146,15 @@ pub(super) async fn read(
         has_more: next < total_events,
         status: Some(row.status),
         total_events,
+        read_position: row.read_position,
     })
 }
 
-async fn chat_at(conn: &Conn, session_row: i64, number: u32) -> Result<Option<(i64, ChatStatus)>, StoreError> {
+async fn chat_at(conn: &Conn, session_row: i64, number: u32) -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
     conn.one(
-        "SELECT id, status FROM chat_streams WHERE session = $1 AND number = $2",
+        "SELECT id, status, read_position FROM chat_streams WHERE session = $1 AND number = $2",
         params![session_row, number],
-        |row| Ok((row.col(0)?, chat_status(1, row.col(1)?)?)),
+        |row| Ok((row.col(0)?, chat_status(1, row.col(1)?)?, row.col(2)?)),
     )
     .await
 }
@@ -163,7 +164,7 @@ pub(super) async fn read_from(conn: &Conn, cursor: Cursor, limit: ReadLimit) -> 
     let mut page = Collector::new(limit);
     let mut at = cursor;
     let Some(mut chat) = chat_at(conn, session_row, at.chat).await? else {
-        return Ok(EventPage { events: Vec::new(), next: at, has_more: false, status: None, total_events: 0 });
+        return Ok(EventPage::before_any_chat(at));
     };
     loop {
         at.next = page.read(conn, chat.0, at.session, at.chat, at.next).await?;
@@ -178,7 +179,15 @@ pub(super) async fn read_from(conn: &Conn, cursor: Cursor, limit: ReadLimit) -> 
             }
             _ => {
                 let has_more = !at_end || following.is_some();
-                return Ok(EventPage { events: page.events, next: at, has_more, status: Some(chat.1), total_events });
+                let (_, status, read_position) = chat;
+                return Ok(EventPage {
+                    events: page.events,
+                    next: at,
+                    has_more,
+                    status: Some(status),
+                    total_events,
+                    read_position,
+                });
             }
         }
     }

@@ -58,23 +58,25 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Chat> {
     })
 }
 
-/// What appending to a chat needs to know.
+/// What reading from a chat and appending to it needs to know.
 pub(super) struct ChatRow {
     pub(super) id: i64,
     pub(super) session: i64,
     pub(super) status: ChatStatus,
     pub(super) server: Option<ServerId>,
+    pub(super) read_position: u32,
 }
 
 /// Returns the row of a chat.
 pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
     let found = conn.one(
-        "SELECT c.id, c.session, c.status, c.server FROM chat_streams c JOIN sessions s ON s.id = c.session
+        "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c JOIN sessions s ON s.id = c.session
          WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
         params![blob(session.as_uuid()), chat],
         |row| {
             let server = row.maybe_uuid(3)?.map(ServerId::from_uuid);
-            Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status: chat_status(2, row.get(2)?)?, server })
+            let status = chat_status(2, row.get(2)?)?;
+            Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status, server, read_position: row.get(4)? })
         },
     )?;
     match found {

@@ -136,22 +136,23 @@ pub(super) fn read(
         has_more: next < total_events,
         status: Some(row.status),
         total_events,
+        read_position: row.read_position,
     })
 }
 
 pub(super) fn read_from(conn: &Connection, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError> {
     let session_row = sessions::row_of(conn, cursor.session)?;
-    let chat_at = |number: u32| -> Result<Option<(i64, ChatStatus)>, StoreError> {
+    let chat_at = |number: u32| -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
         conn.one(
-            "SELECT id, status FROM chat_streams WHERE session = ?1 AND number = ?2",
+            "SELECT id, status, read_position FROM chat_streams WHERE session = ?1 AND number = ?2",
             params![session_row, number],
-            |row| Ok((row.get(0)?, chat_status(1, row.get(1)?)?)),
+            |row| Ok((row.get(0)?, chat_status(1, row.get(1)?)?, row.get(2)?)),
         )
     };
     let mut page = Collector::new(limit);
     let mut at = cursor;
     let Some(mut chat) = chat_at(at.chat)? else {
-        return Ok(EventPage { events: Vec::new(), next: at, has_more: false, status: None, total_events: 0 });
+        return Ok(EventPage::before_any_chat(at));
     };
     loop {
         at.next = page.read(conn, chat.0, at.session, at.chat, at.next)?;
@@ -166,7 +167,15 @@ pub(super) fn read_from(conn: &Connection, cursor: Cursor, limit: ReadLimit) -> 
             }
             _ => {
                 let has_more = !at_end || following.is_some();
-                return Ok(EventPage { events: page.events, next: at, has_more, status: Some(chat.1), total_events });
+                let (_, status, read_position) = chat;
+                return Ok(EventPage {
+                    events: page.events,
+                    next: at,
+                    has_more,
+                    status: Some(status),
+                    total_events,
+                    read_position,
+                });
             }
         }
     }

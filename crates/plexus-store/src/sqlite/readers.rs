@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::sql::{keep_plans, store_error};
+use super::sql::{Sql as _, keep_plans, store_error};
 use crate::contract::StoreError;
 
 /// How many statements a connection keeps prepared: all that this engine has.
@@ -53,10 +53,10 @@ impl Readers {
             let _permit = permit;
             let pooled = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let conn = pooled.map_or_else(|| open(&path), Ok)?;
-            conn.execute_batch("BEGIN").map_err(store_error)?;
+            conn.run("BEGIN", [])?;
             let result = work(&conn);
             // A connection whose snapshot could not be ended is dropped, which ends it.
-            conn.execute_batch("COMMIT").map_err(store_error)?;
+            conn.run("COMMIT", [])?;
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             result
         });

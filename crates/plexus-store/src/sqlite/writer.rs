@@ -129,7 +129,7 @@ impl Writer {
 
     /// Writes a group in one transaction. On an error nothing of it is written, and every caller is in `group` all the same.
     fn write(&self, jobs: Vec<Job>, group: &mut Group) -> Result<(), StoreError> {
-        let mut failed = self.conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error).err();
+        let mut failed = self.conn.run("BEGIN IMMEDIATE", []).err();
         let alone = jobs.len() == 1;
         let mut lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         for job in jobs {
@@ -172,7 +172,7 @@ impl Writer {
                 source: None,
             });
         }
-        self.conn.execute_batch("COMMIT").map_err(store_error)?;
+        self.conn.run("COMMIT", [])?;
         plexus_fault::point!("store.commit.after");
         Ok(())
     }

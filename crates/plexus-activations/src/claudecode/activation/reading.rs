@@ -37,13 +37,11 @@ impl ClaudeCode {
     pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
         let limit = checked_limit(params.limit)?;
         let deadline = Instant::now() + checked_wait(params.wait_ms)?;
-        self.authority.reach(&call.caller, params.session_id).await?;
-        self.acknowledge(&params).await?;
         // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
         let mut wake = self.core.store.watch(Topic::Session(params.session_id));
+        let mut session = self.authority.reach(&call.caller, params.session_id).await?;
+        self.acknowledge(&params).await?;
         loop {
-            wake.seen();
-            let session = self.core.store.session(params.session_id).await?;
             let from = self.from(&session, &params).await?;
             let (page, chat) = self.page(&session, &from, limit).await?;
             let more_may_come = match &from {
@@ -57,6 +55,7 @@ impl ClaudeCode {
                 return self.polled(&session, &from, page, chat).await;
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+            session = self.core.store.session(params.session_id).await?;
         }
     }
 
@@ -120,13 +119,7 @@ impl ClaudeCode {
                 };
             }
         };
-        match params.from_seq {
-            None => Ok(From::Default { chat }),
-            Some(seq) => {
-                let total = self.core.store.chat(session.id, Some(chat)).await?.total_events;
-                if seq > total { Err(past_the_end(seq, total)) } else { Ok(From::Seq { chat, seq }) }
-            }
-        }
+        Ok(params.from_seq.map_or(From::Default { chat }, |seq| From::Seq { chat, seq }))
     }
 
     /// Reads the page, and says which chat it is of.
@@ -145,7 +138,13 @@ impl ClaudeCode {
                 let chat = page.events.last().map_or(page.next.chat, |event| event.chat);
                 return Ok((Some(page), Some(chat)));
             }
-            From::Seq { chat, seq } => (*chat, *seq),
+            From::Seq { chat, seq } => {
+                let page = store.read_events(session.id, *chat, *seq, limit).await?;
+                if *seq > page.total_events {
+                    return Err(past_the_end(*seq, page.total_events));
+                }
+                return Ok((Some(page), Some(*chat)));
+            }
             From::Default { chat } => (*chat, store.chat(session.id, Some(*chat)).await?.read_position),
         };
         Ok((Some(store.read_events(session.id, chat, seq, limit).await?), Some(chat)))
@@ -171,13 +170,14 @@ impl ClaudeCode {
                 chat: None,
             });
         };
-        // A cursor may stand before a chat that has not begun.
-        let facts = match session.newest_chat {
-            Some(newest) if newest.number >= chat => Some(self.core.store.chat(session.id, Some(chat)).await?),
-            _ => None,
-        };
         let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
-        let mut read_position = facts.as_ref().map_or(0, |chat| chat.read_position);
+        // A page knows how the chat stands that the reader goes on in, which is rarely another than that of the last event.
+        let (chat_status, total_events, mut read_position) = if page.next.chat == chat {
+            (page.status, page.total_events, page.read_position)
+        } else {
+            let of = self.core.store.chat(session.id, Some(chat)).await?;
+            (Some(of.status), of.total_events, of.read_position)
+        };
         if let From::Default { chat } = from
             && page.next.next > read_position
         {
@@ -186,8 +186,8 @@ impl ClaudeCode {
             self.core.store.commit(vec![Change::SetReadPosition(set)], Priority::Normal).await?;
         }
         let is_newest = session.newest_chat.is_none_or(|newest| newest.number <= chat);
-        let status = match (&facts, is_newest) {
-            (Some(chat), false) => as_session_status(chat.status),
+        let status = match (chat_status, is_newest) {
+            (Some(status), false) => as_session_status(status),
             _ => session.status(),
         };
         Ok(Polled {
@@ -195,7 +195,7 @@ impl ClaudeCode {
             events: page.events.iter().map(PolledEvent::of).collect(),
             pending_approvals,
             read_position,
-            total_events: facts.map_or(0, |chat| chat.total_events),
+            total_events,
             has_more: page.has_more,
             cursor: Some(page.next.to_string()),
             chat: Some(chat),
