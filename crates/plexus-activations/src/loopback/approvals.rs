@@ -351,13 +351,15 @@ impl Approvals {
         }
     }
 
-    /// Answers every pending request, below `under` if that is set, that rules or modes decide by now; each on its own record. Returns which.
+    /// Answers every pending request, below `under` and asked until `asked_until` if those are set, that rules or modes decide by now; each on its own
+    /// record. Returns which.
     pub(crate) async fn release(
         &self,
         under: Option<SessionId>,
+        asked_until: Option<UnixMillis>,
         mut wanted: impl FnMut(&ApprovalRecord) -> bool + Send,
     ) -> Result<Vec<ApprovalId>, StoreError> {
-        let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
+        let filter = ApprovalFilter { stage: Stage::Pending, under, asked_until, ..ApprovalFilter::default() };
         let mut released = Vec::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {

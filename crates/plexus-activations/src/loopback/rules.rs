@@ -227,7 +227,7 @@ impl Loopback {
     /// was judged before and is stored after is judged again ([`deadlines`](super::deadlines)).
     pub(super) async fn release(&self, caller: &Caller) -> Result<Vec<ApprovalId>, CallError> {
         self.approvals.rulebook.widened();
-        Ok(self.approvals.release(caller.session(), |_| true).await?)
+        Ok(self.approvals.release(caller.session(), None, |_| true).await?)
     }
 
     pub(super) async fn rules(&self, call: Call, params: RulesParams) -> Result<RuleList, CallError> {

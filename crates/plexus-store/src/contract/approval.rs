@@ -289,6 +289,8 @@ pub struct ApprovalFilter {
     pub owner: Option<Owner>,
     /// Asked by this run.
     pub run: Option<RunKey>,
+    /// Asked then or earlier.
+    pub asked_until: Option<UnixMillis>,
 }
 
 /// Which stage of approvals a list shows. Pending ones come oldest first, all others newest first.

@@ -57,6 +57,7 @@ pub(super) fn list(
             && filter.session.is_none_or(|id| it.session == id)
             && filter.owner.is_none_or(|owner| it.owner == owner)
             && filter.run.is_none_or(|run| it.session == run.session && it.run == Some(run.n))
+            && filter.asked_until.is_none_or(|time| it.created_at <= time)
             && under.as_ref().is_none_or(|ids| ids.contains(&it.session));
         fits.then(|| it.clone())
     };

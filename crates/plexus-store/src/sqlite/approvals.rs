@@ -120,7 +120,7 @@ pub(super) fn list(
     };
     let (beyond, order) = if oldest_first { ("a.id > ?1", "ASC") } else { ("a.id < ?1", "DESC") };
     let sql = format!(
-        "{} {beyond} AND {stage} AND {session_is} AND {owner_is} AND (?4 IS NULL OR a.run = ?4) AND {under_is} ORDER BY a.id {order} LIMIT ?6",
+        "{} {beyond} AND {stage} AND {session_is} AND {owner_is} AND (?4 IS NULL OR a.run = ?4) AND {under_is} AND (?7 IS NULL OR a.created_at <= ?7) ORDER BY a.id {order} LIMIT ?6",
         select_approval!("WHERE")
     );
     let limit = page.bounded();
@@ -133,7 +133,8 @@ pub(super) fn list(
             filter.owner.and_then(owner_blob),
             filter.run.map(|run| run.n),
             under,
-            int(limit as u64 + 1)
+            int(limit as u64 + 1),
+            filter.asked_until.map(|time| time.0)
         ],
         |row| Ok((row.count(0)?, read(row)?)),
     )?;

@@ -267,7 +267,7 @@ pub(crate) async fn lists_show_the_stage_they_are_asked_for(store: &dyn Store) -
     let b = session(store, "b", Some(a)).await?;
     let r = run(store, b).await?;
     let pending = ask(store, a, "p").await?;
-    let open = OpenApproval { run: Some(r.n), ..question(b, "u", "ls") };
+    let open = OpenApproval { run: Some(r.n), at: UnixMillis(5), ..question(b, "u", "ls") };
     let undelivered = open.id;
     one(store, Change::OpenApproval(open)).await?;
     let delivered = ask(store, b, "d").await?;
@@ -287,6 +287,8 @@ pub(crate) async fn lists_show_the_stage_they_are_asked_for(store: &dyn Store) -
         (ApprovalFilter { under: Some(a), ..any }, vec![delivered, undelivered]),
         (ApprovalFilter { under: Some(b), ..any }, vec![]),
         (ApprovalFilter { session: Some(a), run: Some(r), ..any }, vec![]),
+        (ApprovalFilter { asked_until: Some(UnixMillis(5)), ..any }, vec![undelivered]),
+        (ApprovalFilter { asked_until: Some(UnixMillis(4)), ..any }, vec![]),
     ] {
         let whole = store.approvals(filter, PageRequest::default()).await?;
         assert_eq!(whole.items.iter().map(|it| it.id).collect::<Vec<_>>(), expected, "{filter:?}");

@@ -215,8 +215,6 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                         Channel::Control => Loss::Nothing,
                         // The server is there all the time: whoever asks it waits for its database with it.
                         Channel::Mcp if victim == Victim::Database => Loss::Nothing,
-                        // What is asked of a server that is frozen dies with it, before its client knows how to come back.
-                        Channel::Mcp if blow == Blow::FreezeAndKill => Loss::Questions,
                         Channel::Mcp => loss_over_mcp,
                     };
                     cases.push(Case { victim, point: name, nth, blow, outage, channel, warmth, loss });
