@@ -80,10 +80,6 @@ impl Segment {
                 each(line.into(), after);
                 self.line_start = after;
             }
-            // A file that gives less than it was asked for has ended there.
-            if got < wanted {
-                return Ok(Stopped::AtEnd);
-            }
         }
         Ok(Stopped::AtBudget)
     }
