@@ -221,29 +221,33 @@ impl Line {
         }
     }
 
-    /// Stores what became of an attempt.
+    /// Stores what became of an attempt, and then counts it: who sees the count finds in the store what it tells of.
     async fn note(&self, entry: &OutboxEntry, attempt: Attempt) -> Result<(), StoreError> {
         let name = &self.receiver.name;
-        let changes = match attempt {
+        match attempt {
             Attempt::Delivered => {
+                self.commit(mark(entry, Sending::Sent)).await?;
                 self.stats.delivered(name);
-                mark(entry, Sending::Sent)
             }
             Attempt::Refused(why) | Attempt::Unreachable(why) => {
-                self.stats.failed(name);
                 let why: String = why.chars().take(MAX_ERROR_CHARS).collect();
                 let now = UnixMillis::now();
                 if now.after(entry.created_at) >= self.receiver.give_up_after {
-                    self.stats.given_up(name);
                     tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
-                    give_up(entry, &why)
+                    self.commit(give_up(entry, &why)).await?;
+                    self.stats.given_up(name);
                 } else {
                     tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message could not be sent; trying again");
                     let retry_at = now.plus(backoff(entry.attempts.saturating_add(1)));
-                    mark(entry, Sending::Failed { retry_at, error: why })
+                    self.commit(mark(entry, Sending::Failed { retry_at, error: why })).await?;
                 }
+                self.stats.failed(name);
             }
-        };
+        }
+        Ok(())
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
         match self.store.commit(changes, Priority::Normal).await {
             // Somebody else has marked it; nothing is lost by that.
             Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
