@@ -125,6 +125,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let signals = Signals::register().map_err(step("handle signals"))?;
 
     let mut child = spawn(options, run)?;
+    // The child has them; what we hold ourselves is little, and stays so.
+    let _unknown = rustix::thread::disable_transparent_huge_pages(true);
     if let Err(error) = unblock_pipes(&child) {
         // It is newborn and unheld: nobody else would end it. What kill and wait say changes nothing about why we fail.
         let _ = child.kill().and_then(|()| child.wait());

@@ -121,7 +121,10 @@ impl Loopback {
                 }
                 Ok(record) => {
                     plexus_fault::point!("permit.decided");
-                    return self.deliver(&record).await;
+                    match self.deliver(&record).await {
+                        Some(response) => return response,
+                        None => tokio::time::sleep(STORE_RETRY).await,
+                    }
                 }
                 Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
                 Err(error) => {
@@ -132,22 +135,24 @@ impl Loopback {
         }
     }
 
-    /// The answer leaves with this call's reply; that it left is noted first, so that it is never noted without having been on its way.
-    async fn deliver(&self, record: &ApprovalRecord) -> PermitResponse {
+    /// The answer leaves with this call's reply; that it left is noted first, so that it is never noted without having been on its way. `None` while
+    /// the store cannot be written: then the child waits on.
+    async fn deliver(&self, record: &ApprovalRecord) -> Option<PermitResponse> {
         let Some(response) = PermitResponse::of(record) else {
-            return PermitResponse::deny("denied: nothing was decided");
+            return Some(PermitResponse::deny("denied: nothing was decided"));
         };
         if record.delivered_at.is_none() && record.void_at.is_none() {
             let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
             match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
                 // Somebody settled it in this moment: a second waiter of the same request, or the end of the run.
                 Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => return None,
                 Err(error) => {
                     tracing::error!(approval = %record.id, %error, "a delivery could not be noted");
-                    return PermitResponse::deny("denied: the answer could not be recorded");
+                    return Some(PermitResponse::deny("denied: the answer could not be recorded"));
                 }
             }
         }
-        response
+        Some(response)
     }
 }
