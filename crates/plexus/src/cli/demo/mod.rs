@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use plexus_client::{Approval, Client, CreateSession, Respond, Status};
 use plexus_core::SessionId;
 use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Demo;
 use super::render::{self, Extent};
@@ -30,24 +31,27 @@ const ESCALATE_AFTER_SECS: u64 = 2;
 
 /// Runs the command.
 pub(super) async fn demo(arguments: &Demo) -> Result<u8> {
+    // One listener from beginning to end: between two, a Ctrl-C would be taken and nobody told.
+    let mut interrupts = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
     let mut stage = Stage::open().await?;
     let screen = Screen::stdout();
     let outcome = tokio::select! {
         outcome = tour(&mut stage, screen) => outcome,
-        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("the tour was interrupted")),
+        _ = interrupts.recv() => Err(anyhow::anyhow!("the tour was interrupted")),
     };
     if arguments.stay && outcome.is_ok() {
-        stay(&stage, screen).await?;
+        stay(&stage, screen, &mut interrupts).await?;
     }
     stage.close().await?;
     outcome.map(|()| exit::OK)
 }
 
-async fn stay(stage: &Stage, screen: Screen) -> Result<()> {
+async fn stay(stage: &Stage, screen: Screen, interrupts: &mut Signal) -> Result<()> {
     let link = manage::dashboard_address(&stage.client()).await?;
     head(screen, "The dashboard stays open until Ctrl-C (the link works once, within a minute)")?;
     screen::line(&format!("  {link}"))?;
-    tokio::signal::ctrl_c().await.context("could not listen for Ctrl-C")
+    interrupts.recv().await;
+    Ok(())
 }
 
 /// The sessions of the tour.
