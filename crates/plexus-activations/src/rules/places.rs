@@ -1,7 +1,7 @@
 //! Which path rules may have something to say about a path: those whose directory it is in.
 //!
 //! Rules are found by their directory, so that a thousand of them cost as much as the path has steps. What is found here is only looked at: whether
-//! it fits is for [`PathPattern`] to say. What is not found would not have fitted, and a test below holds that.
+//! it fits is for [`PathPattern`] to say. What is not found would not have fitted, and the property in `files/tests.rs` holds that.
 
 use std::collections::HashMap;
 
