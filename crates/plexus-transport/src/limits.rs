@@ -66,7 +66,7 @@ pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(15);
 /// Least time between two progress notifications of one call, however much its method reports.
 pub(crate) const PROGRESS_AT_MOST_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the client of a resumable call should wait before it comes back. It tries twice, after this and after twice this, so the
+/// How long the client of a resumable call should wait before it comes back. It tries twice, after this and after this again, so the
 /// number is half of the longest restart that a waiting call survives, and the least delay after a short one.
 pub(crate) const RESUME_RETRY: Duration = Duration::from_secs(15);
 

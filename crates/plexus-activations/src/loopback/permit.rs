@@ -141,18 +141,22 @@ impl Loopback {
         let Some(response) = PermitResponse::of(record) else {
             return Some(PermitResponse::deny("denied: nothing was decided"));
         };
-        if record.delivered_at.is_none() && record.void_at.is_none() {
-            let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
-            match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
-                // Somebody settled it in this moment: a second waiter of the same request, or the end of the run.
-                Ok(_) | Err(StoreError::Conflict { .. }) => {}
-                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => return None,
-                Err(error) => {
-                    tracing::error!(approval = %record.id, %error, "a delivery could not be noted");
-                    return Some(PermitResponse::deny("denied: the answer could not be recorded"));
-                }
+        if record.delivered_at.is_some() {
+            // A second waiter of the same request, or a client that came back: it is told the same.
+            return Some(response);
+        }
+        let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
+        match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
+            Ok(_) => Some(response),
+            // It is void. Whatever was decided, it is not sent.
+            Err(StoreError::Conflict { .. }) => {
+                Some(PermitResponse::deny("denied: the run that asked was over before its answer left"))
+            }
+            Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => None,
+            Err(error) => {
+                tracing::error!(approval = %record.id, %error, "a delivery could not be noted");
+                Some(PermitResponse::deny("denied: the answer could not be recorded"))
             }
         }
-        Some(response)
     }
 }

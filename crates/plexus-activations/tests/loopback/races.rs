@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use plexus_core::{Caller, ErrorKind};
-use plexus_store::{ApprovalFilter, ApprovalStatus, DecidedBy, PageRequest, Stage, Topic};
+use plexus_store::{
+    ApprovalFilter, ApprovalStatus, Change, DecidedBy, Fate, PageRequest, Priority, SettleApproval, Stage, Topic,
+    UnixMillis,
+};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, bash, within};
+use crate::desk::{Desk, answer, bash, within};
 
 /// How often a race is tried: `PLEXUS_RACE_TRIES`, or as often as a suite that is run all day can afford.
 fn tries() -> usize {
@@ -144,6 +147,27 @@ async fn two_permits_of_the_same_call_are_one_request() {
     for id in [session, ruled] {
         let filter = ApprovalFilter { session: Some(id), ..ApprovalFilter::default() };
         assert_eq!(desk.store.approvals(filter, PageRequest::first(1_000)).await.unwrap().items.len(), 200);
+    }
+}
+
+/// The end of a run makes an answer void in the moment in which it would leave.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_delivered_or_void_and_what_is_void_is_a_denial() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    for n in 0..tries() {
+        let id = format!("t{n}");
+        let (told, asked) = desk.ask(session, &id, "Bash", bash("ls")).await;
+        let approval = asked["id"].as_str().unwrap().parse().unwrap();
+        desk.respond(Caller::Operator, &asked, true).await.unwrap();
+        let void = SettleApproval { id: approval, fate: Fate::Void, at: UnixMillis::now() };
+        let ended = desk.store.commit(vec![Change::SettleApproval(void)], Priority::Urgent).await;
+        let is_void = desk.store.approval(approval).await.unwrap().void_at.is_some();
+        assert_eq!(is_void, ended.is_ok());
+        let expected = if is_void { "deny" } else { "allow" };
+        assert_eq!(answer(told).await["behavior"], expected, "try {n}");
+        // A client that lost its answer and comes back hears the same.
+        assert_eq!(desk.permit(session, &id, "Bash", bash("ls")).await["behavior"], expected, "try {n}, again");
     }
 }
 

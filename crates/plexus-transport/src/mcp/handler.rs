@@ -29,6 +29,11 @@ impl Handler {
         Self { doors, caller, subscriptions: Subscriptions::default() }
     }
 
+    /// Says whether this caller has calls that survive a restart. Such a caller has no stream on which it could be told of a change.
+    fn needs_resumption(&self) -> bool {
+        tools::needs_resumption(&self.doors.hub, &self.caller)
+    }
+
     async fn call(
         &self,
         request: CallToolRequestParams,
@@ -59,10 +64,13 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools();
         let capabilities = if resources::offered(&self.doors.hub, &self.caller).is_empty() {
-            ServerCapabilities::builder().enable_tools().build()
+            capabilities.build()
+        } else if self.needs_resumption() {
+            capabilities.enable_resources().build()
         } else {
-            ServerCapabilities::builder().enable_tools().enable_resources().enable_resources_subscribe().build()
+            capabilities.enable_resources().enable_resources_subscribe().build()
         };
         let mut info =
             ServerConfig::new(capabilities).with_server_info(Implementation::new("plexus", env!("CARGO_PKG_VERSION")));
@@ -71,7 +79,7 @@ impl ServerHandler for Handler {
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Borrowed(if tools::needs_resumption(&self.doors.hub, &self.caller) {
+        Cow::Borrowed(if self.needs_resumption() {
             ProtocolVersion::known_up_to(&ProtocolVersion::V_2025_11_25)
         } else {
             ProtocolVersion::KNOWN_VERSIONS
@@ -131,6 +139,12 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        if self.needs_resumption() {
+            return Err(ErrorData::invalid_request(
+                "a child is told of no changes: read the resource again instead",
+                None,
+            ));
+        }
         let peer = context.peer;
         self.subscriptions
             .add(&self.doors, self.caller, request.uri, move |changed| {

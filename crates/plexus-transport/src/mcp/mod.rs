@@ -42,7 +42,7 @@ use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
 use crate::doors::Doors;
 use crate::identity::{Presented, refuse};
-use crate::limits::Limits;
+use crate::limits::{Limits, RESUME_RETRY};
 use crate::{body, envelope};
 
 /// What the MCP door keeps between requests.
@@ -57,9 +57,13 @@ impl McpState {
         let mut manager = LocalSessionManager::default();
         // rmcp counts a session with a blocked call as idle and would end it under the call. Ours counts open requests.
         manager.session_config.keep_alive = None;
+        // A client keeps one time to come back for all its streams, the last that it heard: whoever says it says the same. A shorter one
+        // from a small answer would bring the client of a blocked call back too soon, and it gives up after a few tries.
+        manager.session_config.sse_retry = Some(RESUME_RETRY);
         // Host and Origin were checked before: the list of names has one home.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
+            .with_sse_retry(Some(RESUME_RETRY))
             .with_max_request_body_bytes(limits.body_bytes);
         let sessions = Sessions::new(Arc::new(manager), limits, auth);
         Self { sessions: Arc::new(sessions), calls: Arc::default(), config }
@@ -146,6 +150,11 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
         // Without a session there is nothing to listen to; with an unknown one the client begins again.
         return if session.is_some() { no_such_session() } else { ask_rmcp(doors, caller, parts, Body::empty()).await };
     };
+    if tools::needs_resumption(&doors.hub, &caller) {
+        // Claude Code counts the failures of all its streams together and gives up on every call at the third: a stream on which nothing comes
+        // would use up the patience of the call that waits.
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, DELETE")]).into_response();
+    }
     match doors.admit_stream() {
         Ok(place) => {
             let response = ask_rmcp(doors, caller, parts, Body::empty()).await;

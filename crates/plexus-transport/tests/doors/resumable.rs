@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::mcp_client::{Events, McpClient};
-use crate::support::{CHILD, Desk, OPERATOR, OTHER_CHILD, Server, until};
+use crate::support::{CHILD, Desk, OPERATOR, OTHER_CHILD, PARENT, Server, until};
 
 fn ask(id: Value, key: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
@@ -52,6 +52,19 @@ async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
     until("the question", || desk.knows("k1")).await;
     desk.answer("k1", allow());
     assert_eq!(events.answer().await["result"]["content"][0]["text"], ALLOW);
+}
+
+/// Claude Code keeps one time to come back for all streams of a connection, the last that it heard, and counts their failures together.
+#[tokio::test]
+async fn no_other_stream_of_a_child_shortens_the_patience_of_its_blocked_call() {
+    let server = Server::start(&Arc::default()).await;
+    let (client, _) = McpClient::begin(&server, CHILD).await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let mut events = Events::of(client.post(&list).await);
+    assert_eq!(events.next().await.unwrap().retry, Some(15_000));
+    assert_eq!(client.get(None).await.status(), StatusCode::METHOD_NOT_ALLOWED);
+    let (parent, _) = McpClient::begin(&server, PARENT).await;
+    assert_eq!(Events::of(parent.get(None).await).next().await.unwrap().retry, Some(15_000));
 }
 
 #[tokio::test]

@@ -164,7 +164,8 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
     let mut blocked = Events::of(client.post(&ask).await);
     blocked.next().await.unwrap();
-    let mut listening = Events::of(client.get(None).await);
+    let (listener, _) = crate::mcp_client::McpClient::begin(&server, PARENT).await;
+    let mut listening = Events::of(listener.get(None).await);
     listening.next().await.unwrap();
     until("the question", || desk.knows("k")).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 700}});

@@ -64,6 +64,10 @@ fn main() -> std::process::ExitCode {
             patience::a_wait_outlives_a_minute_without_a_server,
         )
         .slow_case(
+            "mcp::a_wait_outlives_a_client_that_found_nobody",
+            patience::a_wait_outlives_a_client_that_found_nobody,
+        )
+        .slow_case(
             "mcp::a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request",
             patience::a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request,
         )
