@@ -8,8 +8,9 @@
 //! that stands until the commit. The commit's number is taken in the last statement before it, from a row that stays locked until it is done:
 //! numbers are in the order in which commits become visible, on whatever server. (A notification takes such a lock anyway.)
 //!
-//! A connection that breaks in the middle of a commit leaves its outcome unknown. Each handle has a row that names the group it committed last,
-//! so the next connection asks, and nobody is told a guess.
+//! A connection that breaks in the middle of a commit leaves its outcome unknown: `unknown` finds it out.
+
+mod unknown;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -254,55 +255,6 @@ impl Writer {
             tracing::info!(after = ?since.elapsed(), "the database is back");
         }
         Ok(conn)
-    }
-
-    /// Finds out whether the newest group was committed, and returns the commit number before it if so.
-    ///
-    /// It waits for as long as that takes: to say "refused" of what was stored would be a lie. Only a store that is being closed gives up.
-    async fn outcome(&mut self) -> Result<Option<u64>, StoreError> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            match self.look_up().await {
-                Ok(base) => return Ok(base),
-                Err(error) if self.queue.is_closed() => return Err(error),
-                Err(error) => {
-                    tracing::debug!(%error, "cannot find out yet whether a group was committed");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-            }
-        }
-    }
-
-    async fn look_up(&mut self) -> Result<Option<u64>, StoreError> {
-        let conn = self.connect().await?;
-        // Both wait until that transaction has ended, one way or the other: it has this row locked, or is the one that makes it.
-        let make = "INSERT INTO writers VALUES ($1, 0, 0, $2) ON CONFLICT (id) DO NOTHING";
-        conn.run(make, params![self.id, UnixMillis::now()]).await?;
-        let row = conn
-            .one("SELECT last_group, last_base FROM writers WHERE id = $1 FOR UPDATE", params![self.id], |row| {
-                Ok((row.col::<i64>(0)?, row.count(1)?))
-            })
-            .await?;
-        self.conn = Some(conn);
-        Ok(row.filter(|(group, _)| *group == self.group).map(|(_, base)| base))
-    }
-
-    /// Ends the process of a lost connection, so that its locks are free and it does nothing more. One that is committing finishes that first.
-    async fn end_remains(&mut self, conn: &Conn) -> Result<(), StoreError> {
-        let Some(process) = &self.remains else { return Ok(()) };
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid || '@' || backend_start = $1";
-        let until = Instant::now() + GROUP_TIMEOUT;
-        // Until it is gone: its last statements may be on their way to it, and what it does after our look would not be seen.
-        while conn.one(end, params![process], |_| Ok(())).await?.is_some() {
-            if Instant::now() >= until {
-                let message = "the process of a lost connection does not end".to_owned();
-                return Err(StoreError::Unavailable { message, source: None });
-            }
-            tokio::time::sleep(FIRST_PAUSE).await;
-        }
-        self.remains = None;
-        Ok(())
     }
 }
 
