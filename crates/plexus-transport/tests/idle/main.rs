@@ -5,8 +5,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod crowd;
-#[path = "../doors/support.rs"]
-#[expect(dead_code, reason = "most of it is for the tests of the doors")]
+#[path = "../doors/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "most of it is for the tests of the doors")]
 mod support;
 
 use std::sync::Arc;

@@ -15,8 +15,8 @@ use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
 #[path = "../doors/mcp_client.rs"]
 #[expect(dead_code, reason = "most of it is for the tests of the doors")]
 mod mcp_client;
-#[path = "../doors/support.rs"]
-#[expect(dead_code, reason = "most of it is for the tests of the doors")]
+#[path = "../doors/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "most of it is for the tests of the doors")]
 mod support;
 
 /// Held by the test that measures.

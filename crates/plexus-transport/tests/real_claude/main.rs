@@ -6,8 +6,8 @@
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
-#[path = "../doors/support.rs"]
-#[expect(dead_code, reason = "most of it is for the tests of the doors")]
+#[path = "../doors/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "most of it is for the tests of the doors")]
 mod support;
 
 #[cfg(target_os = "linux")]

@@ -1,0 +1,34 @@
+//! A small hub behind real doors on a real listener, and how tests wait for what it does.
+//!
+//! - `desk`: the questions and answers that its methods share.
+//! - `activation`: its methods.
+//! - `server`: the doors before it, and who may come through them.
+
+mod activation;
+mod desk;
+mod server;
+
+use std::time::Duration;
+
+use testkit::wait::{self, PATIENCE};
+
+pub(crate) use self::desk::Desk;
+pub(crate) use self::server::{CHILD, OPERATOR, OTHER_CHILD, PARENT, Server};
+
+/// How long between two looks: some of what is waited for lasts no longer than a call that sleeps.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    soon(what, async {
+        while !condition() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+    .await;
+}
+
+/// Waits for `future`.
+pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    wait::within(what, PATIENCE, future).await
+}
