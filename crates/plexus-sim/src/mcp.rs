@@ -16,7 +16,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::common::client_side_sse::FixedInterval;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{RoleClient, ServiceError};
 use serde::Deserialize;
@@ -31,6 +31,8 @@ const PATIENCE_AT_START: Duration = Duration::from_secs(5);
 const SILENT_CALL_LIMIT: Duration = Duration::from_secs(300);
 /// How often a lost stream is looked for again before its call is given up, as the CLI does.
 const RECONNECTS: usize = 2;
+/// The rest before the second look. The CLI rests again for as long as the server said, which for ours is this; rmcp forgets it after the first look.
+const SECOND_LOOK: Duration = Duration::from_secs(15);
 
 type Connection = RunningService<RoleClient, ClientConfig>;
 
@@ -267,8 +269,9 @@ impl Entry {
             let value = HeaderValue::try_from(value).map_err(|error| format!("header {name}: {error}"))?;
             headers.insert(name, value);
         }
-        let mut retry = ExponentialBackoff::default();
+        let mut retry = FixedInterval::default();
         retry.max_times = Some(RECONNECTS);
+        retry.duration = SECOND_LOOK;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(headers);
         config.retry_config = Arc::new(retry);
         Ok(config)

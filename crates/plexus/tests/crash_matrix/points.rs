@@ -82,10 +82,6 @@ impl fmt::Display for Case {
     }
 }
 
-/// When a client over MCP looks for a server that it has lost, as that server told it. What is away for longer may cost the call that waits: the next look is
-/// its last.
-const MCP_CLIENT_RETURNS: Duration = Duration::from_secs(15);
-
 const BOTH: &[Channel] = &[Channel::Control, Channel::Mcp];
 const CONTROL: &[Channel] = &[Channel::Control];
 const MCP: &[Channel] = &[Channel::Mcp];
@@ -219,14 +215,6 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                         Channel::Control => Loss::Nothing,
                         // The server is there all the time: whoever asks it waits for its database with it.
                         Channel::Mcp if victim == Victim::Database => Loss::Nothing,
-                        // Killed, the next one frozen and killed too: whoever waited since the first sees nobody for twice the outage.
-                        Channel::Mcp
-                            if victim == Victim::NextServer
-                                && blow == Blow::FreezeAndKill
-                                && outage * 2 > MCP_CLIENT_RETURNS =>
-                        {
-                            Loss::Questions
-                        }
                         Channel::Mcp => loss_over_mcp,
                     };
                     cases.push(Case { victim, point: name, nth, blow, outage, channel, warmth, loss });
