@@ -5,6 +5,8 @@
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a test binary with its own main")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,15 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    Again, AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, DecidedBy,
-    JournalPosition, JsonText, NewEvent, OpenApproval, Owner, PageRequest, PostgresOptions, PostgresStore, Priority,
-    ReadLimit, RunKey, SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError,
-    UnixMillis, Verdict,
+    AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, JournalPosition,
+    JsonText, NewEvent, OpenApproval, PageRequest, PostgresOptions, PostgresStore, Priority, ReadLimit, RunKey,
+    SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError, Verdict,
 };
 use serde_json::json;
+
+use crate::common::{decision, new_run, question, session_with_chat};
 
 /// How often the writer is killed.
 const KILLS: u32 = 200;
@@ -134,12 +136,7 @@ async fn produce(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
         Err(StoreError::NotFound { .. }) => {
             let new = CreateSession::new(&name, None);
             let id = new.id;
-            let run = CreateRun {
-                session: id,
-                expects_n: Some(0),
-                channel: "control".into(),
-                launch: JsonText::empty_object(),
-            };
+            let run = CreateRun { expects_n: Some(0), ..new_run(id) };
             let start = Change::StartChat(StartChat::new(id, "go"));
             store.commit(vec![Change::CreateSession(new), Change::CreateRun(run), start], Priority::Normal).await?;
             id
@@ -167,41 +164,11 @@ async fn produce(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
 }
 
 async fn ask(store: &Arc<dyn Store>, session: SessionId) -> anyhow::Result<ApprovalId> {
-    let (id, input) = (ApprovalId::generate(), json!({ "command": "ls" }));
-    let open = OpenApproval {
-        id,
-        session,
-        chat: None,
-        run: None,
-        channel: "control".into(),
-        request_id: id.to_string(),
-        tool_name: "Bash".into(),
-        tool_use_id: "toolu".into(),
-        input_digest: input_digest(&input),
-        input: JsonText::from(input),
-        description: None,
-        suggestions: JsonText::from(json!([])),
-        owner: Owner::Operator,
-        at: UnixMillis::now(),
-        deadline: None,
-        escalate_at: None,
-        event: None,
-        parent_event: None,
-        outbox: vec![],
-    };
+    let id = ApprovalId::generate();
+    let open = OpenApproval { id, ..question(session, &id.to_string(), "ls") };
     store.commit(vec![Change::OpenApproval(open)], Priority::Urgent).await?;
     say(&format!("asked {id} {session}"))?;
-    let decide = DecideApproval {
-        id,
-        expects_digest: None,
-        verdict: Verdict::Deny,
-        by: DecidedBy::Operator,
-        message: Some("no".into()),
-        at: UnixMillis::now(),
-        event: None,
-        again: Again::Fine,
-        outbox: vec![],
-    };
+    let decide = DecideApproval { message: Some("no".into()), ..decision(id, Verdict::Deny) };
     store.commit(vec![Change::DecideApproval(decide)], Priority::Urgent).await?;
     Ok(id)
 }
@@ -370,11 +337,7 @@ async fn full(dir: &Path) -> anyhow::Result<()> {
     let ballast = dir.join("ballast");
     std::fs::write(&ballast, vec![0; BALLAST_BYTES])?;
     let store = open(&dir.join("data"))?;
-    let new = CreateSession::new("s", None);
-    let session = new.id;
-    store
-        .commit(vec![Change::CreateSession(new), Change::StartChat(StartChat::new(session, "go"))], Priority::Normal)
-        .await?;
+    let session = session_with_chat(&store, "s").await?;
     let append = |n| Change::AppendEvents(AppendEvents { session, chat: 0, events: vec![event(n)] });
     for round in 0..2 {
         let error = loop {

@@ -1,15 +1,19 @@
 //! What a SQLite store does with files: it refuses what is not its own, keeps a second server out, and lasts.
 
+mod common;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use plexus_core::SessionId;
 use plexus_store::{
-    AppendEvents, Change, CreateSession, Cursor, JsonText, NewEvent, PageRequest, Priority, ReadLimit, SessionFilter,
-    SetCursor, SqliteOptions, SqliteStore, StartChat, Store, StoreError,
+    AppendEvents, Change, Cursor, JsonText, NewEvent, PageRequest, Priority, ReadLimit, SessionFilter, SetCursor,
+    SqliteOptions, SqliteStore, Store, StoreError,
 };
 use rusqlite::Connection;
 use serde_json::json;
+
+use crate::common::session_with_chat;
 
 type Test = anyhow::Result<()>;
 
@@ -18,11 +22,7 @@ fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 async fn filled(store: &dyn Store) -> anyhow::Result<SessionId> {
-    let new = CreateSession::new("s", None);
-    let session = new.id;
-    store
-        .commit(vec![Change::CreateSession(new), Change::StartChat(StartChat::new(session, "hi"))], Priority::Normal)
-        .await?;
+    let session = session_with_chat(store, "s").await?;
     store.commit(vec![content(session, "x")], Priority::Normal).await?;
     Ok(session)
 }

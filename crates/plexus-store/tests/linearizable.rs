@@ -6,19 +6,22 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "the helpers of a test may stop loudly too")]
 
+mod common;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    Again, AppendEvents, ApprovalStatus, Change, CreateSession, DecideApproval, DecidedBy, Durability, EndChat, Ending,
-    Fate, Fresh, JsonText, MemoryStore, NewEvent, OpenApproval, Owner, Priority, ReadLimit, SettleApproval,
-    SqliteOptions, SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
+    AppendEvents, ApprovalStatus, Change, CreateSession, Durability, EndChat, Ending, Fate, Fresh, JsonText,
+    MemoryStore, NewEvent, Priority, ReadLimit, SettleApproval, SqliteOptions, SqliteStore, StartChat, Store,
+    StoreError, UnixMillis, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::json;
+
+use crate::common::{decision, question};
 
 /// Programs that are tried with the engine in memory, and with files.
 const IN_MEMORY: u32 = 200;
@@ -200,28 +203,7 @@ impl Scene {
         let session = CreateSession::new("s", None);
         let id = session.id;
         store.commit(vec![Change::CreateSession(session)], Priority::Normal).await.unwrap();
-        let input = json!({"command": "ls"});
-        let open = OpenApproval {
-            id: ApprovalId::generate(),
-            session: id,
-            chat: None,
-            run: None,
-            channel: "control".into(),
-            request_id: "r".into(),
-            tool_name: "Bash".into(),
-            tool_use_id: "toolu".into(),
-            input_digest: input_digest(&input),
-            input: JsonText::from(input),
-            description: None,
-            suggestions: JsonText::from(json!([])),
-            owner: Owner::Operator,
-            at: UnixMillis::now(),
-            deadline: None,
-            escalate_at: None,
-            event: None,
-            parent_event: None,
-            outbox: vec![],
-        };
+        let open = question(id, "r", "ls");
         let approval = open.id;
         store.commit(vec![Change::OpenApproval(open)], Priority::Normal).await.unwrap();
         Arc::new(Self { store, session: id, approval, clock: AtomicU64::new(0) })
@@ -239,17 +221,7 @@ impl Scene {
 
     async fn make(&self, call: Call) -> Told {
         let change = match call {
-            Call::Decide(decision) => Change::DecideApproval(DecideApproval {
-                id: self.approval,
-                expects_digest: None,
-                verdict: decision.verdict(),
-                by: DecidedBy::Operator,
-                message: None,
-                at: UnixMillis::now(),
-                event: None,
-                again: Again::Fine,
-                outbox: vec![],
-            }),
+            Call::Decide(made) => Change::DecideApproval(decision(self.approval, made.verdict())),
             Call::Settle(fate) => {
                 Change::SettleApproval(SettleApproval { id: self.approval, fate, at: UnixMillis::now() })
             }

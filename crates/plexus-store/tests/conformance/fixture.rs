@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    Again, AppendEvents, ApprovalRecord, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy,
-    EndChat, Ending, JsonText, MemoryStore, NewEvent, OpenApproval, Outcome, Owner, PostgresOptions, PostgresStore,
-    Priority, RunKey, SqliteOptions, SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
+    AppendEvents, ApprovalRecord, Change, Committed, CreateSession, EndChat, Ending, JsonText, MemoryStore, NewEvent,
+    Outcome, PostgresOptions, PostgresStore, RunKey, SqliteOptions, SqliteStore, StartChat, Store,
 };
 use serde_json::json;
 use testkit::postgres::{self, Postgres};
+
+pub(crate) use crate::common::{allow, decision, new_run, one, question};
 
 pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
@@ -33,10 +33,6 @@ pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
 
 pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
-}
-
-pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, StoreError> {
-    store.commit(vec![change], Priority::Normal).await
 }
 
 pub(crate) async fn session(store: &dyn Store, name: &str, parent: Option<SessionId>) -> anyhow::Result<SessionId> {
@@ -75,33 +71,7 @@ pub(crate) async fn whole_chat(store: &dyn Store, session: SessionId, texts: &[&
 }
 
 pub(crate) async fn run(store: &dyn Store, session: SessionId) -> anyhow::Result<RunKey> {
-    let new = CreateRun { session, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    Ok(one(store, Change::CreateRun(new)).await?.run().expect("a run"))
-}
-
-pub(crate) fn question(session: SessionId, request: &str, command: &str) -> OpenApproval {
-    let input = json!({ "command": command });
-    OpenApproval {
-        id: ApprovalId::generate(),
-        session,
-        chat: None,
-        run: None,
-        channel: "control".into(),
-        request_id: request.into(),
-        tool_name: "Bash".into(),
-        tool_use_id: format!("toolu_{request}"),
-        input_digest: input_digest(&input),
-        input: JsonText::from(input),
-        description: None,
-        suggestions: JsonText::from(json!([])),
-        owner: Owner::Operator,
-        at: UnixMillis::now(),
-        deadline: None,
-        escalate_at: None,
-        event: None,
-        parent_event: None,
-        outbox: vec![],
-    }
+    Ok(one(store, Change::CreateRun(new_run(session))).await?.run().expect("a run"))
 }
 
 pub(crate) async fn ask(store: &dyn Store, session: SessionId, request: &str) -> anyhow::Result<ApprovalId> {
@@ -109,24 +79,6 @@ pub(crate) async fn ask(store: &dyn Store, session: SessionId, request: &str) ->
     let id = open.id;
     one(store, Change::OpenApproval(open)).await?;
     Ok(id)
-}
-
-pub(crate) fn decision(id: ApprovalId, verdict: Verdict) -> DecideApproval {
-    DecideApproval {
-        id,
-        expects_digest: None,
-        verdict,
-        by: DecidedBy::Operator,
-        message: None,
-        at: UnixMillis::now(),
-        event: None,
-        again: Again::Fine,
-        outbox: vec![],
-    }
-}
-
-pub(crate) fn allow() -> Verdict {
-    Verdict::Allow { updated_input: None }
 }
 
 pub(crate) fn approval_of(committed: &Committed) -> ApprovalRecord {

@@ -6,6 +6,8 @@ mod approvals;
 mod arbor;
 mod bad_input;
 mod chats;
+#[path = "../common/mod.rs"]
+mod common;
 mod decisions;
 mod events;
 mod fixture;

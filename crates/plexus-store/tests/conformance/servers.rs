@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use plexus_core::{Caller, ServerId, SessionId};
 use plexus_store::{
-    AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, CreateRun, DecidedBy, EndRun, Fate,
-    JournalPosition, JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, ReadLimit, RegisterServer, RenewLease,
-    RuleDecision, RuleScope, RunKey, Server, ServerState, SetJournalPosition, SettleApproval, Spend, StartChat, Store,
-    StoreError, TakeOver, Token, TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
+    AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, DecidedBy, EndRun, Fate, JournalPosition,
+    JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, ReadLimit, RegisterServer, RenewLease, RuleDecision,
+    RuleScope, RunKey, Server, ServerState, SetJournalPosition, SettleApproval, Spend, StartChat, Store, StoreError,
+    TakeOver, Token, TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
 };
 use serde_json::json;
 
 use crate::assert_err;
-use crate::fixture::{allow, chat, decision, end, events, one, question, run, session, text};
+use crate::fixture::{allow, chat, decision, end, events, new_run, one, question, run, session, text};
 
 /// Longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
@@ -132,8 +132,7 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     assert_eq!(store.chat(s, None).await?, before);
     assert_eq!(store.spend(s).await?.own, Spend::default());
     // To begin in that session would be a second process in one conversation.
-    let begin = CreateRun { session: s, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    let Err(StoreError::Conflict { standing, .. }) = one(store, Change::CreateRun(begin)).await else {
+    let Err(StoreError::Conflict { standing, .. }) = one(store, Change::CreateRun(new_run(s))).await else {
         panic!("a second server began in a session that runs elsewhere");
     };
     assert_eq!(standing["server"], json!(a));
@@ -181,8 +180,7 @@ pub(crate) async fn an_expired_lease_writes_nothing(store: &dyn Store) -> anyhow
         }
     }
     assert_err!(one(store, Change::StartChat(StartChat::new(idle, "go"))).await, StoreError::Fenced { .. });
-    let new = CreateRun { session: idle, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    assert_err!(one(store, Change::CreateRun(new)).await, StoreError::Fenced { .. });
+    assert_err!(one(store, Change::CreateRun(new_run(idle))).await, StoreError::Fenced { .. });
     assert_err!(one(store, Change::RenewLease(RenewLease { lease, lasts: LONG })).await, StoreError::Fenced { .. });
     assert_eq!((store.chat(s, None).await?, store.run(r).await?), before);
     // Whoever was late registers again, and goes on.

@@ -9,7 +9,7 @@ use plexus_store::{PostgresStore, ReadLimit, Store, StoreError};
 use testkit::proxy::{Proxy, Weather};
 use testkit::wait::{self, PATIENCE};
 
-use crate::fixture::{append, one, open, session};
+use crate::fixture::{append, one, open, session_with_chat};
 
 /// How many write at once, so that groups have several lists.
 const PRODUCERS: usize = 6;
@@ -34,7 +34,7 @@ async fn under(store: Arc<PostgresStore>, harm: impl Future<Output = anyhow::Res
     let stop = Arc::new(AtomicBool::new(false));
     let mut producers = Vec::new();
     for n in 0..PRODUCERS {
-        let id = session(store.as_ref(), &format!("p{n}")).await?;
+        let id = session_with_chat(store.as_ref(), &format!("p{n}")).await?;
         producers.push((id, tokio::spawn(produce(store.clone(), id, stop.clone()))));
     }
     harm.await?;
@@ -143,7 +143,7 @@ impl Held {
         tokio::spawn(connection);
         let (watcher, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
-        let session = session(store.as_ref(), "s").await?;
+        let session = session_with_chat(store.as_ref(), "s").await?;
         // Once without trouble, so that every statement is known.
         one(store.as_ref(), append(session, [0])).await?;
         Ok(Some(Self { proxy, store, direct, locker, watcher, session }))

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use plexus_core::SessionId;
-use plexus_store::{
-    AppendEvents, Change, Committed, CreateSession, JsonText, NewEvent, PostgresOptions, PostgresStore, Priority,
-    StartChat, Store, StoreError,
-};
+use plexus_store::{AppendEvents, Change, JsonText, NewEvent, PostgresOptions, PostgresStore, StoreError};
 use serde_json::json;
+
+pub(crate) use crate::common::{allow, decision, new_run, one, question, session_with_chat};
 
 /// Reads that run at once: few, so that a test of several handles leaves room for others.
 const READERS: usize = 4;
@@ -22,19 +21,6 @@ pub(crate) async fn database() -> anyhow::Result<Option<String>> {
 pub(crate) async fn open(url: &str) -> Result<Arc<PostgresStore>, StoreError> {
     let options = PostgresOptions { readers: READERS, ..PostgresOptions::new(url) };
     PostgresStore::open(&options).await.map(Arc::new)
-}
-
-pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, StoreError> {
-    store.commit(vec![change], Priority::Normal).await
-}
-
-/// A session with an open chat.
-pub(crate) async fn session(store: &dyn Store, name: &str) -> anyhow::Result<SessionId> {
-    let new = CreateSession::new(name, None);
-    let id = new.id;
-    let start = Change::StartChat(StartChat::new(id, "go"));
-    store.commit(vec![Change::CreateSession(new), start], Priority::Normal).await?;
-    Ok(id)
 }
 
 pub(crate) fn event(n: u64) -> NewEvent {

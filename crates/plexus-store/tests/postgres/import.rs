@@ -5,19 +5,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plexus_core::digest::input_digest;
-use plexus_core::{ApprovalId, Caller, RuleId, ServerId};
+use plexus_core::{Caller, RuleId, ServerId};
 use plexus_store::{
-    AddSpend, Again, AuditLine, Change, CreateRun, CreateSession, Cursor, DecideApproval, DecidedBy, EndChat, EndRun,
-    Ending, JsonText, NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore, Priority,
-    RegisterServer, RuleDecision, RuleScope, SetCursor, Spend, SqliteOptions, SqliteStore, StartChat, Store, Token,
-    TokenHash, UnixMillis, Verdict,
+    AddSpend, AuditLine, Change, Cursor, DecideApproval, EndChat, EndRun, Ending, JsonText, NewEvent, NewRule,
+    OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore, Priority, RegisterServer, RuleDecision,
+    RuleScope, SetCursor, Spend, SqliteOptions, SqliteStore, Store, Token, TokenHash, UnixMillis,
 };
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::fixture::{append, database, one};
+use crate::fixture::{allow, append, database, decision, new_run, one, question, session_with_chat};
 
 /// Tables whose rows are those of an engine and not of its users.
 const OWN: [&str; 1] = ["store_meta"];
@@ -90,47 +88,17 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         lease: Duration::from_secs(60),
     };
     one(&store, Change::RegisterServer(register)).await?;
-    let new = CreateSession::new("it's \\ a name", None);
-    let id = new.id;
-    let start = Change::StartChat(StartChat::new(id, "go"));
-    store.commit(vec![Change::CreateSession(new), start], Priority::Normal).await?;
-    let launch =
-        CreateRun { session: id, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    let run = one(&store, Change::CreateRun(launch)).await?.run().expect("a run");
+    let id = session_with_chat(&store, "it's \\ a name").await?;
+    let run = one(&store, Change::CreateRun(new_run(id))).await?.run().expect("a run");
     one(&store, append(id, 0..3)).await?;
-    let input = json!({"command": "ls '\u{1F980}'"});
     let open = OpenApproval {
-        id: ApprovalId::generate(),
-        session: id,
         chat: Some(0),
         run: Some(run.n),
-        channel: "control".into(),
-        request_id: "r".into(),
-        tool_name: "Bash".into(),
-        tool_use_id: "toolu".into(),
-        input_digest: input_digest(&input),
-        input: JsonText::from(input),
-        description: None,
-        suggestions: JsonText::from(json!([])),
-        owner: Owner::Operator,
         at: now,
         deadline: Some(now),
-        escalate_at: None,
-        event: None,
-        parent_event: None,
-        outbox: vec![],
+        ..question(id, "r", "ls '\u{1F980}'")
     };
-    let decide = DecideApproval {
-        id: open.id,
-        expects_digest: None,
-        verdict: Verdict::Allow { updated_input: None },
-        by: DecidedBy::Operator,
-        message: None,
-        at: now,
-        event: None,
-        again: Again::Fine,
-        outbox: vec![],
-    };
+    let decide = DecideApproval { at: now, ..decision(open.id, allow()) };
     let rule = NewRule {
         id: RuleId::generate(),
         decision: RuleDecision::Deny,

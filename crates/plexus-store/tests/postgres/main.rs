@@ -3,6 +3,8 @@
 
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod failures;
 mod fence;
 mod fixture;

@@ -2,14 +2,14 @@
 
 use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
 
-use crate::fixture::{database, open, session};
+use crate::fixture::{database, open, session_with_chat};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_that_start_together_make_one_schema() -> anyhow::Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let all = futures::future::join_all((0..4).map(|_| open(&url))).await;
     let stores = all.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let id = session(stores[0].as_ref(), "s").await?;
+    let id = session_with_chat(stores[0].as_ref(), "s").await?;
     for store in &stores {
         assert_eq!(store.session(id).await?.name, "s");
     }

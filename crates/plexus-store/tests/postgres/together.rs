@@ -3,66 +3,33 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plexus_core::digest::input_digest;
-use plexus_core::{ApprovalId, ServerId};
+use plexus_core::{ApprovalId, ServerId, SessionId};
 use plexus_store::{
-    Again, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, DecidedBy, JsonText, Lease, OpenApproval,
-    Outcome, Owner, Priority, ReadLimit, RegisterServer, RenewLease, RunKey, Store, StoreError, TakeOver, Topic,
-    UnixMillis, UpdateRun, Verdict,
+    Again, ApprovalStatus, Change, CreateSession, DecideApproval, Lease, OpenApproval, Outcome, Priority, ReadLimit,
+    RegisterServer, RenewLease, RunKey, Store, StoreError, TakeOver, Topic, UnixMillis, UpdateRun, Verdict,
 };
 use serde_json::json;
 use testkit::wait::{self, PATIENCE};
 
-use crate::fixture::{append, database, one, open, session};
+use crate::fixture::{allow, append, database, decision, new_run, one, open, question, session_with_chat};
 
 /// Longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
 
-fn question(session: plexus_core::SessionId) -> OpenApproval {
-    let input = json!({ "command": "ls" });
-    OpenApproval {
-        id: ApprovalId::generate(),
-        session,
-        chat: Some(0),
-        run: None,
-        channel: "control".into(),
-        request_id: "r".into(),
-        tool_name: "Bash".into(),
-        tool_use_id: "toolu".into(),
-        input_digest: input_digest(&input),
-        input: JsonText::from(input),
-        description: None,
-        suggestions: JsonText::from(json!([])),
-        owner: Owner::Operator,
-        at: UnixMillis::now(),
-        deadline: None,
-        escalate_at: None,
-        event: None,
-        parent_event: None,
-        outbox: Vec::new(),
-    }
+fn asked(session: SessionId) -> OpenApproval {
+    OpenApproval { chat: Some(0), ..question(session, "r", "ls") }
 }
 
 fn decide(id: ApprovalId, verdict: Verdict) -> Change {
-    Change::DecideApproval(DecideApproval {
-        id,
-        expects_digest: None,
-        verdict,
-        by: DecidedBy::Operator,
-        message: None,
-        at: UnixMillis::now(),
-        event: None,
-        again: Again::Refused,
-        outbox: Vec::new(),
-    })
+    Change::DecideApproval(DecideApproval { again: Again::Refused, ..decision(id, verdict) })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let (a, b) = (open(&url).await?, open(&url).await?);
-    let s = session(a.as_ref(), "s").await?;
-    let open = question(s);
+    let s = session_with_chat(a.as_ref(), "s").await?;
+    let open = asked(s);
     let id = open.id;
     one(a.as_ref(), Change::OpenApproval(open)).await?;
     let (mut approval, mut of_session) = (a.watch(Topic::Approval(id)), a.watch(Topic::Session(s)));
@@ -86,7 +53,7 @@ async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<(
 async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let (a, b) = (open(&url).await?, open(&url).await?);
-    let s = session(a.as_ref(), "s").await?;
+    let s = session_with_chat(a.as_ref(), "s").await?;
     let mut wake = a.watch(Topic::Session(s));
     let name = url.rsplit('/').next().expect("a database").to_owned();
     let kill = format!(
@@ -107,13 +74,12 @@ async fn one_of_two_servers_decides() -> anyhow::Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let (a, b) = (open(&url).await?, open(&url).await?);
     for n in 0..20 {
-        let s = session(a.as_ref(), &format!("s{n}")).await?;
-        let open = question(s);
+        let s = session_with_chat(a.as_ref(), &format!("s{n}")).await?;
+        let open = asked(s);
         let id = open.id;
         one(b.as_ref(), Change::OpenApproval(open)).await?;
-        let allow = Verdict::Allow { updated_input: None };
         let (first, second) =
-            tokio::join!(one(a.as_ref(), decide(id, allow)), one(b.as_ref(), decide(id, Verdict::Deny)));
+            tokio::join!(one(a.as_ref(), decide(id, allow())), one(b.as_ref(), decide(id, Verdict::Deny)));
         let stands = a.approval(id).await?.status;
         let (won, lost) = match (first, second) {
             (Ok(_), Err(error)) => (ApprovalStatus::Allowed, error),
@@ -163,7 +129,7 @@ async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Resul
     let mut writing = Vec::new();
     for n in 0..WRITERS {
         // Half of the sessions are written to by both: their chats have no gap all the same.
-        let s = session(a.as_ref(), &format!("s{n}")).await?;
+        let s = session_with_chat(a.as_ref(), &format!("s{n}")).await?;
         let stores =
             if n % 2 == 0 { vec![a.clone(), b.clone()] } else { vec![if n % 4 == 1 { a.clone() } else { b.clone() }] };
         let each = EVENTS / stores.len() as u64;
@@ -217,9 +183,8 @@ async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Resu
     let (old, new) = (open(&url).await?, open(&url).await?);
     let id = ServerId::generate();
     let first = register(old.as_ref(), id, LONG).await?;
-    let s = session(old.as_ref(), "s").await?;
-    let create = CreateRun { session: s, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    let run = one(old.as_ref(), Change::CreateRun(create)).await?.run().expect("a run");
+    let s = session_with_chat(old.as_ref(), "s").await?;
+    let run = one(old.as_ref(), Change::CreateRun(new_run(s))).await?.run().expect("a run");
     one(old.as_ref(), append(s, [0])).await?;
     register(new.as_ref(), id, LONG).await?;
     for change in [
@@ -248,10 +213,8 @@ async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
     let id = ServerId::generate();
     for n in 0..8 {
         register(dying.as_ref(), id, LONG).await?;
-        let s = session(dying.as_ref(), &format!("s{n}")).await?;
-        let new =
-            CreateRun { session: s, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-        one(dying.as_ref(), Change::CreateRun(new)).await?;
+        let s = session_with_chat(dying.as_ref(), &format!("s{n}")).await?;
+        one(dying.as_ref(), Change::CreateRun(new_run(s))).await?;
         let lease = register(dying.as_ref(), id, Duration::from_millis(30)).await?;
         let take = || TakeOver { lease, reason: "gone".into(), at: UnixMillis::now() };
         let mut written = 0_u64;
