@@ -15,6 +15,7 @@ pub mod event;
 pub mod json;
 pub mod limits;
 pub mod page;
+pub(crate) mod refusal;
 pub mod rule;
 pub mod run;
 pub mod server;

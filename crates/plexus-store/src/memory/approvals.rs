@@ -1,17 +1,15 @@
 //! Approvals over maps.
 
-use std::time::Duration;
-
 use plexus_core::{ApprovalId, SessionId};
 
 use super::events::append_if_open;
 use super::state::{State, ascending, descending};
 use super::{chats, runs, servers, sessions};
-use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
+use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
-    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate,
-    Fresh, OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic,
-    UnixMillis,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh,
+    OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis,
+    refusal,
 };
 
 pub(super) fn get(state: &State, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
@@ -101,17 +99,9 @@ fn fence(state: &State, id: ApprovalId) -> Result<(), StoreError> {
 pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, StoreError> {
     let session = sessions::get(state, open.session)?;
     if let Some(standing) = by_request(state, open.session, open.run, &open.request_id)? {
-        if standing.input_digest == open.input_digest {
-            return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
-        }
-        return Err(StoreError::conflict("open the approval: this request asked for other input before", &standing));
+        return refusal::asked_before(&open, standing);
     }
-    if session.pending_approvals as usize >= MAX_PENDING_PER_SESSION {
-        return Err(StoreError::busy(
-            "open the approval: too many of this session are pending",
-            Duration::from_secs(5),
-        ));
-    }
+    refusal::one_more_question(&session)?;
     if let Some(chat) = open.chat {
         chats::find(state, open.session, chat)?;
     }
@@ -163,21 +153,11 @@ pub(super) fn open(state: &mut State, open: OpenApproval) -> Result<Outcome, Sto
 
 pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcome, StoreError> {
     let record = get_mut(state, decide.id)?;
-    if decide.expects_digest.as_ref().is_some_and(|digest| *digest != record.input_digest) {
-        return Err(StoreError::conflict("decide: the approval is for other input than you saw", record));
-    }
-    let status = decide.verdict.status();
-    if let Some(decision) = &record.decision {
-        if decide.again == Again::Fine
-            && record.status == status
-            && decision.updated_input.as_ref() == decide.verdict.updated_input()
-        {
-            return Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found });
-        }
-        return Err(StoreError::conflict("decide: another decision stands", record));
+    if refusal::decision(&decide, record)? == Fresh::Found {
+        return Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found });
     }
     let updated_input = decide.verdict.updated_input().cloned();
-    record.status = status;
+    record.status = decide.verdict.status();
     record.decision = Some(Decision { by: decide.by, at: decide.at, message: decide.message, updated_input });
     let record = record.clone();
     append_if_open(state, record.session, record.chat, decide.event)?;
@@ -192,7 +172,7 @@ pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<
     let record = get_mut(state, escalate.id)?;
     let stands = record.owner == escalate.expects_owner && record.escalations == escalate.expects_escalations;
     if record.status != ApprovalStatus::Pending || !stands {
-        return Err(StoreError::conflict("escalate: it is decided, or somebody else has done it", record));
+        return Err(refusal::passed_on(record));
     }
     record.owner = escalate.to;
     record.escalate_at = escalate.escalate_at;
@@ -220,7 +200,7 @@ pub(super) fn settle(state: &mut State, settle: SettleApproval) -> Result<Outcom
             Ok(Outcome::Approval { record, fresh: Fresh::Made })
         }
         (false, true) => Ok(Outcome::Approval { record: record.clone(), fresh: Fresh::Found }),
-        (false, false) => Err(StoreError::conflict("settle: it is pending, or settled otherwise", record)),
+        (false, false) => Err(refusal::not_to_settle(record)),
     }
 }
 

@@ -6,7 +6,7 @@ use super::state::{Chain, NodeRecord, State, ascending};
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
     AppendNode, ChatStatus, CreateTree, Event, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest,
-    Position, StoreError, Thing, Tree, UnixMillis,
+    Position, StoreError, Thing, Tree, UnixMillis, refusal,
 };
 
 fn find(state: &State, id: NodeId) -> Result<&NodeRecord, StoreError> {
@@ -20,7 +20,7 @@ fn find_tree(state: &State, id: TreeId) -> Result<(u64, &Tree), StoreError> {
 
 pub(super) fn create_tree(state: &mut State, new: CreateTree) -> Result<Outcome, StoreError> {
     if state.nodes.contains_key(&new.root) || find_tree(state, new.id).is_ok() {
-        return Err(StoreError::conflict("create the tree: its id or its root's is there already", &new.id));
+        return Err(refusal::tree_there(new.id));
     }
     let created_at = UnixMillis::now();
     let tree = state.next_key();
@@ -37,7 +37,7 @@ pub(super) fn create_tree(state: &mut State, new: CreateTree) -> Result<Outcome,
 pub(super) fn append_node(state: &mut State, new: AppendNode) -> Result<Outcome, StoreError> {
     require_in_tree(state, new.parent, new.tree)?;
     if state.nodes.contains_key(&new.id) {
-        return Err(StoreError::conflict("append the node: its id is there already", &new.id));
+        return Err(refusal::node_there(new.id));
     }
     append(state, new.parent, new.id, new.data, new.metadata, UnixMillis::now())?;
     Ok(Outcome::Node(Position { tree_id: new.tree, node_id: new.id }))
@@ -110,7 +110,7 @@ pub(super) fn require_in_tree(state: &State, node: NodeId, tree: TreeId) -> Resu
     if find(state, node)?.node.tree_id == tree {
         return Ok(());
     }
-    Err(StoreError::invalid(format_args!("use node {node}: it belongs to another tree than {tree}")))
+    Err(refusal::other_tree(node, tree))
 }
 
 pub(super) fn tree(state: &State, id: TreeId) -> Result<Tree, StoreError> {
@@ -149,9 +149,7 @@ pub(super) fn path_between(state: &State, from: NodeId, to: NodeId) -> Result<Ve
     let mut nodes = path(state, to, MAX_PATH_NODES)?;
     match nodes.iter().position(|node| node.id == from) {
         Some(start) => Ok(nodes.split_off(start)),
-        None => {
-            Err(StoreError::invalid(format_args!("find a path from {from} to {to}: the first is not above the second")))
-        }
+        None => Err(refusal::not_above(from, to)),
     }
 }
 

@@ -7,7 +7,7 @@ use super::state::{ChatRecord, State, ascending};
 use super::{arbor, events, runs, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Outcome, Page, PageRequest, Position,
-    RunKey, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
+    RunKey, StartChat, StartedChat, StoreError, Thing, Trace, refusal, stream_handle,
 };
 
 pub(super) fn of_session(state: &State, session: SessionId) -> impl Iterator<Item = (u64, &ChatRecord)> {
@@ -27,7 +27,7 @@ pub(super) fn find(state: &State, session: SessionId, number: u32) -> Result<(u6
     sessions::require(state, session)?;
     of_session(state, session)
         .find(|(_, record)| record.chat.number == number)
-        .ok_or_else(|| StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}")))
+        .ok_or_else(|| refusal::no_chat(session, Some(number)))
 }
 
 /// Returns the key of a chat that must be open.
@@ -37,7 +37,7 @@ pub(super) fn require_open(state: &State, session: SessionId, number: u32) -> Re
         servers::fence(state, record.chat.server)?;
         return Ok(key);
     }
-    Err(StoreError::conflict("change the chat: it has ended", &view(record)))
+    Err(refusal::chat_ended(&view(record)))
 }
 
 pub(super) fn record_mut(state: &mut State, key: u64) -> Result<&mut ChatRecord, StoreError> {
@@ -52,7 +52,7 @@ pub(super) fn get(state: &State, session: SessionId, number: Option<u32>) -> Res
     of_session(state, session)
         .map(|(_, record)| view(record))
         .max_by_key(|chat| chat.number)
-        .ok_or_else(|| StoreError::not_found(Thing::Chat, format_args!("of session {session}: it has had none")))
+        .ok_or_else(|| refusal::no_chat(session, None))
 }
 
 pub(super) fn by_key(state: &State, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
@@ -93,8 +93,7 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
     }
     let session = sessions::get(state, start.session)?;
     if session.open_chat().is_some() {
-        let standing = get(state, start.session, None)?;
-        return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
+        return Err(refusal::chat_running(&get(state, start.session, None)?));
     }
     servers::require_not_elsewhere(state, start.session)?;
     let server = servers::begins(state)?;

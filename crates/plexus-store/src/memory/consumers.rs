@@ -4,8 +4,7 @@ use plexus_core::SessionId;
 
 use super::state::State;
 use super::{chats, sessions};
-use crate::contract::limits::MAX_CONSUMERS_PER_SESSION;
-use crate::contract::{Consumer, Outcome, SetCursor, SetReadPosition, StoreError, Thing, UnixMillis};
+use crate::contract::{Consumer, Outcome, SetCursor, SetReadPosition, StoreError, UnixMillis, refusal};
 
 pub(super) fn get(state: &State, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
     sessions::require(state, session)?;
@@ -24,11 +23,11 @@ pub(super) fn set(state: &mut State, set: SetCursor) -> Result<Outcome, StoreErr
     let reached = chats::find(state, cursor.session, cursor.chat)
         .is_ok_and(|(_, record)| cursor.next as usize <= record.events.len());
     if !start && !reached {
-        return Err(StoreError::invalid("use this cursor: it lies behind the last event of the session"));
+        return Err(refusal::cursor_ahead());
     }
     let key = (cursor.session, set.consumer.clone());
-    if !state.consumers.contains_key(&key) && list(state, cursor.session)?.len() >= MAX_CONSUMERS_PER_SESSION {
-        return Err(StoreError::invalid("add a consumer: the session has as many as it may have; delete some"));
+    if !state.consumers.contains_key(&key) {
+        refusal::one_more_consumer(list(state, cursor.session)?.len() as u64)?;
     }
     state.consumers.insert(key, Consumer { name: set.consumer, cursor, updated_at: UnixMillis::now() });
     Ok(Outcome::Done)
@@ -36,15 +35,13 @@ pub(super) fn set(state: &mut State, set: SetCursor) -> Result<Outcome, StoreErr
 
 pub(super) fn delete(state: &mut State, session: SessionId, name: String) -> Result<Outcome, StoreError> {
     sessions::require(state, session)?;
-    let missing = StoreError::not_found(Thing::Consumer, format_args!("{name:?} of session {session}"));
+    let missing = refusal::no_consumer(session, &name);
     state.consumers.remove(&(session, name)).map(|_| Outcome::Done).ok_or(missing)
 }
 
 pub(super) fn set_read_position(state: &mut State, set: SetReadPosition) -> Result<Outcome, StoreError> {
     let (key, record) = chats::find(state, set.session, set.chat)?;
-    if set.next as usize > record.events.len() {
-        return Err(StoreError::invalid("move the read position behind the last event"));
-    }
+    refusal::read_position(&set, u32::try_from(record.events.len()).unwrap_or(u32::MAX))?;
     let chat = &mut chats::record_mut(state, key)?.chat;
     chat.read_position = chat.read_position.max(set.next);
     Ok(Outcome::Done)

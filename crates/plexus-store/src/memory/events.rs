@@ -6,7 +6,7 @@ use super::state::{Batch, State};
 use super::{arbor, chats, sessions};
 use crate::contract::{
     AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing,
+    Thing, refusal,
 };
 
 pub(super) fn append(state: &mut State, append: AppendEvents) -> Result<Outcome, StoreError> {
@@ -24,7 +24,7 @@ pub(super) fn append_to(state: &mut State, key: u64, events: Vec<NewEvent>) -> R
     let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
     for (new, seq) in events.into_iter().zip(first..) {
         if state.knows_node(new.id.as_uuid()) {
-            return Err(StoreError::conflict("store it: something with this id is there already", &new.id));
+            return Err(refusal::id_taken());
         }
         let (session, chat) = (chat.session, chat.number);
         let event = Event {

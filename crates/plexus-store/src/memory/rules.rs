@@ -4,7 +4,9 @@ use plexus_core::RuleId;
 
 use super::state::State;
 use super::{runs, sessions};
-use crate::contract::{NewRule, Outcome, Owner, RemoveRules, StoreError, StoredRule, Thing, UnixMillis, UseRule};
+use crate::contract::{
+    NewRule, Outcome, Owner, RemoveRules, StoreError, StoredRule, Thing, UnixMillis, UseRule, refusal,
+};
 
 pub(super) fn get(state: &State, id: RuleId) -> Result<StoredRule, StoreError> {
     let found = state.rules.values().find(|it| it.rule.id == id);
@@ -21,9 +23,7 @@ pub(super) fn add(state: &mut State, new: NewRule) -> Result<Outcome, StoreError
     }
     if let Some(run) = new.ends_with {
         let run = runs::get(state, run)?;
-        if run.ended_at.is_some() {
-            return Err(StoreError::conflict("add the rule: the run that it would end with has ended", &run.key));
-        }
+        refusal::rule_ends_with(&run)?;
     }
     if get(state, new.id).is_ok() {
         return Err(StoreError::conflict("add the rule: its id is there already", &new.id));
@@ -54,7 +54,7 @@ pub(super) fn use_once(state: &mut State, it: UseRule) -> Result<Outcome, StoreE
     let found = state.rules.values_mut().find(|rule| rule.rule.id == it.id);
     let rule = found.ok_or_else(|| StoreError::not_found(Thing::Rule, it.id))?;
     if !is_usable(rule, it.now) {
-        return Err(StoreError::conflict("use the rule: it is used up or has expired", rule));
+        return Err(refusal::rule_used_up(rule));
     }
     rule.used += 1;
     Ok(Outcome::Rule(rule.clone()))

@@ -4,7 +4,7 @@ use super::state::State;
 use super::{servers, sessions};
 use crate::contract::{
     CreateRun, EndRun, JournalPosition, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing, UnixMillis,
-    UpdateRun,
+    UpdateRun, refusal,
 };
 
 pub(super) fn get(state: &State, key: RunKey) -> Result<Run, StoreError> {
@@ -16,17 +16,13 @@ fn open_mut(state: &mut State, key: RunKey) -> Result<&mut Run, StoreError> {
     servers::fence_run(state, Some(key))?;
     let found = state.runs.values_mut().find(|run| run.key == key);
     let run = found.ok_or_else(|| StoreError::not_found(Thing::Run, key))?;
-    if run.ended_at.is_some() {
-        return Err(StoreError::conflict("change the run: it has ended", run));
-    }
+    refusal::run_goes_on(run)?;
     Ok(run)
 }
 
 pub(super) fn create(state: &mut State, new: CreateRun) -> Result<Outcome, StoreError> {
     let key = RunKey { session: new.session, n: sessions::get(state, new.session)?.next_run };
-    if new.expects_n.is_some_and(|n| n != key.n) {
-        return Err(StoreError::conflict(format_args!("create the run: the next one is {}", key.n), &key));
-    }
+    refusal::run_number(&new, key)?;
     servers::require_not_elsewhere(state, new.session)?;
     let run = Run {
         key,
@@ -56,14 +52,12 @@ pub(super) fn update(state: &mut State, update: UpdateRun) -> Result<Outcome, St
 }
 
 pub(super) fn set_journal(state: &mut State, set: SetJournalPosition) -> Result<Outcome, StoreError> {
-    if set.to < set.expects {
-        return Err(StoreError::invalid("move the journal position back"));
-    }
+    refusal::journal_goes_on(&set)?;
     servers::fence_run(state, Some(set.run))?;
     let found = state.runs.values_mut().find(|run| run.key == set.run);
     let run = found.ok_or_else(|| StoreError::not_found(Thing::Run, set.run))?;
     if run.journal != set.expects {
-        return Err(StoreError::conflict("move the journal position: it stands elsewhere", &run.journal));
+        return Err(refusal::journal_elsewhere(run.journal));
     }
     run.journal = set.to;
     Ok(Outcome::Done)

@@ -6,7 +6,7 @@ use super::state::{ServerRecord, State};
 use super::{approvals, chats, runs, sessions};
 use crate::contract::{
     ApprovalRecord, ApprovalStatus, ChatStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens,
-    Run, RunKey, Server, ServerState, StoreError, TakeOver, TakenOver, Thing, UnixMillis,
+    Run, RunKey, Server, ServerState, StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
 };
 
 pub(super) fn list(state: &State) -> Vec<Server> {
@@ -57,11 +57,7 @@ fn find_mut(state: &mut State, server: ServerId) -> Result<&mut ServerRecord, St
 fn require_valid(state: &State, lease: Lease) -> Result<(), StoreError> {
     let record = find(state, lease.server)?;
     let stands = record.lease == lease && record.state == ServerState::Alive && record.lease_until > UnixMillis::now();
-    if stands {
-        Ok(())
-    } else {
-        Err(StoreError::fenced(format_args!("write as server {}: its lease is over", lease.server)))
-    }
+    if stands { Ok(()) } else { Err(refusal::lease_over(lease)) }
 }
 
 /// Returns whose a new run or chat is: the server's this handle writes as, whose lease must stand.
@@ -74,7 +70,7 @@ pub(super) fn fence(state: &State, owner: Option<ServerId>) -> Result<(), StoreE
     let Some(owner) = owner.filter(|owner| state.taking != Some(*owner)) else { return Ok(()) };
     match state.lease {
         Some(lease) if lease.server == owner => require_valid(state, lease),
-        _ => Err(StoreError::fenced(format_args!("write it: it belongs to server {owner}"))),
+        _ => Err(refusal::of_another(owner)),
     }
 }
 
@@ -93,7 +89,7 @@ pub(super) fn require_not_elsewhere(state: &State, session: plexus_core::Session
     let elsewhere =
         |run: &&Run| run.key.session == session && run.ended_at.is_none() && run.server.is_some() && run.server != me;
     match state.runs.values().find(elsewhere) {
-        Some(run) => Err(StoreError::conflict("begin here: the session runs on another server", run)),
+        Some(run) => Err(refusal::runs_elsewhere(run)),
         None => Ok(()),
     }
 }
@@ -137,12 +133,7 @@ pub(super) fn renew(state: &mut State, renew: RenewLease) -> Result<Outcome, Sto
 
 pub(super) fn retire(state: &mut State, lease: Lease) -> Result<Outcome, StoreError> {
     let standing = view(state, find(state, lease.server)?, UnixMillis::now());
-    if standing.lease != lease {
-        return Err(StoreError::fenced(format_args!("retire server {}: it has registered again", lease.server)));
-    }
-    if standing.open_runs + standing.open_chats > 0 {
-        return Err(StoreError::conflict("retire the server: it has runs or chats open", &standing));
-    }
+    refusal::retirement(lease, &standing)?;
     find_mut(state, lease.server)?.state = ServerState::Retired;
     state.lease = state.lease.filter(|mine| *mine != lease);
     Ok(Outcome::Done)
@@ -151,9 +142,7 @@ pub(super) fn retire(state: &mut State, lease: Lease) -> Result<Outcome, StoreEr
 pub(super) fn take_over(state: &mut State, over: &TakeOver) -> Result<Outcome, StoreError> {
     let server = over.lease.server;
     let standing = view(state, find(state, server)?, UnixMillis::now());
-    if standing.lease != over.lease || standing.state != ServerState::Expired {
-        return Err(StoreError::conflict("take over from the server: its lease has not run out", &standing));
-    }
+    refusal::takeover(over, &standing)?;
     let record = find_mut(state, server)?;
     record.state = ServerState::TakenOver;
     record.lease.epoch += 1;

@@ -4,10 +4,10 @@ use plexus_core::{NodeId, SessionId, TreeId};
 
 use super::state::{SessionRecord, State, ascending};
 use super::{arbor, chats};
-use crate::contract::limits::{MAX_SESSION_DEPTH, MAX_SESSIONS};
 use crate::contract::{
     ApprovalStatus, ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome,
     Owner, Page, PageRequest, Position, Session, SessionFilter, StoreError, Thing, Topic, UnixMillis, UpdateSession,
+    refusal,
 };
 
 fn find(state: &State, id: SessionId) -> Result<&SessionRecord, StoreError> {
@@ -130,13 +130,9 @@ pub(super) fn touch(state: &mut State, id: SessionId) -> Result<(), StoreError> 
 }
 
 pub(super) fn create(state: &mut State, new: CreateSession) -> Result<Outcome, StoreError> {
-    if state.sessions.len() >= MAX_SESSIONS {
-        return Err(StoreError::invalid("create the session: there are as many as a store holds; delete some"));
-    }
-    if let Some(parent) = new.parent
-        && ancestors(state, parent)?.len() + 2 > MAX_SESSION_DEPTH
-    {
-        return Err(StoreError::invalid(format_args!("create the session: at most {MAX_SESSION_DEPTH} may be nested")));
+    refusal::one_more_session(state.sessions.len() as u64)?;
+    if let Some(parent) = new.parent {
+        refusal::one_level_more(ancestors(state, parent)?.len())?;
     }
     for room in &new.room {
         room.check(descendants(state, room.above)?.len())?;
@@ -145,7 +141,7 @@ pub(super) fn create(state: &mut State, new: CreateSession) -> Result<Outcome, S
         return Err(StoreError::conflict("create the session: its id is there already", &new.id));
     }
     if let Ok(standing) = named(state, new.parent, &new.name) {
-        return Err(StoreError::conflict(format_args!("create {:?}: the name is taken", new.name), &standing.id));
+        return Err(refusal::name_taken(&new.name, standing.id));
     }
     let head = match new.fork {
         None => {
@@ -190,9 +186,7 @@ pub(super) fn create(state: &mut State, new: CreateSession) -> Result<Outcome, S
 
 pub(super) fn update(state: &mut State, update: UpdateSession) -> Result<Outcome, StoreError> {
     let standing = get(state, update.id)?;
-    if update.expects_revision.is_some_and(|revision| revision != standing.revision) {
-        return Err(StoreError::conflict("update the session: it changed meanwhile", &standing));
-    }
+    refusal::update(&update, &standing)?;
     if let Some(head) = update.head {
         arbor::require_in_tree(state, head, standing.tree)?;
     }
@@ -211,7 +205,7 @@ pub(super) fn update(state: &mut State, update: UpdateSession) -> Result<Outcome
 pub(super) fn delete(state: &mut State, delete: DeleteSession) -> Result<Outcome, StoreError> {
     let mut doomed = descendants(state, delete.id)?;
     if !doomed.is_empty() && delete.children == Children::Refuse {
-        return Err(StoreError::conflict("delete the session: it has child sessions", &doomed));
+        return Err(refusal::has_children(&doomed));
     }
     doomed.insert(0, delete.id);
     doomed.reverse();

@@ -7,15 +7,12 @@ use super::codes::{approval_status, approval_status_code, decided_by, decided_by
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{chats, events, servers, sessions};
-use crate::contract::limits::{MAX_PAGE_ITEMS, MAX_PENDING_PER_SESSION};
+use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
-    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
-    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval, Stage,
-    StoreError, Thing, Topic, UnixMillis,
+    ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh, JsonText,
+    NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic,
+    UnixMillis, refusal,
 };
-
-/// How long a child that asks too much waits before it may ask again.
-const RETRY_TOO_MANY: std::time::Duration = std::time::Duration::from_secs(5);
 
 macro_rules! select_approval {
     ($rest:expr) => {
@@ -218,16 +215,9 @@ pub(super) async fn open(tx: &mut Tx<'_>, open: OpenApproval) -> Result<Outcome,
     let session = sessions::get(conn, open.session).await?;
     let row = sessions::row_of(conn, open.session).await?;
     if let Some(standing) = by_request(conn, open.session, open.run, &open.request_id).await? {
-        if standing.input_digest == open.input_digest {
-            return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
-        }
-        return Err(StoreError::conflict("open the approval: this request asked for other input before", &standing));
+        return refusal::asked_before(&open, standing);
     }
-    if session.pending_approvals as usize >= MAX_PENDING_PER_SESSION {
-        let message =
-            format!("open the approval: {MAX_PENDING_PER_SESSION} of this session are pending, the most it may have");
-        return Err(StoreError::busy(message, RETRY_TOO_MANY));
-    }
+    refusal::one_more_question(&session)?;
     if let Some(chat) = open.chat {
         chats::row_of(conn, open.session, chat).await?;
     }
@@ -274,16 +264,8 @@ pub(super) async fn open(tx: &mut Tx<'_>, open: OpenApproval) -> Result<Outcome,
 pub(super) async fn decide(tx: &mut Tx<'_>, decide: DecideApproval) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
     let standing = get(conn, decide.id).await?;
-    if decide.expects_digest.as_ref().is_some_and(|digest| *digest != standing.input_digest) {
-        return Err(StoreError::conflict("decide: the approval is for other input than you saw", &standing));
-    }
-    let status = decide.verdict.status();
-    if standing.status != ApprovalStatus::Pending {
-        let edit = standing.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
-        if decide.again == Again::Fine && standing.status == status && edit == decide.verdict.updated_input() {
-            return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
-        }
-        return Err(StoreError::conflict("decide: another decision stands", &standing));
+    if refusal::decision(&decide, &standing)? == Fresh::Found {
+        return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
     }
     let (by, reference) = decided_by_code(decide.by);
     conn.run(
@@ -291,7 +273,7 @@ pub(super) async fn decide(tx: &mut Tx<'_>, decide: DecideApproval) -> Result<Ou
          WHERE uuid = $1 AND status = 0",
         params![
             blob(decide.id.as_uuid()),
-            approval_status_code(status),
+            approval_status_code(decide.verdict.status()),
             decide.at.0,
             by,
             reference,
@@ -325,7 +307,7 @@ pub(super) async fn escalate(tx: &mut Tx<'_>, escalate: EscalateApproval) -> Res
         .await?;
     let record = get(conn, escalate.id).await?;
     if changed == 0 {
-        return Err(StoreError::conflict("escalate: it is decided, or somebody else has done it", &record));
+        return Err(refusal::passed_on(&record));
     }
     append_if_open(tx, record.session, record.chat, escalate.event.as_ref()).await?;
     concerns(tx, &record).await?;
@@ -355,7 +337,7 @@ pub(super) async fn settle(tx: &mut Tx<'_>, settle: SettleApproval) -> Result<Ou
             Ok(Outcome::Approval { record, fresh: Fresh::Made })
         }
         (0, true) => Ok(Outcome::Approval { record, fresh: Fresh::Found }),
-        (0, false) => Err(StoreError::conflict("settle: it is pending, or settled otherwise", &record)),
+        (0, false) => Err(refusal::not_to_settle(&record)),
     }
 }
 

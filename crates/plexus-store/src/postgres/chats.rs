@@ -10,7 +10,7 @@ use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
-    Position, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
+    Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
 };
 use crate::sqlite::keys::{EventKey, Place};
 
@@ -85,7 +85,7 @@ pub(super) async fn row_of(conn: &Conn, session: SessionId, chat: u32) -> Result
         Some(found) => Ok(found),
         None => {
             sessions::row_of(conn, session).await?;
-            Err(StoreError::not_found(Thing::Chat, format_args!("{chat} of session {session}")))
+            Err(refusal::no_chat(session, Some(chat)))
         }
     }
 }
@@ -97,7 +97,7 @@ pub(super) async fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> 
         servers::fence(tx, row.server)?;
         return Ok(row);
     }
-    Err(StoreError::conflict("change the chat: it has ended", &get(tx.conn, session, Some(chat)).await?))
+    Err(refusal::chat_ended(&get(tx.conn, session, Some(chat)).await?))
 }
 
 pub(super) async fn get(conn: &Conn, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
@@ -108,10 +108,7 @@ pub(super) async fn get(conn: &Conn, session: SessionId, chat: Option<u32>) -> R
         }
         None => conn.one(select_chat!("AND c.session = $1 ORDER BY c.number DESC LIMIT 1"), params![row], read).await?,
     };
-    found.ok_or_else(|| match chat {
-        Some(number) => StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}")),
-        None => StoreError::not_found(Thing::Chat, format_args!("of session {session}: it has had none")),
-    })
+    found.ok_or_else(|| refusal::no_chat(session, chat))
 }
 
 pub(super) async fn by_key(conn: &Conn, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
@@ -164,8 +161,7 @@ pub(super) async fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, 
     let session = sessions::get(conn, start.session).await?;
     let session_row = sessions::row_of(conn, start.session).await?;
     if session.open_chat().is_some() {
-        let standing = get(conn, start.session, None).await?;
-        return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
+        return Err(refusal::chat_running(&get(conn, start.session, None).await?));
     }
     servers::require_not_elsewhere(tx, session_row, start.session).await?;
     let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));

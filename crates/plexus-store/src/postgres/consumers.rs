@@ -6,8 +6,7 @@ use tokio_postgres::Row;
 use super::sql::{Columns, Conn, params};
 use super::tx::Tx;
 use super::{chats, events, sessions};
-use crate::contract::limits::MAX_CONSUMERS_PER_SESSION;
-use crate::contract::{Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing};
+use crate::contract::{Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing, refusal};
 
 fn read(session: SessionId) -> impl FnMut(&Row) -> Result<Consumer, StoreError> {
     move |row| {
@@ -49,11 +48,7 @@ async fn require_reached(conn: &Conn, cursor: Cursor) -> Result<(), StoreError> 
         Err(StoreError::NotFound { what: Thing::Chat, .. }) => false,
         Err(error) => return Err(error),
     };
-    if reached {
-        Ok(())
-    } else {
-        Err(StoreError::invalid("use this cursor: it lies behind the last event of the session"))
-    }
+    if reached { Ok(()) } else { Err(refusal::cursor_ahead()) }
 }
 
 pub(super) async fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, StoreError> {
@@ -62,11 +57,7 @@ pub(super) async fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, Sto
     if get(tx.conn, set.cursor.session, &set.consumer).await?.is_none() {
         let count =
             tx.conn.one("SELECT count(*) FROM consumers WHERE session = $1", params![row], |row| row.count(0)).await?;
-        if count.unwrap_or(0) >= MAX_CONSUMERS_PER_SESSION as u64 {
-            return Err(StoreError::invalid(format_args!(
-                "add a consumer: the session has {MAX_CONSUMERS_PER_SESSION}, the most it may have; delete some"
-            )));
-        }
+        refusal::one_more_consumer(count.unwrap_or(0))?;
     }
     tx.conn
         .run(
@@ -81,16 +72,14 @@ pub(super) async fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, Sto
 pub(super) async fn delete(tx: &mut Tx<'_>, session: SessionId, name: &str) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session).await?;
     match tx.conn.run("DELETE FROM consumers WHERE session = $1 AND name = $2", params![row, name]).await? {
-        0 => Err(StoreError::not_found(Thing::Consumer, format_args!("{name:?} of session {session}"))),
+        0 => Err(refusal::no_consumer(session, name)),
         _ => Ok(Outcome::Done),
     }
 }
 
 pub(super) async fn set_read_position(tx: &mut Tx<'_>, set: SetReadPosition) -> Result<Outcome, StoreError> {
     let chat = chats::row_of(tx.conn, set.session, set.chat).await?;
-    if set.next > events::total(tx.conn, chat.id).await? {
-        return Err(StoreError::invalid("move the read position behind the last event"));
-    }
+    refusal::read_position(&set, events::total(tx.conn, chat.id).await?)?;
     tx.conn
         .run(
             "UPDATE chat_streams SET read_position = $2 WHERE id = $1 AND read_position < $2",

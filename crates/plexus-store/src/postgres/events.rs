@@ -10,7 +10,7 @@ use super::tx::Tx;
 use super::{chats, sessions};
 use crate::contract::{
     AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing,
+    Thing, refusal,
 };
 use crate::sqlite::keys::EventKey;
 
@@ -26,7 +26,7 @@ pub(super) async fn append_rows(tx: &mut Tx<'_>, chat: i64, events: &[NewEvent])
     let first = total(tx.conn, chat).await?;
     let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
     if first.checked_add(count).is_none_or(|next| next == u32::MAX) {
-        return Err(StoreError::invalid("append the event: the chat has as many events as it can have"));
+        return Err(refusal::chat_full());
     }
     let keys: Vec<i64> = (first..first + count).map(|seq| EventKey::new(chat, seq).0).collect();
     let ids: Vec<Uuid> = events.iter().map(|event| *event.id.as_uuid()).collect();

@@ -9,6 +9,7 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use crate::contract::{
     JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError, StoredRule, Thing, UseRule,
+    refusal,
 };
 
 macro_rules! select_rule {
@@ -75,9 +76,7 @@ pub(super) async fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, Store
     }
     if let Some(run) = new.ends_with {
         let run = super::runs::get(tx.conn, run).await?;
-        if run.ended_at.is_some() {
-            return Err(StoreError::conflict("add the rule: the run that it would end with has ended", &run.key));
-        }
+        refusal::rule_ends_with(&run)?;
     }
     let (scope, scope_session) = rule_scope_code(new.scope);
     tx.conn.run(
@@ -134,7 +133,7 @@ pub(super) async fn use_once(tx: &mut Tx<'_>, it: UseRule) -> Result<Outcome, St
     ).await?;
     let rule = get(tx.conn, it.id).await?;
     if changed == 0 {
-        return Err(StoreError::conflict("use the rule: it is used up or has expired", &rule));
+        return Err(refusal::rule_used_up(&rule));
     }
     Ok(Outcome::Rule(rule))
 }

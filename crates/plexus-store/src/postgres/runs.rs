@@ -8,7 +8,7 @@ use super::tx::Tx;
 use super::{servers, sessions};
 use crate::contract::{
     CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing,
-    UpdateRun,
+    UpdateRun, refusal,
 };
 
 macro_rules! select_run {
@@ -68,9 +68,7 @@ pub(super) async fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, 
         .await?
         .unwrap_or(0);
     let key = RunKey { session: new.session, n: next };
-    if new.expects_n.is_some_and(|n| n != next) {
-        return Err(StoreError::conflict(format_args!("create the run: the next one is {next}"), &key));
-    }
+    refusal::run_number(new, key)?;
     servers::require_not_elsewhere(tx, row, new.session).await?;
     let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));
     tx.conn
@@ -87,9 +85,7 @@ pub(super) async fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, 
 async fn require_open(tx: &Tx<'_>, key: RunKey) -> Result<Run, StoreError> {
     let run = get(tx.conn, key).await?;
     servers::fence(tx, run.server)?;
-    if run.ended_at.is_some() {
-        return Err(StoreError::conflict("change the run: it has ended", &run));
-    }
+    refusal::run_goes_on(&run)?;
     Ok(run)
 }
 
@@ -114,9 +110,7 @@ pub(super) async fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome
 }
 
 pub(super) async fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Outcome, StoreError> {
-    if set.to < set.expects {
-        return Err(StoreError::invalid("move the journal position back"));
-    }
+    refusal::journal_goes_on(&set)?;
     servers::fence_run(tx, Some(set.run)).await?;
     let changed = tx
         .conn
@@ -137,8 +131,7 @@ pub(super) async fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Res
     if changed == 1 {
         return Ok(Outcome::Done);
     }
-    let standing = get(tx.conn, set.run).await?.journal;
-    Err(StoreError::conflict("move the journal position: it stands elsewhere", &standing))
+    Err(refusal::journal_elsewhere(get(tx.conn, set.run).await?.journal))
 }
 
 pub(super) async fn end(tx: &mut Tx<'_>, end: &EndRun) -> Result<Outcome, StoreError> {

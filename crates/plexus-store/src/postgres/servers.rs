@@ -12,7 +12,7 @@ use super::tx::Tx;
 use super::{approvals, chats, runs};
 use crate::contract::{
     ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey, Server, ServerState,
-    StoreError, TakeOver, TakenOver, Thing,
+    StoreError, TakeOver, TakenOver, Thing, refusal,
 };
 
 /// The database's clock, in milliseconds since 1970. The servers' own clocks may differ, and none of them decides about a lease.
@@ -80,14 +80,7 @@ pub(super) async fn lock_lease(conn: &Conn, lease: Lease) -> Result<bool, StoreE
 
 /// Refuses a lease that does not stand, or had run out when the transaction began.
 fn require_valid(tx: &Tx<'_>, lease: Lease) -> Result<(), StoreError> {
-    if tx.valid {
-        return Ok(());
-    }
-    Err(over(lease))
-}
-
-fn over(lease: Lease) -> StoreError {
-    StoreError::fenced(format_args!("write as server {}: its lease is over", lease.server))
+    if tx.valid { Ok(()) } else { Err(refusal::lease_over(lease)) }
 }
 
 /// Returns whose a new run or chat is: the server's this handle writes as, whose lease must stand.
@@ -100,7 +93,7 @@ pub(super) fn fence(tx: &Tx<'_>, owner: Option<ServerId>) -> Result<(), StoreErr
     let Some(owner) = owner.filter(|owner| tx.taking != Some(*owner)) else { return Ok(()) };
     match tx.lease {
         Some(lease) if lease.server == owner => require_valid(tx, lease),
-        _ => Err(StoreError::fenced(format_args!("write it: it belongs to server {owner}"))),
+        _ => Err(refusal::of_another(owner)),
     }
 }
 
@@ -127,10 +120,7 @@ pub(super) async fn require_not_elsewhere(tx: &Tx<'_>, session_row: i64, session
         |row| row.col(0),
     ).await?;
     match elsewhere {
-        Some(n) => {
-            let standing = runs::get(tx.conn, RunKey { session, n }).await?;
-            Err(StoreError::conflict("begin here: the session runs on another server", &standing))
-        }
+        Some(n) => Err(refusal::runs_elsewhere(&runs::get(tx.conn, RunKey { session, n }).await?)),
         None => Ok(()),
     }
 }
@@ -186,18 +176,13 @@ pub(super) async fn renew(tx: &mut Tx<'_>, renew: RenewLease) -> Result<Outcome,
             params![blob(lease.server.as_uuid()), int(lease.epoch), millis(renew.lasts)],
         )
         .await?;
-    if changed == 0 { Err(over(lease)) } else { Ok(Outcome::Done) }
+    if changed == 0 { Err(refusal::lease_over(lease)) } else { Ok(Outcome::Done) }
 }
 
 pub(super) async fn retire(tx: &mut Tx<'_>, lease: Lease) -> Result<Outcome, StoreError> {
     lock(tx.conn, lease.server).await?;
     let standing = get(tx.conn, lease.server).await?;
-    if standing.lease != lease {
-        return Err(StoreError::fenced(format_args!("retire server {}: it has registered again", lease.server)));
-    }
-    if standing.open_runs + standing.open_chats > 0 {
-        return Err(StoreError::conflict("retire the server: it has runs or chats open", &standing));
-    }
+    refusal::retirement(lease, &standing)?;
     tx.conn
         .run(
             "UPDATE servers SET state = $2 WHERE uuid = $1",
@@ -213,9 +198,7 @@ pub(super) async fn take_over(tx: &mut Tx<'_>, over: &TakeOver) -> Result<Outcom
     // Waits for whoever writes under that lease; from here on nobody does.
     lock(tx.conn, server).await?;
     let standing = get(tx.conn, server).await?;
-    if standing.lease != over.lease || standing.state != ServerState::Expired {
-        return Err(StoreError::conflict("take over from the server: its lease has not run out", &standing));
-    }
+    refusal::takeover(over, &standing)?;
     let uuid = blob(server.as_uuid());
     tx.conn
         .run(

@@ -7,10 +7,10 @@ use super::arbor;
 use super::codes::{chat_status, owner};
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
-use crate::contract::limits::{MAX_SESSION_DEPTH, MAX_SESSIONS};
+use crate::contract::limits::MAX_SESSIONS;
 use crate::contract::{
     ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome, Page,
-    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, Topic, UpdateSession,
+    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, Topic, UpdateSession, refusal,
 };
 use crate::sqlite::keys::EventKey;
 
@@ -221,24 +221,16 @@ async fn below(conn: &Conn, row: i64) -> Result<Vec<(i64, SessionId)>, StoreErro
 pub(super) async fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
     let total: u64 = conn.one("SELECT count(*) FROM sessions", &[], |row| row.count(0)).await?.unwrap_or(0);
-    if total >= MAX_SESSIONS as u64 {
-        return Err(StoreError::invalid(format_args!(
-            "create the session: there are {total}, the most a store holds; delete some"
-        )));
-    }
+    refusal::one_more_session(total)?;
     let parent = maybe_row_of(conn, new.parent).await?;
-    if let Some(id) = new.parent
-        && ancestors(conn, id).await?.len() + 2 > MAX_SESSION_DEPTH
-    {
-        return Err(StoreError::invalid(format_args!("create the session: at most {MAX_SESSION_DEPTH} may be nested")));
+    if let Some(id) = new.parent {
+        refusal::one_level_more(ancestors(conn, id).await?.len())?;
     }
     for room in &new.room {
         room.check(descendants(conn, room.above).await?.len())?;
     }
     match named(conn, new.parent, &new.name).await {
-        Ok(standing) => {
-            return Err(StoreError::conflict(format_args!("create {:?}: the name is taken", new.name), &standing.id));
-        }
+        Ok(standing) => return Err(refusal::name_taken(&new.name, standing.id)),
         Err(StoreError::NotFound { .. }) => {}
         Err(error) => return Err(error),
     }
@@ -281,9 +273,7 @@ pub(super) async fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcom
 
 pub(super) async fn update(tx: &mut Tx<'_>, update: UpdateSession) -> Result<Outcome, StoreError> {
     let standing = get(tx.conn, update.id).await?;
-    if update.expects_revision.is_some_and(|revision| revision != standing.revision) {
-        return Err(StoreError::conflict("update the session: it changed meanwhile", &standing));
-    }
+    refusal::update(&update, &standing)?;
     if let Some(head) = update.head {
         arbor::require_in_tree(tx.conn, head, standing.tree).await?;
     }
@@ -331,7 +321,7 @@ pub(super) async fn delete(tx: &mut Tx<'_>, delete: DeleteSession) -> Result<Out
     }
     if !doomed.is_empty() && delete.children == Children::Refuse {
         let ids: Vec<_> = doomed.iter().map(|(_, id)| *id).collect();
-        return Err(StoreError::conflict("delete the session: it has child sessions", &ids));
+        return Err(refusal::has_children(&ids));
     }
     doomed.insert(0, (row, delete.id));
     doomed.reverse();

@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use plexus_core::{EventId, NodeId, SessionId};
-use serde_json::Value;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, ToSql};
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
 
-use crate::contract::{JsonText, StoreError, UnixMillis};
+use crate::contract::{JsonText, StoreError, UnixMillis, refusal};
 
 /// What is bound to a statement's parameters.
 pub(super) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
@@ -130,10 +129,7 @@ pub(super) fn store_error(error: Error) -> StoreError {
         return StoreError::Unavailable { message: text_of(&error), source: Some(Arc::new(error)) };
     };
     match state.code() {
-        "23505" | "23503" => StoreError::Conflict {
-            message: "store it: something with this id is there already".to_owned(),
-            standing: Value::Null,
-        },
+        "23505" | "23503" => refusal::id_taken(),
         "22021" => StoreError::invalid("store a text that PostgreSQL cannot hold"),
         // Our own tables are not as we made them.
         "42P01" | "42703" | "42804" | "42883" => StoreError::Corrupt { message: text_of(&error) },

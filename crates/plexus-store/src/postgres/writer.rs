@@ -134,9 +134,7 @@ impl Writer {
                     let jobs = Vec::from(one);
                     match result {
                         Ok((group, base)) => self.answer(jobs, group, base),
-                        Err(Stuck::Split) => {
-                            refuse(jobs, &StoreError::busy("write it: others are in the way", RETRY_BUSY))
-                        }
+                        Err(Stuck::Split) => refuse(jobs, &in_the_way()),
                         Err(Stuck::Error(error)) => refuse(jobs, &error),
                     }
                 }
@@ -214,7 +212,7 @@ impl Writer {
                 Class::Again => {
                     conn.send("ROLLBACK");
                     self.conn = Some(conn);
-                    return Err(Stuck::Error(StoreError::busy("write it: others are in the way", RETRY_BUSY)));
+                    return Err(Stuck::Error(in_the_way()));
                 }
                 Class::Refusal | Class::Broken => {
                     conn.send("ROLLBACK");
@@ -271,6 +269,10 @@ enum Stuck {
     Split,
     /// It is refused.
     Error(StoreError),
+}
+
+fn in_the_way() -> StoreError {
+    StoreError::busy("write it: others are in the way", RETRY_BUSY)
 }
 
 fn refuse(jobs: Vec<Job>, error: &StoreError) {

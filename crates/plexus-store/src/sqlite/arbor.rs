@@ -13,7 +13,7 @@ use super::tx::Tx;
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
     AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest, Position, StoreError,
-    Thing, Tree, event_handle,
+    Thing, Tree, event_handle, refusal,
 };
 
 const TEXT: i64 = 0;
@@ -23,7 +23,7 @@ const EXTERNAL: i64 = 1;
 
 pub(super) fn create_tree(tx: &mut Tx<'_>, new: &CreateTree) -> Result<Outcome, StoreError> {
     if find_place(tx.conn, new.root)?.is_some() || tree_row(tx.conn, new.id).is_ok() {
-        return Err(StoreError::conflict("create the tree: its id or its root's is there already", &new.id));
+        return Err(refusal::tree_there(new.id));
     }
     tx.conn.run(
         "INSERT INTO trees (uuid, root, created_at, metadata) VALUES (?1, ?2, ?3, ?4)",
@@ -39,7 +39,7 @@ pub(super) fn create_tree(tx: &mut Tx<'_>, new: &CreateTree) -> Result<Outcome, 
 pub(super) fn append_node(tx: &mut Tx<'_>, new: AppendNode) -> Result<Outcome, StoreError> {
     require_in_tree(tx.conn, new.parent, new.tree)?;
     if find_place(tx.conn, new.id)?.is_some() {
-        return Err(StoreError::conflict("append the node: its id is there already", &new.id));
+        return Err(refusal::node_there(new.id));
     }
     let parent = place_of(tx.conn, new.parent)?;
     append_plain(tx, parent, new.id, &new.data, &new.metadata)?;
@@ -164,7 +164,7 @@ pub(super) fn require_in_tree(conn: &Connection, node: NodeId, tree: TreeId) -> 
     if chain(conn, place_of(conn, node)?.chain())?.tree == row {
         return Ok(());
     }
-    Err(StoreError::invalid(format_args!("use node {node}: it belongs to another tree than {tree}")))
+    Err(refusal::other_tree(node, tree))
 }
 
 // Reading.
@@ -310,18 +310,11 @@ pub(super) fn path_between(conn: &Connection, from: NodeId, to: NodeId) -> Resul
     let (start, end) = (place_of(conn, from)?, place_of(conn, to)?);
     let depth = |place: Place| Ok::<_, StoreError>(chain(conn, place.chain())?.depth + place.position());
     let length = depth(end)? - depth(start)? + 1;
-    let unrelated =
-        || StoreError::invalid(format_args!("find a path from {from} to {to}: the first is not above the second"));
-    if length < 1 {
-        return Err(unrelated());
-    }
-    if length > int(MAX_PATH_NODES as u64) {
-        return Err(StoreError::invalid(format_args!(
-            "read a path of {length} nodes at once: at most {MAX_PATH_NODES}"
-        )));
-    }
-    let nodes = path(conn, to, usize::try_from(length).unwrap_or(MAX_PATH_NODES))?;
-    if nodes.first().is_some_and(|first| first.id == from) { Ok(nodes) } else { Err(unrelated()) }
+    let length = usize::try_from(length).ok().filter(|length| *length > 0);
+    let length = length.ok_or_else(|| refusal::not_above(from, to))?;
+    refusal::path_length(length)?;
+    let nodes = path(conn, to, length)?;
+    if nodes.first().is_some_and(|first| first.id == from) { Ok(nodes) } else { Err(refusal::not_above(from, to)) }
 }
 
 pub(super) fn leaves(conn: &Connection, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError> {

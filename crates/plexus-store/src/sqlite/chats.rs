@@ -11,7 +11,7 @@ use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
-    Position, StartChat, StartedChat, StoreError, Thing, Trace, stream_handle,
+    Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
 };
 
 /// A chat, with the nodes before its first event and of its last.
@@ -83,7 +83,7 @@ pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result
         Some(found) => Ok(found),
         None => {
             sessions::row_of(conn, session)?;
-            Err(StoreError::not_found(Thing::Chat, format_args!("{chat} of session {session}")))
+            Err(refusal::no_chat(session, Some(chat)))
         }
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> Result
         servers::fence(tx, row.server)?;
         return Ok(row);
     }
-    Err(StoreError::conflict("change the chat: it has ended", &get(tx.conn, session, Some(chat))?))
+    Err(refusal::chat_ended(&get(tx.conn, session, Some(chat))?))
 }
 
 pub(super) fn get(conn: &Connection, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
@@ -104,10 +104,7 @@ pub(super) fn get(conn: &Connection, session: SessionId, chat: Option<u32>) -> R
         Some(number) => conn.one(select_chat!("AND c.session = ?1 AND c.number = ?2"), params![row, number], read)?,
         None => conn.one(select_chat!("AND c.session = ?1 ORDER BY c.number DESC LIMIT 1"), [row], read)?,
     };
-    found.ok_or_else(|| match chat {
-        Some(number) => StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}")),
-        None => StoreError::not_found(Thing::Chat, format_args!("of session {session}: it has had none")),
-    })
+    found.ok_or_else(|| refusal::no_chat(session, chat))
 }
 
 pub(super) fn by_key(conn: &Connection, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
@@ -160,8 +157,7 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
     let session = sessions::get(conn, start.session)?;
     let session_row = sessions::row_of(conn, start.session)?;
     if session.open_chat().is_some() {
-        let standing = get(conn, start.session, None)?;
-        return Err(StoreError::conflict("start the chat: another one of this session is running", &standing));
+        return Err(refusal::chat_running(&get(conn, start.session, None)?));
     }
     servers::require_not_elsewhere(tx, session_row, start.session)?;
     let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));

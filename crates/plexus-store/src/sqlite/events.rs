@@ -11,7 +11,7 @@ use super::tx::Tx;
 use super::{chats, sessions};
 use crate::contract::{
     AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing,
+    Thing, refusal,
 };
 
 pub(super) fn append(tx: &mut Tx<'_>, append: &AppendEvents) -> Result<Outcome, StoreError> {
@@ -31,7 +31,7 @@ pub(super) fn append_rows(tx: &mut Tx<'_>, chat: i64, events: &[NewEvent]) -> Re
     let mut seq = first;
     for event in events {
         if seq == u32::MAX {
-            return Err(StoreError::invalid("append the event: the chat has as many events as it can have"));
+            return Err(refusal::chat_full());
         }
         insert
             .execute(params![

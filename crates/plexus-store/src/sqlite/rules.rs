@@ -10,6 +10,7 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::{
     JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError, StoredRule, Thing, UseRule,
+    refusal,
 };
 
 macro_rules! select_rule {
@@ -73,9 +74,7 @@ pub(super) fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, StoreError>
     }
     if let Some(run) = new.ends_with {
         let run = super::runs::get(tx.conn, run)?;
-        if run.ended_at.is_some() {
-            return Err(StoreError::conflict("add the rule: the run that it would end with has ended", &run.key));
-        }
+        refusal::rule_ends_with(&run)?;
     }
     let (scope, scope_session) = rule_scope_code(new.scope);
     tx.conn.run(
@@ -126,7 +125,7 @@ pub(super) fn use_once(tx: &mut Tx<'_>, it: UseRule) -> Result<Outcome, StoreErr
     )?;
     let rule = get(tx.conn, it.id)?;
     if changed == 0 {
-        return Err(StoreError::conflict("use the rule: it is used up or has expired", &rule));
+        return Err(refusal::rule_used_up(&rule));
     }
     Ok(Outcome::Rule(rule))
 }

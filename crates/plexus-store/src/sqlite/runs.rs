@@ -8,7 +8,7 @@ use super::tx::Tx;
 use super::{servers, sessions};
 use crate::contract::{
     CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing,
-    UpdateRun,
+    UpdateRun, refusal,
 };
 
 macro_rules! select_run {
@@ -65,9 +65,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, StoreE
         .one("SELECT coalesce(max(n) + 1, 0) FROM runs WHERE session = ?1", [row], |row| row.get(0))?
         .unwrap_or(0);
     let key = RunKey { session: new.session, n: next };
-    if new.expects_n.is_some_and(|n| n != next) {
-        return Err(StoreError::conflict(format_args!("create the run: the next one is {next}"), &key));
-    }
+    refusal::run_number(new, key)?;
     servers::require_not_elsewhere(tx, row, new.session)?;
     let server = servers::begins(tx)?.map(|id| blob(id.as_uuid()));
     tx.conn.run(
@@ -82,9 +80,7 @@ pub(super) fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, StoreE
 fn require_open(tx: &Tx<'_>, key: RunKey) -> Result<Run, StoreError> {
     let run = get(tx.conn, key)?;
     servers::fence(tx, run.server)?;
-    if run.ended_at.is_some() {
-        return Err(StoreError::conflict("change the run: it has ended", &run));
-    }
+    refusal::run_goes_on(&run)?;
     Ok(run)
 }
 
@@ -107,9 +103,7 @@ pub(super) fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome, Stor
 }
 
 pub(super) fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Outcome, StoreError> {
-    if set.to < set.expects {
-        return Err(StoreError::invalid("move the journal position back"));
-    }
+    refusal::journal_goes_on(&set)?;
     servers::fence_run(tx, Some(set.run))?;
     let changed = tx.conn.run(
         &format!("UPDATE runs SET segment = ?3, offset = ?4 WHERE {THIS_RUN} AND segment = ?5 AND offset = ?6"),
@@ -125,8 +119,7 @@ pub(super) fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Ou
     if changed == 1 {
         return Ok(Outcome::Done);
     }
-    let standing = get(tx.conn, set.run)?.journal;
-    Err(StoreError::conflict("move the journal position: it stands elsewhere", &standing))
+    Err(refusal::journal_elsewhere(get(tx.conn, set.run)?.journal))
 }
 
 pub(super) fn end(tx: &mut Tx<'_>, end: &EndRun) -> Result<Outcome, StoreError> {

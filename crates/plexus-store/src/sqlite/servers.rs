@@ -11,7 +11,7 @@ use super::tx::Tx;
 use super::{approvals, chats, runs};
 use crate::contract::{
     ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey, Server, ServerState,
-    StoreError, TakeOver, TakenOver, Thing, UnixMillis,
+    StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
 };
 
 macro_rules! select_server {
@@ -65,7 +65,7 @@ fn require_valid(conn: &Connection, lease: Lease) -> Result<(), StoreError> {
         params![blob(lease.server.as_uuid()), int(lease.epoch), UnixMillis::now().0],
         |_| Ok(()),
     )?;
-    stands.ok_or_else(|| StoreError::fenced(format_args!("write as server {}: its lease is over", lease.server)))
+    stands.ok_or_else(|| refusal::lease_over(lease))
 }
 
 /// Returns whose a new run or chat is: the server's this handle writes as, whose lease must stand.
@@ -78,7 +78,7 @@ pub(super) fn fence(tx: &Tx<'_>, owner: Option<ServerId>) -> Result<(), StoreErr
     let Some(owner) = owner.filter(|owner| tx.taking != Some(*owner)) else { return Ok(()) };
     match tx.lease {
         Some(lease) if lease.server == owner => require_valid(tx.conn, lease),
-        _ => Err(StoreError::fenced(format_args!("write it: it belongs to server {owner}"))),
+        _ => Err(refusal::of_another(owner)),
     }
 }
 
@@ -102,10 +102,7 @@ pub(super) fn require_not_elsewhere(tx: &Tx<'_>, session_row: i64, session: Sess
         |row| row.get(0),
     )?;
     match elsewhere {
-        Some(n) => {
-            let standing = runs::get(tx.conn, RunKey { session, n })?;
-            Err(StoreError::conflict("begin here: the session runs on another server", &standing))
-        }
+        Some(n) => Err(refusal::runs_elsewhere(&runs::get(tx.conn, RunKey { session, n })?)),
         None => Ok(()),
     }
 }
@@ -144,12 +141,7 @@ pub(super) fn renew(tx: &mut Tx<'_>, renew: RenewLease) -> Result<Outcome, Store
 
 pub(super) fn retire(tx: &mut Tx<'_>, lease: Lease) -> Result<Outcome, StoreError> {
     let standing = get(tx.conn, lease.server)?;
-    if standing.lease != lease {
-        return Err(StoreError::fenced(format_args!("retire server {}: it has registered again", lease.server)));
-    }
-    if standing.open_runs + standing.open_chats > 0 {
-        return Err(StoreError::conflict("retire the server: it has runs or chats open", &standing));
-    }
+    refusal::retirement(lease, &standing)?;
     tx.conn.run(
         "UPDATE servers SET state = ?2 WHERE uuid = ?1",
         params![blob(lease.server.as_uuid()), server_state_code(ServerState::Retired)],
@@ -161,9 +153,7 @@ pub(super) fn retire(tx: &mut Tx<'_>, lease: Lease) -> Result<Outcome, StoreErro
 pub(super) fn take_over(tx: &mut Tx<'_>, over: &TakeOver) -> Result<Outcome, StoreError> {
     let server = over.lease.server;
     let standing = get(tx.conn, server)?;
-    if standing.lease != over.lease || standing.state != ServerState::Expired {
-        return Err(StoreError::conflict("take over from the server: its lease has not run out", &standing));
-    }
+    refusal::takeover(over, &standing)?;
     let uuid = blob(server.as_uuid());
     tx.conn.run(
         "UPDATE servers SET state = ?2, epoch = epoch + 1 WHERE uuid = ?1",

@@ -6,10 +6,9 @@ use std::time::Duration;
 use plexus_core::{EventId, NodeId, SessionId};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, ffi};
-use serde_json::Value;
 use uuid::Uuid;
 
-use crate::contract::{JsonText, StoreError, UnixMillis};
+use crate::contract::{JsonText, StoreError, UnixMillis, refusal};
 
 /// How long a caller waits when SQLite itself says it is busy; with one writer that is a checkpoint at most.
 const RETRY_LOCKED: Duration = Duration::from_millis(50);
@@ -82,10 +81,7 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
         }
         (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _) => StoreError::Corrupt { message: error.to_string() },
         (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => StoreError::busy(&error, RETRY_LOCKED),
-        (ErrorCode::ConstraintViolation, _) => StoreError::Conflict {
-            message: "store it: something with this id is there already".to_owned(),
-            standing: Value::Null,
-        },
+        (ErrorCode::ConstraintViolation, _) => refusal::id_taken(),
         _ => StoreError::Unavailable { message: error.to_string(), source: Some(Arc::new(error)) },
     }
 }
