@@ -1,7 +1,7 @@
 //! What a reader of a chat sees.
 
 use plexus_core::{ApprovalId, NodeId, SessionId};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// One event with its place.
@@ -48,7 +48,8 @@ impl SessionEvent {
 }
 
 /// What happened.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The chat has begun.
     Start,
@@ -93,6 +94,7 @@ pub enum Event {
         /// The input as the decider edited it.
         updated_input: Option<Value>,
         /// Who decided: `"operator"`, `{"session": …}`, `{"rule": …}`, `"deadline"`, …
+        #[serde(default)]
         decided_by: Value,
     },
     /// A tool has run, or was refused.
@@ -102,6 +104,7 @@ pub enum Event {
         /// What it gave: text, or an array of content blocks.
         output: Value,
         /// Whether it failed.
+        #[serde(default)]
         is_error: bool,
     },
     /// A child of this session asks for permission.
@@ -125,6 +128,7 @@ pub enum Event {
     /// The chat has ended well.
     Complete {
         /// What it used.
+        #[serde(default)]
         usage: Usage,
     },
     /// Something failed; as the last event of a chat, the chat.
@@ -132,7 +136,8 @@ pub enum Event {
         /// What.
         message: String,
     },
-    /// Something else: a passthrough of the CLI, or a type of a later version.
+    /// Something else: a passthrough of the CLI, a type of a later version, or one that is not as it used to be. It is kept whole.
+    #[serde(untagged)]
     Other(Value),
 }
 
@@ -148,95 +153,6 @@ pub struct Usage {
     pub cost_usd: f64,
     /// Turns of the model.
     pub num_turns: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Known {
-    Start,
-    Content {
-        text: String,
-    },
-    Thinking {
-        thinking: String,
-    },
-    ToolUse {
-        tool_name: String,
-        tool_use_id: String,
-        input: Value,
-    },
-    AwaitingApproval {
-        approval_id: ApprovalId,
-        tool_name: String,
-        tool_use_id: String,
-        input: Value,
-    },
-    ApprovalResolved {
-        approval_id: ApprovalId,
-        approved: bool,
-        message: Option<String>,
-        updated_input: Option<Value>,
-        #[serde(default)]
-        decided_by: Value,
-    },
-    ToolResult {
-        tool_use_id: String,
-        output: Value,
-        #[serde(default)]
-        is_error: bool,
-    },
-    ToolRequest {
-        approval_id: ApprovalId,
-        session_id: SessionId,
-        session_name: String,
-        tool_name: String,
-        input: Value,
-    },
-    Notice {
-        message: String,
-    },
-    Complete {
-        #[serde(default)]
-        usage: Usage,
-    },
-    Error {
-        message: String,
-    },
-}
-
-impl<'de> Deserialize<'de> for Event {
-    /// An event that is not known, or not as it used to be, is kept whole.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        Ok(match Known::deserialize(&value) {
-            Ok(known) => known.into(),
-            Err(_) => Self::Other(value),
-        })
-    }
-}
-
-impl From<Known> for Event {
-    fn from(known: Known) -> Self {
-        match known {
-            Known::Start => Self::Start,
-            Known::Content { text } => Self::Content { text },
-            Known::Thinking { thinking } => Self::Thinking { thinking },
-            Known::ToolUse { tool_name, tool_use_id, input } => Self::ToolUse { tool_name, tool_use_id, input },
-            Known::AwaitingApproval { approval_id, tool_name, tool_use_id, input } => {
-                Self::AwaitingApproval { approval_id, tool_name, tool_use_id, input }
-            }
-            Known::ApprovalResolved { approval_id, approved, message, updated_input, decided_by } => {
-                Self::ApprovalResolved { approval_id, approved, message, updated_input, decided_by }
-            }
-            Known::ToolResult { tool_use_id, output, is_error } => Self::ToolResult { tool_use_id, output, is_error },
-            Known::ToolRequest { approval_id, session_id, session_name, tool_name, input } => {
-                Self::ToolRequest { approval_id, session_id, session_name, tool_name, input }
-            }
-            Known::Notice { message } => Self::Notice { message },
-            Known::Complete { usage } => Self::Complete { usage },
-            Known::Error { message } => Self::Error { message },
-        }
-    }
 }
 
 #[cfg(test)]
