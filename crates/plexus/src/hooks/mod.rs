@@ -2,13 +2,12 @@
 //!
 //! An entry is in the outbox since the transaction of what it tells of, and leaves it when its receiver has answered 2xx, or when it is too old.
 //! A server that dies in between sends it again, with the same id: at least once. In reading order: [`receiver`] is who is told, `post` one
-//! attempt, [`tls`] who is believed over TLS, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is the loop.
+//! attempt, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is the loop.
 
 mod post;
 pub mod receiver;
 mod sign;
 mod stats;
-mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

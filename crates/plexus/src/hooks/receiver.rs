@@ -12,8 +12,6 @@ use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::tls;
-
 /// The most receivers: each has a task and a connection.
 const MAX_RECEIVERS: usize = 32;
 
@@ -133,7 +131,10 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     }
     let url: Url = webhook.url.parse().map_err(|error| format!("its url is none: {error}"))?;
     let tls = match (url.scheme(), &webhook.ca_file) {
-        ("https", ca_file) => Some(tls::trust(ca_file.as_deref())?),
+        ("https", ca_file) => {
+            let trusted = plexus_tls::trust(ca_file.as_deref(), "ca_file").map_err(|error| error.to_string())?;
+            Some(Arc::new(trusted))
+        }
         ("http", None) => None,
         ("http", Some(_)) => return Err("its ca_file is of use only with https://".into()),
         _ => return Err("its url must begin with https:// or http://".into()),
