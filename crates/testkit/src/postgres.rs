@@ -4,8 +4,9 @@
 //! It refuses to run as root, so root starts it as another user. A small shell waits for the end of the test program and then
 //! removes everything, also after a panic, a `SIGKILL`, or for a cluster that lives in a static.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,11 +50,22 @@ pub struct PostgresOptions {
     pub listen: Ipv4Addr,
     /// Settings in the notation of `postgresql.conf`, such as `max_connections=20`.
     pub settings: Vec<String>,
+    /// What it proves with who it is, over TLS; without it, it speaks none.
+    pub tls: Option<Tls>,
+}
+
+/// A certificate and its key, in PEM form.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        Self { listen: Ipv4Addr::LOCALHOST, settings: Vec::new() }
+        Self { listen: Ipv4Addr::LOCALHOST, settings: Vec::new(), tls: None }
     }
 }
 
@@ -173,10 +185,7 @@ impl Postgres {
 
     fn make_cluster(&self) -> Result<()> {
         let password_file = self.folder.join("password");
-        std::fs::write(&password_file, &self.password)?;
-        if let Some(user) = self.user {
-            std::os::unix::fs::chown(&password_file, Some(user.uid), Some(user.gid))?;
-        }
+        self.write_for_cluster(&password_file, &self.password)?;
         let mut initdb = self.program("initdb");
         initdb
             .args([
@@ -192,9 +201,24 @@ impl Postgres {
             .arg(self.data());
         finish(initdb)?;
         std::fs::remove_file(&password_file)?;
+        if let Some(tls) = &self.options.tls {
+            // Where it looks for them when nobody says otherwise.
+            self.write_for_cluster(&self.data().join("server.crt"), &tls.certificate)?;
+            self.write_for_cluster(&self.data().join("server.key"), &tls.key)?;
+        }
         // Whoever may connect is decided by the address that is listened on and by the password.
         let rules = self.data().join("pg_hba.conf");
         std::fs::write(&rules, "host all all 0.0.0.0/0 scram-sha-256\n").context("could not write pg_hba.conf")
+    }
+
+    /// Writes a file that the cluster's user alone can read; it refuses a key that others can.
+    fn write_for_cluster(&self, path: &Path, text: &str) -> Result<()> {
+        let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        if let Some(user) = self.user {
+            std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))?;
+        }
+        Ok(())
     }
 
     /// Starts a killed cluster on the same data and port; it recovers from its log first.
@@ -215,6 +239,7 @@ impl Postgres {
             "max_connections=200".to_owned(),
             "shared_buffers=32MB".to_owned(),
             "logging_collector=off".to_owned(),
+            format!("ssl={}", if self.options.tls.is_some() { "on" } else { "off" }),
         ];
         for setting in fixed.iter().chain(&self.options.settings) {
             command.arg("-c").arg(setting);
@@ -296,7 +321,9 @@ impl Postgres {
         psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"])
             .args(["--host", &self.options.listen.to_string(), "--port", &self.port.to_string()])
             .args(["--username", ROLE, "--dbname", database, "--command", sql])
-            .env("PGPASSWORD", &self.password);
+            .env("PGPASSWORD", &self.password)
+            // It would otherwise look for certificates in a home that is not its user's.
+            .env("PGSSLMODE", "disable");
         finish(psql)
     }
 

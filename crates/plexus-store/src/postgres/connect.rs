@@ -5,15 +5,21 @@ use std::time::Duration;
 use futures::future::poll_fn;
 use tokio::sync::mpsc;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Config, NoTls, Notification, SimpleQueryMessage};
+use tokio_postgres::tls::TlsStream;
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Notification, SimpleQueryMessage, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::sql::{Conn, store_error, text_of};
+use super::tls::{self, Encryption};
 use crate::contract::StoreError;
 
 /// The schema that holds our tables, apart from what else the database is used for.
 pub(super) const SCHEMA: &str = "plexus";
 
-/// How long making a connection may take: a database that is there answers at once.
+/// How a URL begins.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// How long making a connection may take, with its TLS: a database that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After how long without an answer the kernel gives a connection up, so that a machine that vanished is noticed.
@@ -30,32 +36,51 @@ const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET stat
 
 /// Makes connections.
 #[derive(Clone)]
-pub(super) struct Connector(Config);
+pub(super) struct Connector {
+    config: Config,
+    /// What encrypts each of them; nothing when the URL does not ask for it.
+    encryption: Option<MakeRustlsConnect>,
+}
 
 impl std::fmt::Debug for Connector {
     /// Without the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connector").field("hosts", &self.0.get_hosts()).field("database", &self.0.get_dbname()).finish()
+        f.debug_struct("Connector")
+            .field("hosts", &self.config.get_hosts())
+            .field("database", &self.config.get_dbname())
+            .field("encrypted", &self.encrypted())
+            .finish()
     }
 }
 
 impl Connector {
-    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error: it holds a password.
+    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error but what it says about encryption: it holds a
+    /// password.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
-        refuse_encryption(url)?;
-        let mut config: Config = url.parse().map_err(|_| {
+        let none = || {
             StoreError::invalid("read the database's URL: it has the form postgres://user:password@host:port/database")
-        })?;
-        // Also when the word was written in a way that only the parser reads. `Prefer` is what it takes when nothing was said.
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(not_encrypted());
+        };
+        // The parser takes another notation too, in which encryption would be asked for in another way.
+        if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+            return Err(none());
         }
-        config.ssl_mode(SslMode::Disable);
+        let (url, encryption) = tls::read(url)?;
+        let mut config: Config = url.parse().map_err(|_| none())?;
+        // Never what the parser takes when nothing was said: that leaves it to the server.
+        config.ssl_mode(match encryption {
+            Encryption::Off => SslMode::Disable,
+            Encryption::Verified { .. } => SslMode::Require,
+        });
         config.application_name("plexus");
         config.connect_timeout(CONNECT_TIMEOUT);
         config.keepalives_idle(PEER_TIMEOUT / 2);
         config.tcp_user_timeout(PEER_TIMEOUT);
-        Ok(Self(config))
+        Ok(Self { config, encryption: encryption.connector()? })
+    }
+
+    /// Tells whether its connections are encrypted.
+    pub(super) fn encrypted(&self) -> bool {
+        self.encryption.is_some()
     }
 
     /// Makes a connection and a task that carries what it says.
@@ -74,25 +99,14 @@ impl Connector {
             message: format!("the database did not answer within {CONNECT_TIMEOUT:?}"),
             source: None,
         };
-        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.0.connect(NoTls));
-        let (client, mut connection) = connecting.await.map_err(late)?.map_err(store_error)?;
-        tokio::spawn(async move {
-            loop {
-                match poll_fn(|cx| connection.poll_message(cx)).await {
-                    None => return,
-                    Some(Ok(AsyncMessage::Notification(note))) => {
-                        if let Some(told) = &told {
-                            tell(told, note).await;
-                        }
-                    }
-                    Some(Ok(_notice)) => {}
-                    Some(Err(error)) => {
-                        tracing::debug!(error = text_of(&error), "a connection to the database ended");
-                        return;
-                    }
-                }
-            }
-        });
+        let connecting = async {
+            Ok(match &self.encryption {
+                None => carried(self.config.connect(NoTls).await?, told),
+                Some(tls) => carried(self.config.connect(tls.clone()).await?, told),
+            })
+        };
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, connecting);
+        let client = connecting.await.map_err(late)?.map_err(tls::refusal)?;
         let setup = tokio::time::timeout(CONNECT_TIMEOUT, client.simple_query(SETUP));
         let answers = setup.await.map_err(late)?.map_err(store_error)?;
         let process = answers.iter().rev().find_map(|message| match message {
@@ -108,24 +122,29 @@ impl Connector {
     }
 }
 
-/// Refuses a URL that asks for encryption, or leaves it to the server: connections here are not encrypted, and nobody who asks for that must get
-/// one that is not.
-fn refuse_encryption(url: &str) -> Result<(), StoreError> {
-    // A password that is not encoded may hold a question mark.
-    let behind_password = url.split_once('@').map_or(url, |(_, behind)| behind);
-    let query = behind_password.split_once('?').map_or("", |(_, query)| query);
-    for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
-        if name.starts_with("ssl") && (name, value) != ("sslmode", "disable") {
-            return Err(not_encrypted());
+/// Starts the task that carries what a connection says, for as long as its client is there.
+fn carried<T>((client, mut connection): (Client, Connection<Socket, T>), told: Option<mpsc::Sender<Heard>>) -> Client
+where
+    T: TlsStream + Unpin + Send + 'static,
+{
+    tokio::spawn(async move {
+        loop {
+            match poll_fn(|cx| connection.poll_message(cx)).await {
+                None => return,
+                Some(Ok(AsyncMessage::Notification(note))) => {
+                    if let Some(told) = &told {
+                        tell(told, note).await;
+                    }
+                }
+                Some(Ok(_notice)) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(error = text_of(&error), "a connection to the database ended");
+                    return;
+                }
+            }
         }
-    }
-    Ok(())
-}
-
-fn not_encrypted() -> StoreError {
-    StoreError::invalid(
-        "use the database's URL: it asks for encryption (sslmode), which connections here do not have; put a tunnel in between, and leave it out or say sslmode=disable",
-    )
+    });
+    client
 }
 
 /// What a listening connection heard.
@@ -151,28 +170,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_that_asks_for_encryption_is_refused_and_never_goes_without() {
-        for query in [
-            "sslmode=require",
-            "sslmode=verify-full",
-            "sslmode=verify-ca",
-            "sslmode=prefer",
-            "sslmode=allow",
-            "connect_timeout=3&sslmode=require",
-            "sslmode=disable&sslmode=require",
-            "sslrootcert=/ca.pem",
-            "ssl%6Dode=require",
+    fn a_connection_is_encrypted_exactly_when_the_url_asks_for_it() {
+        for (url, mode) in [
+            ("postgres://u:p@h/d", SslMode::Disable),
+            ("postgres://u:p@h/d?sslmode=disable", SslMode::Disable),
+            ("postgres://u:p?sslmode=require@h/d", SslMode::Disable),
         ] {
-            match Connector::new(&format!("postgres://u:s3cret@h/d?{query}")) {
+            let connector = Connector::new(url).unwrap();
+            assert_eq!((connector.config.get_ssl_mode(), connector.encrypted()), (mode, false), "{url}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let authority = rcgen::generate_simple_self_signed(Vec::new()).unwrap();
+        std::fs::write(&file, authority.cert.pem()).unwrap();
+        for mode in ["require", "verify-full"] {
+            let url = format!("postgresql://u:p@h/d?sslrootcert={}&sslmode={mode}", file.display());
+            let connector = Connector::new(&url).unwrap();
+            assert_eq!((connector.config.get_ssl_mode(), connector.encrypted()), (SslMode::Require, true), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_say_it_as_a_url_is_refused_and_never_goes_without() {
+        for text in ["host=h password=s3cret sslmode=prefer", "host=h password=s3cret", "s3cret"] {
+            match Connector::new(text) {
                 Err(StoreError::Invalid { message }) => {
-                    assert!(message.contains("sslmode") && !message.contains("s3cret"), "{query}: {message}");
+                    assert!(message.contains("postgres://") && !message.contains("s3cret"), "{message}");
                 }
-                other => panic!("{query}: {other:?}"),
+                other => panic!("{other:?}"),
             }
         }
-        for url in ["postgres://u:p@h/d", "postgres://u:p@h/d?sslmode=disable", "postgres://u:p?sslmode=require@h/d"] {
-            let connector = Connector::new(url).unwrap();
-            assert_eq!(connector.0.get_ssl_mode(), SslMode::Disable, "{url}");
+    }
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_refused_by_the_name_of_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("empty.pem"), "").unwrap();
+        for (name, why) in [("missing.pem", "No such file"), ("empty.pem", "no certificate")] {
+            let file = folder.path().join(name);
+            let url = format!("postgres://u:s3cret@h/d?sslmode=verify-full&sslrootcert={}", file.display());
+            match Connector::new(&url) {
+                Err(StoreError::Invalid { message }) => {
+                    let told = ["sslrootcert", name, why].iter().all(|word| message.contains(word));
+                    assert!(told && !message.contains("s3cret"), "{message}");
+                }
+                other => panic!("{other:?}"),
+            }
         }
     }
 }

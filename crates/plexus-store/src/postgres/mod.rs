@@ -2,7 +2,7 @@
 //!
 //! In reading order; files have the names of their twins in `sqlite`, so that the SQL can be read side by side.
 //! - this file: opening, closing, and the [`Store`](crate::contract::Store) trait handed to the modules below.
-//! - `connect`, `migrate`: how a connection is made, and how an empty database becomes ours.
+//! - `tls`, `connect`, `migrate`: how the way is encrypted, how a connection is made, and how an empty database becomes ours.
 //! - `writer`, `locks`, `append`: how changes get in, beside those of other servers.
 //! - `notes`, `listen`: how one server hears of another's commits.
 //! - `readers`: how they are read.
@@ -31,6 +31,7 @@ mod servers;
 mod sessions;
 mod sql;
 mod store;
+mod tls;
 mod tokens;
 mod tx;
 mod upkeep;
@@ -57,7 +58,8 @@ use crate::queue::Queue;
 /// What a PostgreSQL store is opened with.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The database: `postgres://user:password@host:port/database`. It is never printed.
+    /// The database: `postgres://user:password@host:port/database`, with `?sslmode=verify-full` for an encrypted way to it, and `&sslrootcert=FILE` where
+    /// the machine does not know the authority that signed its certificate. It is never printed.
     pub url: String,
     /// How many reads run at once, each on a connection. The writer and the listener have one each besides.
     pub readers: usize,
@@ -106,7 +108,7 @@ impl PostgresStore {
     /// Opens the store, making its tables when they are not there. Servers that open it together wait for each other.
     ///
     /// # Errors
-    /// `Invalid` for a URL that is none; `Newer` or `Foreign` for a schema that is not ours to open, which is left as it is; `Unavailable` when the
+    /// `Invalid` for a URL that is none, or whose authorities cannot be read; `Newer` or `Foreign` for a schema that is not ours to open, which is left as it is; `Unavailable` when the
     /// database cannot be reached or refuses.
     pub async fn open(options: &PostgresOptions) -> Result<Self, StoreError> {
         let connector = Connector::new(&options.url)?;
@@ -152,6 +154,12 @@ impl PostgresStore {
     #[must_use]
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
+    }
+
+    /// Tells whether the way to the database is encrypted, and the database the one that was meant.
+    #[must_use]
+    pub fn encrypted(&self) -> bool {
+        self.readers.encrypted()
     }
 
     fn take_writer(&self) -> Option<JoinHandle<()>> {

@@ -44,6 +44,11 @@ impl Readers {
         Self { connector, permits: Arc::new(Semaphore::new(size as usize)), idle: Arc::default(), size }
     }
 
+    /// Tells whether its connections are encrypted.
+    pub(super) fn encrypted(&self) -> bool {
+        self.connector.encrypted()
+    }
+
     /// Takes a connection and begins a snapshot.
     pub(super) async fn begin(&self) -> Result<Reading, StoreError> {
         let reading = self.take().await?;

@@ -10,4 +10,5 @@ mod fence;
 mod fixture;
 mod import;
 mod opening;
+mod tls;
 mod together;

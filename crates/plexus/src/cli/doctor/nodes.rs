@@ -44,13 +44,14 @@ pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
     const WHAT: &str = "store";
     let seen = async {
         let store = PostgresStore::open(&PostgresOptions::new(url.expose())).await?;
+        let way = if store.encrypted() { "over TLS" } else { "without TLS" };
         let problems = store.integrity().await?;
         store.close().await?;
-        Ok::<_, StoreError>(problems)
+        Ok::<_, StoreError>((way, problems))
     };
     match seen.await {
-        Ok(problems) if problems.is_empty() => Finding::good(WHAT, format!("{url} is whole")),
-        Ok(problems) => {
+        Ok((way, problems)) if problems.is_empty() => Finding::good(WHAT, format!("{url} is whole; reached {way}")),
+        Ok((_, problems)) => {
             Finding::bad(WHAT, format!("{url}: {}", problems.join("; ")), "restore a backup of the database")
         }
         Err(error) => {
