@@ -32,11 +32,13 @@ async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_when_the_serv
                 Err(error) => assert_eq!(error.kind(), "busy", "{error}"),
             }
         }
-        if forbidden == children.len() {
+        let used_up = forbidden == children.len();
+        if used_up && kills == 2 {
             break;
         }
-        // Killed while children run, twice: the first time with one, then with several. They go on, and end while nobody looks.
-        if kills < 2 && spent(&site, &top).await >= one * f64::from(kills) {
+        // Killed while children run, twice: the first time with one, then with several. They go on, and end while nobody looks. On a slow machine
+        // all of it may be used up meanwhile; then the second server dies with that on record.
+        if kills < 2 && (used_up || spent(&site, &top).await >= one * f64::from(kills)) {
             kills += 1;
             site.server.kill_9().unwrap();
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -49,7 +51,6 @@ async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_when_the_serv
         let status = shown(&site, child).await["status"].clone();
         assert!(status != "running", "{child} runs although nothing is left");
     }
-    assert_eq!(kills, 2);
     let total = spent(&site, &top).await;
     assert!(total >= limit && total < limit + one, "{total} of {limit}, one result being {one}");
     assert_eq!(shown(&site, &top).await.get("reserved"), None, "nothing stays set aside");
