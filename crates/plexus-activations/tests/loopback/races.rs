@@ -86,7 +86,8 @@ async fn of_a_hundred_deciders_one_wins_and_the_others_are_told_the_same_truth()
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_and_an_answer_in_the_same_moment_agree_on_one() {
     let desk = Arc::new(Desk::new().await);
-    let session = desk.create("s", json!({"loopback_timeout_secs": 1})).await;
+    // Long enough that on a slow machine too each is seen to wait before it expires.
+    let session = desk.create("s", json!({"loopback_timeout_secs": 3})).await;
     let mut asked = Vec::new();
     for n in 0..100 {
         asked.push(desk.ask(session, &format!("t{n}"), "Bash", bash("ls")).await);
