@@ -10,7 +10,7 @@ use claude_code::control::{
 };
 use claude_code::event::control::{ControlOutcome, ControlRequestBody, EchoedDecision};
 use claude_code::{ClaudeStreamJsonParser, EventBody, RawJson};
-use common::{fixture_dir, within};
+use common::within;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 
@@ -89,7 +89,7 @@ fn every_line_is_one_object_of_the_right_shape() {
 
 #[test]
 fn recorded_control_lines_are_typed() {
-    let text = std::fs::read_to_string(fixture_dir().join("i_stdio.jsonl")).expect("a fixture");
+    let text = std::fs::read_to_string(testkit::fixtures::folder().join("i_stdio.jsonl")).expect("a fixture");
     let mut parser = ClaudeStreamJsonParser::new();
     let (mut initialized, mut asked) = (false, false);
     for line in text.lines() {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use claude_code::ClaudeStreamJsonParseErrorCode as Code;
 use claude_code::journal::{Journal, JournalDir, JournalLine, JournalOptions, JournalWatcher, LineContent, Position};
-use common::{fixture_dir, within};
+use common::within;
 
 const PLENTY: usize = 1024 * 1024;
 
@@ -48,7 +48,7 @@ fn only_whole_lines_come_and_the_tail_on_request() {
 
 #[test]
 fn a_reader_goes_on_where_another_stopped() {
-    let path = fixture_dir().join("control_background.jsonl");
+    let path = testkit::fixtures::folder().join("control_background.jsonl");
     let whole: Vec<_> = Journal::open(&path, 0).read_lines(PLENTY).expect("reads");
     for (index, line) in whole.iter().enumerate() {
         let rest = Journal::open(&path, line.position_after).read_lines(PLENTY).expect("reads");
@@ -58,7 +58,7 @@ fn a_reader_goes_on_where_another_stopped() {
 
 #[test]
 fn a_budget_bounds_each_read_and_loses_nothing() {
-    let path = fixture_dir().join("control_background.jsonl");
+    let path = testkit::fixtures::folder().join("control_background.jsonl");
     let whole = Journal::open(&path, 0).read_lines(PLENTY).expect("reads");
     for budget in [1, 7, 100, 4096] {
         let mut journal = Journal::open(&path, 0);

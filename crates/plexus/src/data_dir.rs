@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plexus_activations::Identity;
 use plexus_core::{SecretToken, ServerId};
+use plexus_store::sqlite::LOCK_FILE;
 use serde::{Deserialize, Serialize};
 
 /// The file that says where a server is.
@@ -17,9 +18,6 @@ pub const TOKEN_FILE: &str = "operator.token";
 
 /// The file that says which server this is among others that share its store.
 pub const NODE_FILE: &str = "node.json";
-
-/// The file that is locked while a server has the directory.
-const LOCK_FILE: &str = "plexus.lock";
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]

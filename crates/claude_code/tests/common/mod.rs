@@ -9,26 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use claude_code::{ClaudeClient, ClaudeClientBuilder};
+use testkit::wait::{self, PATIENCE};
 use uuid::Uuid;
-
-/// Long enough for a loaded machine, and a name for what did not come.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
-
-/// Where the recordings are.
-pub(crate) fn fixture_dir() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325")
-}
 
 /// Every recorded line, with `file:line` to name it.
 pub(crate) fn fixture_lines() -> impl Iterator<Item = (String, String)> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(fixture_dir()).expect("the fixtures").map(|entry| entry.expect("an entry").path()).collect();
-    files.sort();
-    files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "jsonl")).flat_map(|path| {
-        let text = fs::read_to_string(&path).expect("a fixture");
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    testkit::fixtures::all().expect("the fixtures").into_iter().flat_map(|(name, text)| {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.into_iter().enumerate().map(move |(number, line)| (format!("{name}:{}", number + 1), line))
+        lines.into_iter().enumerate().map(move |(number, line)| (format!("{name}.jsonl:{}", number + 1), line))
     })
 }
 
@@ -110,5 +98,5 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
 
 /// Waits for a future, and says what did not come.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what} did not come within {DEADLINE:?}"))
+    wait::within(what, PATIENCE, future).await
 }

@@ -76,9 +76,6 @@ const ASK_ABOUT_ALL: &[&str] = &[
     "Skill",
 ];
 
-/// The longest prompt that goes on the command line (MCP channel only); a longer one goes in by stdin.
-pub(crate) const MAX_ARGV_PROMPT_BYTES: usize = 100 * 1024;
-
 /// The permission channel of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Channel {

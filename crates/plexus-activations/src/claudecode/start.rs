@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use claude_code::{ProbeError, control};
+use claude_code::{MAX_PROMPT_ARGUMENT_BYTES, ProbeError, control};
 use plexus_core::{Caller, SecretToken, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
@@ -19,7 +19,7 @@ use super::Core;
 use super::config::{SessionConfig, SessionState};
 use super::event::ChatEvent;
 use super::hold::Hold;
-use super::launch::{Channel, Conversation, Launch, MAX_ARGV_PROMPT_BYTES};
+use super::launch::{Channel, Conversation, Launch};
 use super::run::{Keeping, Origin, Run};
 use super::translate::{Begun, OpenChat, Translation};
 use crate::settings::ChannelChoice;
@@ -67,7 +67,7 @@ pub(crate) async fn start(
     let key = RunKey { session: session.id, n: session.next_run };
     let dir = RunDir::new(core.settings.run_dir(key));
     let mcp_config = needs_mcp(&config, channel).then(|| dir.path().join("mcp.json"));
-    let in_argv = channel == Channel::Mcp && prompt.len() <= MAX_ARGV_PROMPT_BYTES;
+    let in_argv = channel == Channel::Mcp && prompt.len() <= MAX_PROMPT_ARGUMENT_BYTES;
     let launch = Launch {
         config: &config,
         channel,
@@ -155,18 +155,23 @@ async fn launch_child(
     Hold::started(child).map_err(StartError::Watch)
 }
 
-/// Leaves nothing of a run whose process never began. What cannot be removed now is found when the server starts again.
+/// Leaves nothing of a run whose process could not be started. What cannot be removed now is found when the server starts again.
 async fn undo(core: &Core, key: RunKey, dir: &RunDir) {
+    if let Err(error) = end_unstarted(core, key, dir, "the process could not be started").await {
+        tracing::warn!(run = %key, %error, "could not end a run that never started");
+    }
+}
+
+/// Ends a run whose process never began, and says why.
+pub(super) async fn end_unstarted(core: &Core, key: RunKey, dir: &RunDir, reason: &str) -> Result<(), StoreError> {
     if let Err(error) = std::fs::remove_dir_all(dir.path())
         && error.kind() != std::io::ErrorKind::NotFound
     {
         tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
     }
-    let exit = JsonText::from(json!({"reason": "the process could not be started"}));
+    let exit = JsonText::from(json!({"reason": reason}));
     let changes = vec![Change::EndRun(EndRun { run: key, exit }), Change::RevokeTokens(RevokeTokens::Run(key))];
-    if let Err(error) = core.store.commit(changes, Priority::Normal).await {
-        tracing::warn!(run = %key, %error, "could not end a run that never started");
-    }
+    core.store.commit(changes, Priority::Normal).await.map(drop)
 }
 
 fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use plexus_core::{ApprovalId, SessionId};
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, EndRun, Ending, JsonText, PageRequest, Priority,
-    RevokeTokens, Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
+    ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, Run as StoredRun, RunKey,
+    Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
 };
 use plexus_store::{Change, limits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -404,18 +404,8 @@ impl Supervisor {
     async fn abandon(&self, stored: &StoredRun, dir: &RunDir) -> Result<(), StartError> {
         // A shim that was killed before it could write anything has left a child that nobody else will find.
         orphans::end_members(dir);
-        if let Err(error) = std::fs::remove_dir_all(dir.path())
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(run = %stored.key, %error, "could not remove the directory of a run that never started");
-        }
-        let exit = JsonText::from(serde_json::json!({"reason": "the server stopped before the process was started"}));
-        let revoke = Change::RevokeTokens(RevokeTokens::Run(stored.key));
-        self.core
-            .store
-            .commit(vec![Change::EndRun(EndRun { run: stored.key, exit }), revoke], Priority::Normal)
-            .await?;
-        Ok(())
+        let why = "the server stopped before the process was started";
+        Ok(start::end_unstarted(&self.core, stored.key, dir, why).await?)
     }
 
     fn start_lock(&self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {

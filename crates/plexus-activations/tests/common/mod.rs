@@ -13,9 +13,7 @@ use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStre
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-/// How long anything that a test waits for may take, on a loaded machine.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) use testkit::wait::PATIENCE as DEADLINE;
 
 /// A hub with children, and the folder it lives in.
 pub(crate) struct World {

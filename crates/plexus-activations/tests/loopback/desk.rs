@@ -145,7 +145,7 @@ impl Desk {
 
 /// Waits for `work`, and says what did not come when it does not.
 pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what} did not come within {DEADLINE:?}"))
+    testkit::wait::within(what, DEADLINE, work).await
 }
 
 /// The answer that a task got.

@@ -50,3 +50,9 @@ pub const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many nodes one answer of Arbor holds at most; longer paths are read in pages.
 pub const MAX_PATH_NODES: usize = 10_000;
+
+/// How many faults a check of the whole store tells of; a broken one would have one for every row.
+pub(crate) const MAX_FAULTS: usize = 100;
+
+/// How many events one step of pruning touches, so that others are not held up for long.
+pub(crate) const PRUNE_EVENTS: i64 = 2_000;

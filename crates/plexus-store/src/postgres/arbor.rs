@@ -6,6 +6,7 @@
 use plexus_core::{Handle, NodeId, TreeId};
 use tokio_postgres::Row;
 
+use super::codes::{TEXT_NODE, node_code};
 use super::events;
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
@@ -15,9 +16,6 @@ use crate::contract::{
     Thing, Tree, event_handle, refusal,
 };
 use crate::sqlite::keys::{EventKey, Place};
-
-const TEXT: i64 = 0;
-const EXTERNAL: i64 = 1;
 
 // Writing.
 
@@ -69,10 +67,7 @@ pub(super) async fn append_plain(
 }
 
 async fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata: &JsonText) -> Result<(), StoreError> {
-    let (kind, text) = match data {
-        NodeData::Text { content } => (TEXT, content.clone()),
-        NodeData::External { handle } => (EXTERNAL, handle.to_string()),
-    };
+    let (kind, text) = node_code(data);
     tx.conn
         .run(
             "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data) VALUES ($1, $2, $3, $4, $5, $6)",
@@ -279,7 +274,7 @@ async fn range(conn: &Conn, chain_id: i64, first: i64, last: i64) -> Result<Vec<
 }
 
 fn node_data(kind: i64, text: String) -> Result<NodeData, StoreError> {
-    if kind == TEXT {
+    if kind == TEXT_NODE {
         return Ok(NodeData::Text { content: text });
     }
     let handle: Handle = text

@@ -3,8 +3,9 @@
 use plexus_core::SessionId;
 use tokio_postgres::Row;
 
+use super::codes::{MAX_AMOUNT, spend_columns};
 use super::sessions;
-use super::sql::{Columns, Conn, int, params};
+use super::sql::{Columns, Conn, params};
 use super::tx::Tx;
 use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 
@@ -53,17 +54,9 @@ async fn sum(conn: &Conn, table: &str, row: i64) -> Result<Spend, StoreError> {
     conn.one(&sql, params![row], read).await.map(Option::unwrap_or_default)
 }
 
-/// The largest amount that is kept: far beyond any bill, and small enough that the sum over all sessions fits.
-const MAX_AMOUNT: i64 = 1 << 45;
-
-fn columns(amount: Spend) -> [i64; 5] {
-    [amount.cost_micros, amount.turns, amount.input_tokens, amount.output_tokens, amount.wall_ms]
-        .map(|part| int(part).min(MAX_AMOUNT))
-}
-
 pub(super) async fn add(tx: &mut Tx<'_>, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session).await?;
-    let [cost, turns, input, output, wall] = columns(amount);
+    let [cost, turns, input, output, wall] = spend_columns(amount);
     tx.conn.run(
         "INSERT INTO spend (session, cost_micros, turns, input_tokens, output_tokens, wall_ms, largest_cost_micros, largest_turns)
          VALUES ($1, $2, $3, $4, $5, $6, $2, $3) ON CONFLICT (session) DO UPDATE SET
@@ -86,7 +79,7 @@ pub(super) async fn reserve(
     for limit in &reservation.within {
         limit.check(&totals(tx.conn, limit.holder).await?)?;
     }
-    let [cost, turns, input, output, wall] = columns(reservation.amount);
+    let [cost, turns, input, output, wall] = spend_columns(reservation.amount);
     tx.conn
         .run(
             "INSERT INTO reservations VALUES ($1, $2, $3, $4, $5, $6, $7)",

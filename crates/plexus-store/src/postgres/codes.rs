@@ -1,4 +1,4 @@
-//! The numbers that stand for our enums in the tables: the same as in SQLite, so that a store can move from one to the other.
+//! The numbers that stand for our enums and amounts in the tables: the same as in SQLite, so that a store can move from one to the other.
 
 use plexus_core::Caller;
 use uuid::Uuid;
@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::contract::{ApprovalStatus, ChatStatus, DecidedBy, RuleDecision, RuleScope, ServerState, StoreError};
 use crate::sqlite::codes;
 pub(super) use crate::sqlite::codes::{
-    approval_status_code, caller_code, chat_status_code, decided_by_code, owner, owner_blob, rule_decision_code,
-    rule_scope_code, server_state_code,
+    MAX_AMOUNT, TEXT_NODE, approval_status_code, caller_code, chat_status_code, decided_by_code, node_code, owner,
+    owner_blob, rule_decision_code, rule_scope_code, server_state_code, spend_columns,
 };
 use crate::sqlite::sql::store_error;
 

@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 
 use super::sql::{Columns, Conn, int, params};
+use crate::contract::limits::{MAX_FAULTS, PRUNE_EVENTS};
 use crate::contract::{Counts, Pruned, StoreError, UnixMillis};
 use crate::sqlite::keys::{EventKey, Place};
 
@@ -43,9 +44,6 @@ pub(super) async fn counts(conn: &Conn) -> Result<Counts, StoreError> {
 fn pair(row: &Row) -> Result<(i64, u64), StoreError> {
     Ok((row.col(0)?, row.count(1)?))
 }
-
-/// How many faults are told; a broken store would have one for every row.
-const MAX_FAULTS: usize = 100;
 
 /// What our own promises add to what the database keeps by itself: what is wrong, and how to find it.
 const CHECKS: &[(&str, &str)] = &[
@@ -89,9 +87,6 @@ pub(super) async fn integrity(conn: &Conn) -> Result<Vec<String>, StoreError> {
     }
     Ok(faults)
 }
-
-/// How many events one step of pruning touches, so that others are not held up for long.
-const PRUNE_EVENTS: i64 = 2_000;
 
 /// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a transaction of its caller's.
 pub(super) async fn prune_step(conn: &Conn, before: UnixMillis) -> Result<Pruned, StoreError> {

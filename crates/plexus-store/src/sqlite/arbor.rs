@@ -6,6 +6,7 @@
 use plexus_core::{Handle, NodeId, TreeId};
 use rusqlite::{Connection, Row, params};
 
+use super::codes::{TEXT_NODE, node_code};
 use super::events;
 use super::keys::{EventKey, Place};
 use super::sql::{Columns, Sql, blob, int};
@@ -15,9 +16,6 @@ use crate::contract::{
     AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest, Position, StoreError,
     Thing, Tree, event_handle, refusal,
 };
-
-const TEXT: i64 = 0;
-const EXTERNAL: i64 = 1;
 
 // Writing.
 
@@ -70,10 +68,7 @@ pub(super) fn append_plain(
 }
 
 fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata: &JsonText) -> Result<(), StoreError> {
-    let (kind, text) = match data {
-        NodeData::Text { content } => (TEXT, content.clone()),
-        NodeData::External { handle } => (EXTERNAL, handle.to_string()),
-    };
+    let (kind, text) = node_code(data);
     tx.conn.run(
         "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         params![place.0, blob(id.as_uuid()), tx.now.0, kind, metadata.as_str(), text],
@@ -250,7 +245,7 @@ fn range(conn: &Connection, chain_id: i64, first: i64, last: i64) -> Result<Vec<
 }
 
 fn node_data(kind: i64, text: String) -> rusqlite::Result<NodeData> {
-    if kind == TEXT {
+    if kind == TEXT_NODE {
         return Ok(NodeData::Text { content: text });
     }
     let handle: Handle = text

@@ -1,10 +1,13 @@
-//! The numbers that stand for our enums in the tables. They never change; a new variant takes a new number.
+//! The numbers that stand for our enums and amounts in the tables. They never change; a new variant takes a new number.
 
 use plexus_core::{Caller, RuleId, SessionId};
 use rusqlite::types::Type;
 use uuid::Uuid;
 
-use crate::contract::{ApprovalStatus, ChatStatus, DecidedBy, Owner, RuleDecision, RuleScope, ServerState};
+use super::sql::int;
+use crate::contract::{
+    ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, RuleDecision, RuleScope, ServerState, Spend,
+};
 
 /// The error for a number that stands for nothing: somebody else wrote this file.
 fn unknown(column: usize, what: &str, code: i64) -> rusqlite::Error {
@@ -154,4 +157,25 @@ pub(crate) fn server_state(column: usize, code: i64) -> rusqlite::Result<ServerS
         2 => Ok(ServerState::TakenOver),
         _ => Err(unknown(column, "server state", code)),
     }
+}
+
+/// A node whose text stands in its row; every other kind is [`NodeData::External`].
+pub(crate) const TEXT_NODE: i64 = 0;
+const EXTERNAL_NODE: i64 = 1;
+
+/// Returns a node's kind, and the text that is stored with it.
+pub(crate) fn node_code(data: &NodeData) -> (i64, String) {
+    match data {
+        NodeData::Text { content } => (TEXT_NODE, content.clone()),
+        NodeData::External { handle } => (EXTERNAL_NODE, handle.to_string()),
+    }
+}
+
+/// The largest amount that is kept: far beyond any bill, and small enough that the sum over all sessions fits.
+pub(crate) const MAX_AMOUNT: i64 = 1 << 45;
+
+/// Returns an amount as its columns: cost, turns, tokens in, tokens out, time.
+pub(crate) fn spend_columns(amount: Spend) -> [i64; 5] {
+    [amount.cost_micros, amount.turns, amount.input_tokens, amount.output_tokens, amount.wall_ms]
+        .map(|part| int(part).min(MAX_AMOUNT))
 }

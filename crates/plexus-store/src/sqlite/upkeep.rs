@@ -11,6 +11,7 @@ use rusqlite::{Connection, params};
 use super::file::io_error;
 use super::keys::EventKey;
 use super::sql::{Columns, Sql, int, store_error};
+use crate::contract::limits::{MAX_FAULTS, PRUNE_EVENTS};
 use crate::contract::{Counts, Pruned, StoreError, UnixMillis};
 
 pub(super) fn counts(conn: &Connection) -> Result<Counts, StoreError> {
@@ -47,9 +48,6 @@ pub(super) fn counts(conn: &Connection) -> Result<Counts, StoreError> {
 fn pair(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, u64)> {
     Ok((row.get(0)?, row.count(1)?))
 }
-
-/// How many faults are told; a broken file would have one for every row.
-const MAX_FAULTS: usize = 100;
 
 /// Reads everything and says what is wrong: first what SQLite knows, then what our own promises add.
 pub(super) fn integrity(conn: &Connection) -> Result<Vec<String>, StoreError> {
@@ -135,9 +133,6 @@ fn copy(conn: &Connection, partial: &Path) -> Result<(), StoreError> {
 pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
     std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| io_error("flush", dir, error))
 }
-
-/// How many events one step of pruning touches, so that others are not held up for long.
-const PRUNE_EVENTS: i64 = 2_000;
 
 /// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a transaction of its caller's.
 pub(super) fn prune_step(conn: &Connection, before: UnixMillis) -> Result<Pruned, StoreError> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::{Client, ClientError, read_announcement};
 use plexus_core::SecretToken;
+use plexus_store::sqlite::LOCK_FILE;
 use plexus_store::{PostgresOptions, PostgresStore, SqliteOptions};
 use plexus_transport::Whereabouts;
 use serde_json::{Value, json};
@@ -17,6 +18,7 @@ use super::server::{self, failed};
 use super::{complain, could_not, exit, sanitize};
 use crate::PlexusBuilder;
 use crate::config::{self, Sources, user_config_file};
+use crate::serve::stopped_with;
 
 /// How long a server may take to stop: open requests finish, and its store closes.
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
@@ -31,18 +33,15 @@ pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
         if Instant::now() > deadline {
             bail!("could not see the server stop within {} s", STOP_DEADLINE.as_secs());
         }
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        tokio::time::sleep(server::LOOK_EVERY).await;
     }
-    match told["children"].as_u64().unwrap_or(0) {
-        0 => screen::line("stopped; no child is running")?,
-        n => screen::line(&format!("stopped; {n} children go on running and are picked up at the next start"))?,
-    }
+    screen::line(&stopped_with(told["children"].as_u64().unwrap_or(0)))?;
     Ok(exit::OK)
 }
 
 /// The lock is the last thing that a server lets go of.
 fn lock_is_held(data_dir: &Path) -> bool {
-    let Ok(file) = std::fs::File::open(data_dir.join("plexus.lock")) else { return false };
+    let Ok(file) = std::fs::File::open(data_dir.join(LOCK_FILE)) else { return false };
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 

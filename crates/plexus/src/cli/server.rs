@@ -17,10 +17,10 @@ use crate::serve::listen::PORT_TAKEN;
 pub(crate) const LOG_FILE: &str = "server.log";
 
 /// How long a server may take to start, on a loaded machine.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+pub(super) const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often to look whether it has.
-const LOOK_EVERY: Duration = Duration::from_millis(30);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(30);
 
 /// How it went.
 #[derive(Clone, PartialEq, Eq, Debug)]

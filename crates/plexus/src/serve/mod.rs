@@ -111,12 +111,17 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         let _told = tokio::task::spawn_blocking(move || telemetry.finish()).await;
     }
     let stopped = stopped?;
-    match stopped.children {
-        0 => say("stopped; no child is running"),
-        1 => say("stopped; 1 child goes on running and is picked up at the next start"),
-        n => say(&format!("stopped; {n} children go on running and are picked up at the next start")),
-    }
+    say(&stopped_with(stopped.children as u64));
     Ok(())
+}
+
+/// What is said of a server that has stopped, by itself and by whoever told it to.
+pub(crate) fn stopped_with(children: u64) -> String {
+    match children {
+        0 => "stopped; no child is running".to_owned(),
+        1 => "stopped; 1 child goes on running and is picked up at the next start".to_owned(),
+        n => format!("stopped; {n} children go on running and are picked up at the next start"),
+    }
 }
 
 /// Turns off huge pages for this process. Each that the allocator touches counts 2 MiB, however little of it is used: a session that waits would weigh ten

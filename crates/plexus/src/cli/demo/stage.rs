@@ -13,11 +13,10 @@ use plexus_core::EventId;
 use serde_json::{Value, json};
 
 use crate::agent::SIMULATOR;
-use crate::cli::server::failed;
+use crate::cli::server::{LOOK_EVERY, START_DEADLINE, failed};
 
-const START_DEADLINE: Duration = Duration::from_secs(60);
+/// How long the server may take to leave before it is killed.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
-const LOOK_EVERY: Duration = Duration::from_millis(30);
 
 /// The stage.
 pub(super) struct Stage {
