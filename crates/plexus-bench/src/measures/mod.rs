@@ -2,7 +2,7 @@
 //!
 //! - `answer`: from `respond` to the child, beside poll loops.
 //! - `line`: from a child's line to a waiting `poll`.
-//! - `throughput`: events of many children, beside SQLite alone (`bare`).
+//! - `throughput`: events of many children (`burst`), beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
@@ -14,6 +14,7 @@
 mod answer;
 mod bare;
 mod bare_postgres;
+mod burst;
 mod doors;
 mod history;
 mod line;

@@ -4,15 +4,13 @@
 //! The database is a cluster of this run's own, on this machine, with `fsync` and `synchronous_commit` on. So the figures hold the work of everybody,
 //! and no network.
 
-use std::time::Instant;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use async_trait::async_trait;
-use futures::future::try_join_all;
 use testkit::postgres::{self, Postgres, PostgresOptions};
 
 use super::answer::{self, CONTROL, MCP, Rounds, Way};
 use super::bare_postgres::Bare;
+use super::burst::{Burst, LARGE_BATCH};
 use crate::figure::{Aim, Figure};
 use crate::measure::Measure;
 use crate::server::Server;
@@ -21,9 +19,6 @@ use crate::stats::rate;
 
 /// Rows in one transaction of the bare insert: as many as a server with that many children has waiting when each has written one event.
 const BATCH: usize = 64;
-
-/// Rows in one transaction of a writer that nobody waits for: the most that the database does here, whoever drives it.
-const LARGE_BATCH: usize = 4_096;
 
 pub(super) struct Nodes;
 
@@ -112,23 +107,14 @@ impl Beside {
 /// Warm children of one server write at once, then the same rows go into the same database by themselves.
 async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
     let url = cluster.fresh_database()?;
-    let children = sizes.children.to_string();
-    let settings =
-        [("limits.running_children", children.clone()), ("warm.max", children), ("live_deltas", "false".to_owned())];
-    let server = Server::start_on(&url, &settings).await?;
+    let burst = Burst::ready(&url, sizes, "false").await?;
     let bare = Bare::connect(&url).await?;
-    let sessions = server.create_many("burst", sizes.children).await?;
-    server.chat_many(&sessions, "sim:\nsay ready", "complete").await?;
     let (mut ours, mut batches, mut large, mut single) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
         let before = bare.count().await?;
-        let prompt = format!("sim:\nburst {} {}", sizes.burst, sizes.burst_bytes);
-        let started = Instant::now();
-        try_join_all(sessions.iter().map(|session| server.start_chat(session, &prompt))).await?;
-        server.wait_until_quiet().await?;
-        let took = started.elapsed();
+        let took = burst.play().await?;
         let stored = bare.count().await? - before;
-        ensure!(stored >= sizes.children * sizes.burst, "only {stored} events were stored");
+        burst.is_whole(stored)?;
         ours.push(rate(stored, took));
         let rows = bare.newest(stored).await?;
         batches.push(rate(rows.len(), bare.in_batches(&rows, BATCH).await?));

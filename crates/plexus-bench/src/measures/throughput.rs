@@ -3,23 +3,16 @@
 //! The children are warm before the clock starts, so that starting processes is no part of the figure. It stops when every chat has ended,
 //! and each event in between was written by a child, journaled by its shim, parsed, translated and committed with `sync = "full"`.
 
-use std::time::Instant;
-
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use async_trait::async_trait;
-use futures::future::try_join_all;
 use plexus_store::sqlite::DATABASE_FILE;
 
 use super::bare;
+use super::burst::{Burst, LARGE_BATCH};
 use crate::figure::{Aim, Figure};
 use crate::measure::Measure;
-use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::rate;
-
-/// Rows in one transaction of a writer that nobody waits for: the most that SQLite does here, whoever drives it. The server's own
-/// transactions lie between this and one row of each child, since it commits what a child has written meanwhile as one.
-const LARGE_BATCH: usize = 4_096;
 
 pub(super) struct Throughput;
 
@@ -72,26 +65,14 @@ struct Rounds {
 }
 
 async fn rounds(sizes: &Sizes, live_deltas: &str) -> Result<Rounds> {
-    let children = sizes.children.to_string();
-    let settings = [
-        ("limits.running_children", children.clone()),
-        ("warm.max", children),
-        ("live_deltas", live_deltas.to_owned()),
-    ];
-    let server = Server::start(&settings).await?;
-    let sessions = server.create_many("burst", sizes.children).await?;
-    server.chat_many(&sessions, "sim:\nsay ready", "complete").await?;
+    let burst = Burst::ready("", sizes, live_deltas).await?;
     let mut rounds = Rounds::default();
-    let database = server.data_dir().join(DATABASE_FILE);
+    let database = burst.server.data_dir().join(DATABASE_FILE);
     for _ in 0..sizes.rounds {
         let before = bare::count(&database)?;
-        let prompt = format!("sim:\nburst {} {}", sizes.burst, sizes.burst_bytes);
-        let started = Instant::now();
-        try_join_all(sessions.iter().map(|session| server.start_chat(session, &prompt))).await?;
-        server.wait_until_quiet().await?;
-        let took = started.elapsed();
+        let took = burst.play().await?;
         let stored = bare::count(&database)? - before;
-        ensure!(stored >= sizes.children * sizes.burst, "only {stored} events were stored");
+        burst.is_whole(stored)?;
         rounds.server.push(rate(stored, took));
         let rows = bare::newest(&database, stored)?;
         rounds.group.push(rate(rows.len(), bare::by_group_commit(&rows, sizes.children)?));
