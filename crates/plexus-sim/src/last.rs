@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::ask::ToolCall;
 use crate::message::made_up;
 use crate::script::ToolStep;
-use crate::wire::Block;
+use crate::wire::{Block, raw};
 
 const OPEN: &str = "${last.";
 
@@ -57,9 +57,7 @@ impl Last {
         let mut raw_input = step.input;
         if raw_input.get().contains(OPEN) {
             self.fill_value(&mut input)?;
-            #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
-            let filled = serde_json::value::to_raw_value(&input).expect("a JSON value is valid JSON");
-            raw_input = filled;
+            raw_input = raw(&input);
         }
         let id = made_up("toolu_sim");
         let block = Block::ToolUse { id: id.clone(), name: step.name.clone(), input: raw_input.clone() };

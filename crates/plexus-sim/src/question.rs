@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::ask::ToolCall;
 use crate::rules::{AskedBecause, resolve, subject};
-use crate::wire::CanUseTool;
+use crate::wire::{CanUseTool, raw};
 
 /// Commands whose first argument is a path that they change.
 const PATH_CHANGERS: &[&str] = &["touch", "mkdir", "rm", "rmdir"];
@@ -15,8 +15,7 @@ const PATH_CHANGERS: &[&str] = &["touch", "mkdir", "rm", "rmdir"];
 /// The question for a call.
 pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -> CanUseTool {
     let input = match completed_input(call, cwd) {
-        #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
-        Some(input) => serde_json::value::to_raw_value(&input).expect("a JSON value is valid JSON"),
+        Some(input) => raw(&input),
         None => call.raw_input.clone(),
     };
     let mut question = CanUseTool {

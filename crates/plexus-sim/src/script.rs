@@ -6,6 +6,8 @@
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::wire::raw;
+
 /// What a prompt must begin with to be a script.
 pub(crate) const SCRIPT_PREFIX: &str = "sim:";
 
@@ -133,9 +135,7 @@ fn story(prompt: &str, earlier: usize) -> Vec<Step> {
 }
 
 fn tool(name: &str, input: &serde_json::Value) -> ToolStep {
-    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
-    let input = serde_json::value::to_raw_value(input).expect("a JSON value is valid JSON");
-    ToolStep { name: name.to_owned(), input, manners: Manners::Good }
+    ToolStep { name: name.to_owned(), input: raw(input), manners: Manners::Good }
 }
 
 fn parse(script: &str) -> Result<Vec<Step>, ScriptError> {

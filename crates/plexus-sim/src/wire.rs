@@ -24,6 +24,12 @@ pub(crate) fn line_id() -> Uuid {
     Uuid::new_v4()
 }
 
+/// JSON as it goes into a line.
+pub(crate) fn raw(value: &Value) -> Box<RawValue> {
+    #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
+    serde_json::value::to_raw_value(value).expect("a JSON value is valid JSON")
+}
+
 /// `system/init`: opens every turn.
 #[derive(Serialize)]
 pub(crate) struct Init<'a> {

@@ -1,4 +1,4 @@
-//! How a child is started: its arguments and its environment. Pure, so that a test can read every line of it.
+//! How a child is started: its arguments, its environment, and the servers of its MCP configuration. Pure, so that a test can read every line of it.
 //!
 //! No shell is involved; on the control channel the prompt is never an argument. The environment is a list of names, so that neither our own
 //! tokens nor what a surrounding Claude Code left behind reaches a child.
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use serde_json::json;
+use plexus_core::SecretToken;
+use serde_json::{Value, json};
 
 use super::config::{ProjectSettings, SessionConfig, Supervise};
 
@@ -203,8 +204,29 @@ impl Launch<'_> {
 fn permission_tool(channel: Channel) -> &'static str {
     match channel {
         Channel::Control => "stdio",
-        Channel::Mcp => "mcp__plexus__loopback_permit",
+        Channel::Mcp => PERMIT_TOOL,
     }
+}
+
+/// Our permission tool, as the CLI names that of the server [`PERMIT_SERVER`].
+pub(crate) const PERMIT_TOOL: &str = "mcp__plexus__loopback_permit";
+
+/// The server that a child asks through, by its name in the child's MCP configuration.
+pub(crate) const PERMIT_SERVER: &str = "plexus";
+
+/// How long the CLI waits for one call: a question may wait for a day, and progress does not extend the client's own limit.
+const LONGEST_CALL_MS: u64 = 24 * 3_600 * 1_000;
+
+/// This server as an MCP configuration names it.
+pub(crate) fn mcp_server(url: &str, token: &SecretToken) -> Value {
+    json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
+}
+
+/// The same for a child that asks through it, and may wait.
+pub(crate) fn mcp_permit_server(url: &str, token: &SecretToken) -> Value {
+    let mut entry = mcp_server(url, token);
+    entry["timeout"] = json!(LONGEST_CALL_MS);
+    entry
 }
 
 #[cfg(test)]

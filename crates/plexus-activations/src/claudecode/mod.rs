@@ -3,7 +3,7 @@
 //! In reading order:
 //! - [`config`]: what a session was created with.
 //! - [`event`]: what readers of a chat see.
-//! - [`launch`]: the arguments and the environment of a child.
+//! - [`launch`]: the arguments, the environment and the MCP servers of a child.
 //! - [`translate`]: from lines of the CLI to steps of ours; pure.
 //! - [`start`]: the row, the directory, the process.
 //! - [`hold`], [`orphans`]: a shim held by a descriptor, and what to end when it was killed.

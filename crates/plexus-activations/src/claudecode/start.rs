@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use claude_code::{MAX_PROMPT_ARGUMENT_BYTES, ProbeError, control};
-use plexus_core::{Caller, SecretToken, SessionId};
+use plexus_core::{Caller, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
@@ -19,7 +19,7 @@ use super::Core;
 use super::config::{SessionConfig, SessionState};
 use super::event::ChatEvent;
 use super::hold::Hold;
-use super::launch::{Channel, Conversation, Launch};
+use super::launch::{Channel, Conversation, Launch, PERMIT_SERVER, mcp_permit_server, mcp_server};
 use super::run::{Keeping, Origin, Run};
 use super::translate::{Begun, OpenChat, Translation};
 use crate::settings::ChannelChoice;
@@ -245,20 +245,13 @@ async fn write_mcp_config(
     let mut servers = serde_json::Map::new();
     if channel == Channel::Mcp && config.loopback_enabled {
         let token = core.identity.mint(Caller::Child(key.session), Some(key)).await?;
-        let mut entry = server_entry(&url, &token);
-        // A question may wait for a day; progress does not extend the client's own limit.
-        entry["timeout"] = json!(86_400_000);
-        servers.insert("plexus".into(), entry);
+        servers.insert(PERMIT_SERVER.into(), mcp_permit_server(&url, &token));
     }
     if config.can_spawn {
         let token = core.identity.mint(Caller::Session(key.session), Some(key)).await?;
-        servers.insert("plexus_hub".into(), server_entry(&url, &token));
+        servers.insert("plexus_hub".into(), mcp_server(&url, &token));
     }
     write_private(path, json!({ "mcpServers": servers }).to_string().as_bytes())
-}
-
-fn server_entry(url: &str, token: &SecretToken) -> serde_json::Value {
-    json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {

@@ -26,6 +26,7 @@ use super::shown::{as_decision, as_pending};
 use crate::claudecode::Core;
 use crate::claudecode::activation::{checked_wait, page};
 use crate::claudecode::config::{SessionState, TimedMode};
+use crate::claudecode::launch::{PERMIT_SERVER, PERMIT_TOOL, mcp_permit_server};
 use crate::claudecode::results::Done;
 use crate::handler::handler;
 
@@ -200,16 +201,13 @@ impl Loopback {
             self.core.url().ok_or_else(|| CallError::unavailable("say where this server listens: it does not yet"))?;
         let token = self.core.identity.mint(Caller::Child(session.id), None).await?;
         Ok(Configured {
-            mcp_config: json!({"mcpServers": {"plexus": {
-                "type": "http", "url": format!("{url}/mcp"),
-                "headers": {"Authorization": format!("Bearer {}", token.expose())}, "timeout": 86_400_000,
-            }}}),
+            mcp_config: json!({"mcpServers": {PERMIT_SERVER: mcp_permit_server(&url, &token)}}),
             flags: [
                 "--strict-mcp-config",
                 "--mcp-config",
                 "FILE",
                 "--permission-prompt-tool",
-                "mcp__plexus__loopback_permit",
+                PERMIT_TOOL,
                 "--setting-sources",
                 "user",
             ]
