@@ -255,6 +255,18 @@ mod tests {
         }
     }
 
+    /// The start of a new conversation on the control channel.
+    fn control(config: &SessionConfig) -> Launch<'_> {
+        Launch {
+            config,
+            channel: Channel::Control,
+            conversation: Conversation::New,
+            mcp_config: None,
+            partial_messages: false,
+            prompt: None,
+        }
+    }
+
     fn text(launch: &Launch<'_>) -> String {
         launch.arguments().iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
@@ -262,14 +274,7 @@ mod tests {
     #[test]
     fn the_control_channel_never_has_the_prompt_in_its_arguments() {
         let config = config();
-        let launch = Launch {
-            config: &config,
-            channel: Channel::Control,
-            conversation: Conversation::New,
-            mcp_config: None,
-            partial_messages: true,
-            prompt: None,
-        };
+        let launch = Launch { partial_messages: true, ..control(&config) };
         assert_eq!(
             text(&launch),
             "--print --output-format stream-json --verbose --strict-mcp-config --input-format stream-json --permission-prompt-tool stdio \
@@ -301,28 +306,14 @@ mod tests {
     fn without_loopback_no_tool_is_asked() {
         let mut config = config();
         config.loopback_enabled = false;
-        let launch = Launch {
-            config: &config,
-            channel: Channel::Control,
-            conversation: Conversation::New,
-            mcp_config: None,
-            partial_messages: false,
-            prompt: None,
-        };
+        let launch = control(&config);
         assert!(!text(&launch).contains("--permission-prompt-tool"));
     }
 
     #[test]
     fn the_environment_is_a_list_of_names() {
         let config = config();
-        let launch = Launch {
-            config: &config,
-            channel: Channel::Control,
-            conversation: Conversation::New,
-            mcp_config: None,
-            partial_messages: false,
-            prompt: None,
-        };
+        let launch = control(&config);
         // Whatever it asks for is there: what comes out is what it asked for, and nothing of ours or of a surrounding agent is among it.
         let env = launch.environment(|name| Some(OsString::from(name)));
         assert!(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -103,15 +103,9 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 }
 
 /// Looks again and again until there is something.
-pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "{what} did not come within {} s", DEADLINE.as_secs());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+#[track_caller]
+pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    testkit::wait::eventually(what, DEADLINE, look)
 }
 
 /// Writes a program. A process of its own does so: a file that another thread's child still has open for writing cannot be run.
