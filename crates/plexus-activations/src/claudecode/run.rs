@@ -33,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::batch::Known;
+pub(crate) use self::ending::close_questions;
 pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, RunHandle, Taken};
 use self::ladder::Ladder;
 use super::hold::Hold;
@@ -364,10 +365,14 @@ impl Run {
 
     /// The approvals of this run in one stage. A session has fewer open ones than a page holds.
     async fn approvals(&self, stage: Stage) -> Result<Vec<ApprovalRecord>, StoreError> {
-        let filter = ApprovalFilter { stage, run: Some(self.key), ..ApprovalFilter::default() };
-        let page = PageRequest::first(plexus_store::limits::MAX_PAGE_ITEMS);
-        Ok(self.core.store.approvals(filter, page).await?.items)
+        approvals_of(&self.core, self.key, stage).await
     }
+}
+
+async fn approvals_of(core: &Core, run: RunKey, stage: Stage) -> Result<Vec<ApprovalRecord>, StoreError> {
+    let filter = ApprovalFilter { stage, run: Some(run), ..ApprovalFilter::default() };
+    let page = PageRequest::first(plexus_store::limits::MAX_PAGE_ITEMS);
+    Ok(core.store.approvals(filter, page).await?.items)
 }
 
 fn line_bytes(content: &LineContent) -> usize {

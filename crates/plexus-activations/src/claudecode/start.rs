@@ -20,7 +20,7 @@ use super::config::{SessionConfig, SessionState};
 use super::event::ChatEvent;
 use super::hold::Hold;
 use super::launch::{Channel, Conversation, Launch, PERMIT_SERVER, mcp_permit_server, mcp_server};
-use super::run::{Keeping, Origin, Run};
+use super::run::{Keeping, Origin, Run, close_questions};
 use super::translate::{Begun, OpenChat, Translation};
 use crate::settings::ChannelChoice;
 
@@ -170,7 +170,10 @@ pub(super) async fn end_unstarted(core: &Core, key: RunKey, dir: &RunDir, reason
         tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
     }
     let exit = JsonText::from(json!({"reason": reason}));
-    let changes = vec![Change::EndRun(EndRun { run: key, exit }), Change::RevokeTokens(RevokeTokens::Run(key))];
+    // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open would
+    // keep its chat from being served anew.
+    let mut changes = close_questions(core, key).await?;
+    changes.extend([Change::EndRun(EndRun { run: key, exit }), Change::RevokeTokens(RevokeTokens::Run(key))]);
     core.store.commit(changes, Priority::Normal).await.map(drop)
 }
 

@@ -6,11 +6,12 @@ use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
     AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority,
-    RemoveRules, RevokeTokens, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
+    RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
-use super::{Keeping, Over, Run, STORE_RETRY};
+use super::{Keeping, Over, Run, STORE_RETRY, approvals_of};
+use crate::claudecode::Core;
 use crate::claudecode::event::{ChatEvent, Usage};
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OpenChat, PromptProgress, Translation};
@@ -163,25 +164,7 @@ impl Run {
             Err(StoreError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut changes = Vec::new();
-        for record in self.approvals(Stage::Pending).await? {
-            let why = Some("the agent ended before anybody answered".to_owned());
-            changes.push(self.core.approvals.decision_on(
-                &record,
-                None,
-                Verdict::Cancel,
-                DecidedBy::AgentEnded,
-                why,
-                Again::Fine,
-            )?);
-        }
-        for record in self.approvals(Stage::Undelivered).await? {
-            changes.push(Change::SettleApproval(SettleApproval {
-                id: record.id,
-                fate: Fate::Void,
-                at: UnixMillis::now(),
-            }));
-        }
+        let mut changes = close_questions(&self.core, self.key).await?;
         let mut translation = self.translation.clone();
         if translation.chat.as_ref().is_some_and(|chat| session.open_chat() != Some(chat.number)) {
             // Somebody ended it before its child was there.
@@ -201,6 +184,21 @@ impl Run {
         self.translation = translation;
         Ok(())
     }
+}
+
+/// Builds the changes that leave no question of a run open whose process is gone: nobody needs to answer it, and no answer can arrive.
+pub(crate) async fn close_questions(core: &Core, run: RunKey) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    for record in approvals_of(core, run, Stage::Pending).await? {
+        let why = Some("the agent ended before anybody answered".to_owned());
+        let by = DecidedBy::AgentEnded;
+        changes.push(core.approvals.decision_on(&record, None, Verdict::Cancel, by, why, Again::Fine)?);
+    }
+    for record in approvals_of(core, run, Stage::Undelivered).await? {
+        let (id, at) = (record.id, UnixMillis::now());
+        changes.push(Change::SettleApproval(SettleApproval { id, fate: Fate::Void, at }));
+    }
+    Ok(changes)
 }
 
 /// Says how a chat ended. What somebody asked for comes first, then what the CLI said, then how the process went.
