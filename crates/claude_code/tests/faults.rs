@@ -96,7 +96,8 @@ async fn a_child_that_floods_stderr_for_ever_is_still_read_and_ended() {
     let mut handle = child.client().print_stream_json(request()).await.expect("starts");
     let tail = handle.stderr_tail();
     assert!(within("the event", handle.events.next()).await.expect("an event").is_ok());
-    assert!(tail.text().contains("noise"));
+    let noise = || std::future::ready(tail.text().contains("noise").then_some(()));
+    testkit::wait::eventually_async("the noise", testkit::wait::PATIENCE, noise).await;
     drop(handle);
     child.wait_until_nothing_is_left().await;
 }

@@ -1,7 +1,6 @@
 //! Prompts, steering, interrupts, resuming and ending on the control channel.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use claude_code::event::control::ControlOutcome;
@@ -139,7 +138,7 @@ pub(crate) async fn an_interrupt_ends_a_running_tool(cli: PathBuf) -> Result<()>
     assert!(meta.permission_decision.is_none());
     let (status, _) = child.close().await?;
     assert_eq!(status.code(), Some(1), "the exit code is that of the last turn");
-    testkit::process::assert_none_marked(sandbox.marker(), Duration::from_secs(10));
+    testkit::process::assert_none_marked(sandbox.marker(), testkit::wait::PATIENCE);
     Ok(())
 }
 
@@ -317,7 +316,7 @@ pub(crate) async fn stop_task_ends_a_background_task(cli: PathBuf) -> Result<()>
     let (status, after) = child.close().await?;
     assert!(status.success());
     assert_eq!(after.results.len(), 0, "a stopped task starts no turn of its own");
-    testkit::process::assert_none_marked(sandbox.marker(), Duration::from_secs(10));
+    testkit::process::assert_none_marked(sandbox.marker(), testkit::wait::PATIENCE);
     Ok(())
 }
 

@@ -239,7 +239,7 @@ pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Resul
         results += usize::from(matches!(event?.body, EventBody::Result(_)));
     }
     assert_eq!((handle.completion.await?.code(), results), (Some(143), 0));
-    testkit::process::assert_none_marked(sandbox.marker(), Duration::from_secs(5));
+    testkit::process::assert_none_marked(sandbox.marker(), testkit::wait::PATIENCE);
     Ok(())
 }
 

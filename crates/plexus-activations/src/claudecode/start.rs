@@ -24,6 +24,10 @@ use super::run::{Keeping, Origin, Run, close_questions};
 use super::translate::{Begun, OpenChat, Translation};
 use crate::settings::ChannelChoice;
 
+/// How often the end of a run is tried anew because an answer to one of its questions came in between. One try an answer: far more than a run has
+/// open questions.
+const END_TRIES: u32 = 100;
+
 /// Why a child could not be started. The text goes to the reader of the chat.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
@@ -170,11 +174,19 @@ pub(super) async fn end_unstarted(core: &Core, key: RunKey, dir: &RunDir, reason
         tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
     }
     let exit = JsonText::from(json!({"reason": reason}));
-    // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open would
-    // keep its chat from being served anew.
-    let mut changes = close_questions(core, key).await?;
-    changes.extend([Change::EndRun(EndRun { run: key, exit }), Change::RevokeTokens(RevokeTokens::Run(key))]);
-    core.store.commit(changes, Priority::Normal).await.map(drop)
+    let mut tries = 0;
+    loop {
+        // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open
+        // would keep its chat from being served anew.
+        let mut changes = close_questions(core, key).await?;
+        let end = EndRun { run: key, exit: exit.clone() };
+        changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);
+        match core.store.commit(changes, Priority::Normal).await {
+            // Somebody answered between the look and the commit.
+            Err(StoreError::Conflict { .. }) if tries < END_TRIES => tries += 1,
+            ended => return ended.map(drop),
+        }
+    }
 }
 
 fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {

@@ -1,9 +1,15 @@
 //! The server goes and comes back on the same data while its children live, or die: events are complete, in order, once.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
+use plexus_core::digest::input_digest;
+use plexus_core::{ApprovalId, SessionId};
 use plexus_shim::layout::{RunDir, SegmentNo};
-use plexus_store::{Again, Change, DecideApproval, DecidedBy, Priority, UnixMillis, Verdict};
+use plexus_store::{
+    Again, AssignRun, Change, CreateRun, DecideApproval, DecidedBy, JsonText, OpenApproval, Owner, Priority, StartChat,
+    Store, StoreError, UnixMillis, Verdict,
+};
 use serde_json::json;
 
 use crate::common::{DEADLINE, World, texts, types};
@@ -147,18 +153,8 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
     // Decided in the store, and the server dies before the answer leaves: as if by another process that never tells the run.
-    let decide = DecideApproval {
-        id: approval["id"].as_str().unwrap().parse().unwrap(),
-        expects_digest: None,
-        verdict: Verdict::Allow { updated_input: None },
-        by: DecidedBy::Operator,
-        message: None,
-        at: UnixMillis::now(),
-        event: None,
-        again: Again::Fine,
-        outbox: vec![],
-    };
-    world.store().commit(vec![Change::DecideApproval(decide)], Priority::Urgent).await.unwrap();
+    let decide = allow(approval["id"].as_str().unwrap().parse().unwrap());
+    world.store().commit(vec![decide], Priority::Urgent).await.unwrap();
     // What a crash in the middle of a write leaves in the inbox is not a message.
     std::fs::write(world.run_dir(&session, 0).join("inbox").join(".half-a-message"), "{\"type\":\"con").unwrap();
     let (world, _) = world.restart().await;
@@ -166,6 +162,80 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
     let history = world.ok("loopback.history", json!({})).await;
     assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
+}
+
+/// Stores what is left when shim and server are killed before the shim could say that there is a child, which has asked over MCP all the same:
+/// the chat, the row of its run, and these questions of it.
+async fn silent_run(world: &World, session: &str, prompt: &str, questions: usize) -> Vec<ApprovalId> {
+    let session: SessionId = session.parse().unwrap();
+    let launch = JsonText::from(json!({"agent": "claude", "ephemeral": false}));
+    let mut changes = vec![
+        Change::StartChat(StartChat::new(session, prompt)),
+        Change::CreateRun(CreateRun { session, expects_n: Some(0), channel: "mcp".to_owned(), launch }),
+        Change::AssignRun(AssignRun { session, chat: 0, run: 0 }),
+    ];
+    let ids: Vec<_> = (0..questions).map(|_| ApprovalId::generate()).collect();
+    changes.extend(ids.iter().map(|id| {
+        let input = json!({"file_path": "note.txt", "content": "hello"});
+        Change::OpenApproval(OpenApproval {
+            id: *id,
+            session,
+            chat: Some(0),
+            run: Some(0),
+            channel: "mcp".to_owned(),
+            request_id: id.to_string(),
+            tool_name: "Write".to_owned(),
+            tool_use_id: id.to_string(),
+            input_digest: input_digest(&input),
+            input: JsonText::from(input),
+            description: None,
+            suggestions: JsonText::from(json!([])),
+            owner: Owner::Operator,
+            at: UnixMillis::now(),
+            deadline: None,
+            escalate_at: None,
+            event: None,
+            parent_event: None,
+            outbox: vec![],
+        })
+    }));
+    world.store().commit(changes, Priority::Urgent).await.unwrap();
+    ids
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_of_a_run_that_left_nothing_else_is_closed_and_its_chat_is_served_anew() {
+    let world = World::new().await;
+    let session = world.create("silent", json!({})).await;
+    let lost = silent_run(&world, &session, WRITE, 1).await[0];
+    let (world, _) = world.restart().await;
+    let asked = world.wait_for_approval(&session).await;
+    assert_ne!(asked["id"], json!(lost), "nobody waits for the answer to the old question");
+    let history = world.ok("loopback.history", json!({})).await;
+    let closed = &history["decisions"][0];
+    assert_eq!((&closed["approval_id"], &closed["decided_by"]), (&json!(lost), &json!("agent_ended")));
+    world.respond(&asked, true).await;
+    assert_eq!(world.wait_for_end(&session, 0).await, "complete");
+    assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_come_while_such_a_run_is_ended_do_not_keep_its_chat_from_being_served() {
+    let world = World::new().await;
+    let session = world.create("silent", json!({})).await;
+    let questions = silent_run(&world, &session, "sim:\nsay served", 30).await;
+    let answer_all = async |store: Arc<dyn Store>| {
+        for id in questions {
+            match store.commit(vec![allow(id)], Priority::Urgent).await {
+                // Too late: it was closed with its run.
+                Ok(_) | Err(StoreError::Conflict { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    let (world, _) = world.down().await.up_beside(answer_all).await;
+    assert_eq!(world.wait_for_end(&session, 0).await, "complete");
+    assert_eq!(texts(&world.events(&session, 0).await), ["served"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,6 +299,21 @@ async fn nothing_starts_while_the_server_stops_and_the_next_one_serves_it() {
     assert_eq!(world.wait_for_end(&late, chat).await, "complete");
     assert_eq!(texts(&world.events(&late, chat).await), ["served"]);
     assert_eq!(world.runs(&late).await, 1);
+}
+
+/// The operator's yes, said to the store.
+fn allow(id: ApprovalId) -> Change {
+    Change::DecideApproval(DecideApproval {
+        id,
+        expects_digest: None,
+        verdict: Verdict::Allow { updated_input: None },
+        by: DecidedBy::Operator,
+        message: None,
+        at: UnixMillis::now(),
+        event: None,
+        again: Again::Fine,
+        outbox: vec![],
+    })
 }
 
 fn kill(pid: i32) {

@@ -289,9 +289,15 @@ pub(crate) struct Down {
 impl Down {
     /// Starts it again. Returns how many runs it picked up.
     pub(crate) async fn up(self) -> (World, usize) {
+        self.up_beside(async |_| {}).await
+    }
+
+    /// Starts it again while somebody else already uses the store. Returns how many runs it picked up.
+    pub(crate) async fn up_beside(self, somebody: impl AsyncFnOnce(Arc<dyn Store>)) -> (World, usize) {
         let Self { folder, settings } = self;
         let (store, activations, hub) = build(&settings);
-        let picked_up = activations.start().await.unwrap();
+        let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), activations.start());
+        let picked_up = picked_up.unwrap();
         (World { folder, settings, store, activations, hub }, picked_up)
     }
 

@@ -106,7 +106,29 @@ impl Desk {
         let (desk, id, tool) = (Arc::clone(self), id.to_owned(), tool.to_owned());
         let name = id.clone();
         let answer = tokio::spawn(async move { desk.permit(session, &id, &tool, input).await });
-        (answer, self.pending_for(session, &name).await)
+        (answer, self.asked_for(session, &name).await)
+    }
+
+    /// Waits until this call of a session is on record: pending, or decided already where nobody is waited for long.
+    async fn asked_for(&self, session: SessionId, tool_use_id: &str) -> Value {
+        let mut wake = self.store.watch(Topic::Session(session));
+        let wait = async {
+            loop {
+                wake.seen();
+                for (method, list) in [("loopback.pending", "approvals"), ("loopback.history", "decisions")] {
+                    let page = self.ok(method, json!({"session_id": session})).await;
+                    let found = page[list].as_array().unwrap().iter().find(|it| it["tool_use_id"] == tool_use_id);
+                    if let Some(mut found) = found.cloned() {
+                        if list == "decisions" {
+                            found["id"] = found["approval_id"].clone();
+                        }
+                        return found;
+                    }
+                }
+                wake.changed().await;
+            }
+        };
+        within("a permission request", wait).await
     }
 
     /// Waits until this call of a session is pending.

@@ -26,14 +26,22 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expiry_reaches_a_child_as_a_denial_after_a_notice() {
+async fn a_child_that_waits_is_reminded_of() {
+    let world = World::new().await;
+    let session = world.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
+    world.chat(&session, MAKE).await;
+    let reminder = |page: &Value| {
+        page.to_string().contains("still waiting for the operator to decide about Write; it is denied in 3")
+    };
+    world.wait_for(&session, "a reminder", reminder).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expiry_reaches_a_child_as_a_denial() {
     let world = World::new().await;
     let session = world.create("s", json!({"loopback_timeout_secs": 2})).await;
     let events = world.chat_to_end(&session, MAKE).await;
-    let told = of_type(&events, "notice")
-        .iter()
-        .any(|it| it["message"].as_str().unwrap().contains("still waiting for the operator"));
-    assert!(told && !json!(events).to_string().contains("in 0 s"), "{events:#?}");
+    assert!(!json!(events).to_string().contains("in 0 s"), "{events:#?}");
     let resolved = of_type(&events, "approval_resolved")[0];
     assert_eq!((&resolved["approved"], &resolved["decided_by"]), (&json!(false), &json!("deadline")));
     assert_eq!(of_type(&events, "tool_result")[0]["output"], "denied: nobody answered within 2 s");

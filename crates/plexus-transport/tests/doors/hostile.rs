@@ -16,6 +16,17 @@ async fn is_alive(server: &Server) {
     assert_eq!(answer["result"]["text"], "alive", "{answer}");
 }
 
+/// The same where a limit is so short that a slow machine may miss it with an honest request too: it asks again then.
+async fn is_alive_after_all(server: &Server) {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "alive"}});
+    let ask = || async {
+        let asked = server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&body).send().await.ok()?;
+        let answer: Value = asked.json().await.ok()?;
+        (answer["result"]["text"] == "alive").then_some(())
+    };
+    testkit::wait::eventually_async("an answer", testkit::wait::PATIENCE, ask).await;
+}
+
 /// Sends `request` as it is and returns the status of the answer.
 async fn raw(server: &Server, request: &str) -> u16 {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -116,7 +127,7 @@ async fn slow_headers_are_hung_up_on() {
     let mut rest = Vec::new();
     soon("the end of the connection", stream.read_to_end(&mut rest)).await.unwrap();
     until("the connection's end in the count", || server.doors.stats().open_connections == 0).await;
-    is_alive(&server).await;
+    is_alive_after_all(&server).await;
 }
 
 #[tokio::test]
@@ -130,7 +141,7 @@ async fn a_slow_body_is_timed_out_at_every_door_that_takes_one() {
         );
         assert_eq!(raw(&server, &request).await, 408, "{path}");
     }
-    is_alive(&server).await;
+    is_alive_after_all(&server).await;
 }
 
 #[tokio::test]

@@ -22,16 +22,21 @@ impl<'a> McpClient<'a> {
     /// A client with a session.
     pub(crate) async fn begin(server: &'a Server, token: &'a str) -> (Self, Value) {
         let mut client = Self::new(server, token);
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
-        let initialize = client.request("initialize", params);
-        let response = client.post(&initialize).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        client.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
-        let answer = Events::of(response).answer().await;
+        let answer = client.initialize().await;
         let initialized = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         assert_eq!(initialized.status(), StatusCode::ACCEPTED);
         (client, answer["result"].clone())
+    }
+
+    /// The first request only, which begins the session.
+    pub(crate) async fn initialize(&mut self) -> Value {
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let initialize = self.request("initialize", params);
+        let response = self.post(&initialize).await;
+        assert_eq!(response.status(), StatusCode::OK);
+        self.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
+        Events::of(response).answer().await
     }
 
     fn request(&mut self, method: &str, params: Value) -> Value {
