@@ -45,6 +45,8 @@ pub struct Sizes {
     pub door_polls: usize,
     /// Permission requests that are answered at each door, in each round.
     pub door_answers: usize,
+    /// Permission requests that are answered through each of two servers and on each channel, in each round.
+    pub node_answers: usize,
     /// Whether the SDKs of other languages are installed and measured.
     pub with_sdks: bool,
 }
@@ -74,6 +76,7 @@ impl Sizes {
             reader_events: 400,
             door_polls: 8_000,
             door_answers: 400,
+            node_answers: 400,
             with_sdks: true,
         }
     }
@@ -96,6 +99,7 @@ impl Sizes {
             reader_events: 100,
             door_polls: 2_000,
             door_answers: 200,
+            node_answers: 75,
             with_sdks: false,
             ..Self::full()
         }
@@ -125,6 +129,7 @@ impl Sizes {
             reader_events: 10,
             door_polls: 20,
             door_answers: 8,
+            node_answers: 3,
             with_sdks: false,
         }
     }

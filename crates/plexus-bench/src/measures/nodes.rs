@@ -57,7 +57,7 @@ async fn answers(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -
     let (mut control, mut mcp) = (Beside::default(), Beside::default());
     for round in 0..sizes.rounds {
         for (beside, way) in [(&mut control, CONTROL), (&mut mcp, MCP)] {
-            let one = |server, name: &'static str| one_round(&first, server, way, name, round, sizes.answers);
+            let one = |server, name: &'static str| one_round(&first, server, way, name, round, sizes.node_answers);
             beside.same.add(&one(&first, "same").await?);
             beside.across.add(&one(&second, "across").await?);
         }
@@ -92,7 +92,7 @@ impl Beside {
         let [time, ratio] = keys;
         let what = format!(
             "from `loopback.respond` being sent to one of two servers on one PostgreSQL until {until} at the other, 99th percentile of {} answers a round",
-            sizes.answers
+            sizes.node_answers
         );
         let across = Figure::new(time, what, "ms", self.across.p99.clone(), Aim::Beside)
             .beside("median", &self.across.p50, "ms")

@@ -28,7 +28,7 @@ pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result
     let history = history(place, &told.session).await?;
     let stored = stored_events(place, &told.session).await?;
     heard_is_stored(told, &stored)?;
-    answers_stand(told, &history)?;
+    answers_stand(told, &history, case)?;
     for chat in 0..4 {
         let events = stored.get(&chat).with_context(|| format!("chat {chat} has no events"))?;
         chat_is_well_formed(chat, events, told, case).with_context(|| format!("chat {chat}: {}", kinds(events)))?;
@@ -73,7 +73,7 @@ fn heard_is_stored(told: &Told, stored: &BTreeMap<u64, Vec<Value>>) -> Result<()
 }
 
 /// P1, P3: every acknowledged answer is the decision that stands, and every approval is decided once and finally.
-fn answers_stand(told: &Told, history: &[Value]) -> Result<()> {
+fn answers_stand(told: &Told, history: &[Value], case: &Case) -> Result<()> {
     for (id, answer) in &told.answered {
         let found: Vec<_> = history.iter().filter(|decision| decision["approval_id"] == **id).collect();
         let [decision] = found[..] else { bail!("{} decisions for {id}", found.len()) };
@@ -86,10 +86,13 @@ fn answers_stand(told: &Told, history: &[Value]) -> Result<()> {
     }
     let ids: BTreeSet<_> = history.iter().map(|decision| decision["approval_id"].as_str()).collect();
     ensure!(ids.len() == history.len(), "an approval is there twice: {history:#?}");
-    // A question that ended with its agent, unanswered, is asked again by the process that serves the chat anew.
-    let answered: Vec<_> = history.iter().filter(|decision| decision["decided_by"] != "agent_ended").collect();
-    let asked: BTreeSet<_> = answered.iter().map(|decision| decision["input"]["command"].as_str()).collect();
-    ensure!(asked.len() == answered.len(), "something was asked twice: {history:#?}");
+    // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. That question ends with it,
+    // unanswered, and the process that serves the chat anew asks again.
+    let is_silent = case.victim == Victim::Shim && case.blow == Blow::KillWithServer && case.channel == Channel::Mcp;
+    let counts = |decision: &&Value| !(is_silent && decision["decided_by"] == "agent_ended");
+    let counted: Vec<_> = history.iter().filter(counts).collect();
+    let asked: BTreeSet<_> = counted.iter().map(|decision| decision["input"]["command"].as_str()).collect();
+    ensure!(asked.len() == counted.len(), "something was asked twice: {history:#?}");
     Ok(())
 }
 
@@ -110,7 +113,9 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
         ensure!(status == if chat == 2 { "cancelled" } else { "complete" }, "it ended {status}");
         // A chat that ends with a tool call is closed by a word of its own.
         ensure!(said.len() == expected.len() + usize::from(chat == 1 || chat == 3), "said: {said:?}");
-        ensure!(of("awaiting_approval").len() == letters(chat).len(), "asked {} times", of("awaiting_approval").len());
+        let (asked, due) = (of("awaiting_approval").len(), letters(chat).len());
+        let one_is_lost = case.loss == Loss::NextQuestion && asked + 1 == due;
+        ensure!(asked == due || one_is_lost, "asked {asked} times");
         ensure!(of("tool_result").len() == letters(chat).len(), "{} results", of("tool_result").len());
     }
     ensure!(of("start").len() == 1 && events[0]["event"]["type"] == "start", "how it starts");
@@ -181,7 +186,9 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
         ensure!(ran.iter().all(|word| all.contains(word)), "{ran:?} ran");
         return Ok(());
     }
-    ensure!(ran == all, "{ran:?} ran, answered were {:?}", told.answered);
+    let lost = usize::from(case.loss == Loss::NextQuestion);
+    let expected = all.iter().filter(|word| ran.contains(word));
+    ensure!(ran.iter().eq(expected) && ran.len() + lost >= all.len(), "{ran:?} ran, answered were {:?}", told.answered);
     let later = [command('D', 1), command('E', 3)];
     let of_chat_0 = |line: &&Value| !later.iter().any(|command| line["input"]["command"] == *command);
     let pids: BTreeSet<_> = diary.iter().filter(of_chat_0).map(|line| line["pid"].as_u64()).collect();

@@ -47,6 +47,8 @@ pub(crate) enum Warmth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     Nothing,
+    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the server dies, and the next question find nobody.
+    NextQuestion,
     /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that finds none when it starts leaves.
     Questions,
 }
@@ -95,6 +97,11 @@ const fn waiting(name: &'static str, nth: u32, channels: &'static [Channel]) -> 
     Point { loss_over_mcp: Loss::Nothing, ..at(name, nth, channels) }
 }
 
+/// A point at which a question is decided and its answer on the way.
+const fn decided(name: &'static str, nth: u32) -> Point {
+    Point { loss_over_mcp: Loss::NextQuestion, ..at(name, nth, BOTH) }
+}
+
 /// A point that is reached only when a process leaves after its chat.
 const fn cold(name: &'static str, nth: u32) -> Point {
     Point { warmth: Warmth::Cold, ..at(name, nth, BOTH) }
@@ -125,9 +132,9 @@ const SERVER: &[Point] = &[
     waiting("approval.committed", 1, BOTH),
     waiting("approval.committed", 2, BOTH),
     waiting("approval.committed", 3, BOTH),
-    waiting("decision.committed", 1, BOTH),
-    waiting("decision.committed", 3, BOTH),
-    waiting("decision.handed.over", 1, BOTH),
+    decided("decision.committed", 1),
+    decided("decision.committed", 3),
+    decided("decision.handed.over", 1),
     at("answer.put.before", 1, CONTROL),
     at("answer.put.after", 1, CONTROL),
     at("echo.seen", 1, CONTROL),
@@ -150,7 +157,7 @@ const NEXT_SERVER: &[Point] = &[
     waiting("reattach.run.after", 1, BOTH),
     at("batch.commit.before", 1, CONTROL),
     at("batch.commit.after", 1, CONTROL),
-    waiting("decision.committed", 1, BOTH),
+    decided("decision.committed", 1),
 ];
 
 const SHIM: &[Point] = &[
