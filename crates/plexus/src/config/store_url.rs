@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// What the query of a URL may say that is no secret. Anything else in it may be one.
+const HARMLESS: [&str; 4] = ["sslmode", "sslrootcert", "connect_timeout", "application_name"];
+
 /// The URL of a database, `postgres://user:password@host/name`; empty for the SQLite file in the data directory.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -33,9 +36,11 @@ impl StoreUrl {
         &self.0
     }
 
-    /// Whether it holds a password.
+    /// Whether it holds a password, or something that may be one.
     pub(super) fn has_password(&self) -> bool {
-        self.to_string() != self.0
+        let (place, query) = self.0.split_once('?').unwrap_or((&self.0, ""));
+        let is_harmless = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| HARMLESS.contains(&name));
+        Self::new(place).to_string() != place || !query.split_terminator('&').all(is_harmless) || query.contains('#')
     }
 }
 
@@ -62,6 +67,27 @@ impl fmt::Debug for StoreUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_a_password_is_told_from_what_cannot_be() {
+        for (url, expected) in [
+            ("postgres://db/plexus", false),
+            ("postgres://plexus@db:5432/plexus", false),
+            ("postgres://plexus@db/plexus?sslmode=verify-full&sslrootcert=/ca.pem", false),
+            ("postgres://plexus:s3cret@db/plexus", true),
+            ("postgres://plexus:@db/plexus", true),
+            ("postgres://db/plexus?password=s3cret", true),
+            ("postgres://db/plexus?sslmode=require&password=s3cret", true),
+            ("postgres://db/plexus?sslmode=require&PASSWORD=s3cret", true),
+            ("postgres://db/plexus?%70assword=s3cret", true),
+            ("postgres://db/plexus?s3cret", true),
+            ("postgres://db/plexus?sslmode=require#s3cret", true),
+            ("postgres://db/plexus#s3cret", true),
+            ("host=db password=s3cret", true),
+        ] {
+            assert_eq!(StoreUrl::new(url).has_password(), expected, "{url}");
+        }
+    }
 
     #[test]
     fn a_password_is_never_shown() {
