@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) resume: Option<String>,
     pub(crate) continue_last: bool,
     pub(crate) fork_session: bool,
+    /// The message behind which the resumed conversation is taken up.
+    pub(crate) resume_session_at: Option<String>,
     pub(crate) session_id: Option<String>,
     /// Files, or JSON written out on the command line.
     pub(crate) mcp_config: Vec<String>,
@@ -112,6 +114,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
             "--replay-user-messages" => options.replay_user_messages = true,
             "--fork-session" => options.fork_session = true,
             "-c" | "--continue" => options.continue_last = true,
+            "--resume-session-at" => options.resume_session_at = Some(one()?),
             "-r" | "--resume" => options.resume = Some(one()?),
             "--session-id" => options.session_id = Some(one()?),
             "--model" => options.model = Some(one()?),

@@ -118,6 +118,8 @@ impl Message {
         sim.emit_echo();
         let display = matches!(block, Block::Thinking { .. }).then_some("updates");
         let prompted_by = prompted_by(sim);
+        let uuid = line_id();
+        sim.turn.borrow_mut().last_message = Some(uuid.to_string());
         sim.emit(&Assistant {
             r#type: "assistant",
             message: AssistantMessage {
@@ -133,7 +135,7 @@ impl Message {
             },
             parent_tool_use_id: None,
             session_id: &sim.session_id,
-            uuid: line_id(),
+            uuid,
             timestamp: now(),
             request_id: &self.request_id,
             aborted,

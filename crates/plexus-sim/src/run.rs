@@ -201,7 +201,7 @@ impl Sim {
             prompted_by: PromptedBy::new(&turn.prompts),
             result_index,
         };
-        if let Err(error) = self.transcript.borrow().end_turn(&turn.bill) {
+        if let Err(error) = self.transcript.borrow().end_turn(&turn.bill, turn.last_message.as_deref()) {
             complain(&error.to_string());
         }
         let line = ResultLine::new(ending, report);

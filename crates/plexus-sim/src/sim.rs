@@ -83,6 +83,8 @@ pub(crate) struct TurnState {
     pub(crate) speech: Option<Speech>,
     pub(crate) open_tools: Vec<OpenTool>,
     pub(crate) origin: Option<Value>,
+    /// The id of the last `assistant` line.
+    pub(crate) last_message: Option<String>,
 }
 
 /// A tool call without a result yet.
@@ -118,6 +120,7 @@ impl TurnState {
             speech: None,
             open_tools: Vec::new(),
             origin,
+            last_message: None,
         }
     }
 

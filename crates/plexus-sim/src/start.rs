@@ -89,7 +89,7 @@ async fn run_with(options: Options) -> Result<Exit, StartError> {
     let signals = Signals::new()?;
     let transcript = match Transcript::open(&options, &cwd.to_string_lossy()) {
         Ok(transcript) => transcript,
-        Err(error @ TranscriptError::Unknown(_)) => {
+        Err(error @ (TranscriptError::Unknown(_) | TranscriptError::NoMessage(_))) => {
             refuse_to_resume(&options, &out, &error).await;
             return Err(error.into());
         }
@@ -103,7 +103,13 @@ async fn run_with(options: Options) -> Result<Exit, StartError> {
         sim.input_closed.set(true);
         sim.session_state.set("running");
     }
-    Ok(run::run(&sim, Inputs { stdin, tasks, signals }).await)
+    let exit = run::run(&sim, Inputs { stdin, tasks, signals }).await;
+    if matches!(exit, Exit::Code(_))
+        && let Err(error) = sim.transcript.borrow().leave()
+    {
+        complain(&error.to_string());
+    }
+    Ok(exit)
 }
 
 fn assemble(

@@ -28,7 +28,9 @@ struct Earlier {
     prompts: Vec<String>,
     /// The senders' ids of the prompts that had one.
     uuids: Vec<String>,
-    /// What the model has cost.
+    /// The last message of each turn, and how many prompts came before it.
+    messages: Vec<(usize, String)>,
+    /// What the model had cost when a process last left the conversation. One that is killed leaves no note of it.
     bill: Bill,
     /// When the last turn ended, in microseconds since 1970.
     ended_at: i64,
@@ -50,12 +52,28 @@ enum Line {
         bill: Bill,
         /// Microseconds since 1970: file times are too coarse to tell which of two quick turns was the last.
         at: i64,
+        /// The id of its last message. The real CLI knows all of them.
+        message: Option<String>,
     },
+    /// A process has left.
+    Left,
 }
 
 impl Line {
-    fn turn(bill: &Bill) -> Self {
-        Self::Turn { bill: bill.clone(), at: jiff::Timestamp::now().as_microsecond() }
+    fn turn(bill: &Bill, message: Option<&str>) -> Self {
+        let at = jiff::Timestamp::now().as_microsecond();
+        Self::Turn { bill: bill.clone(), at, message: message.map(str::to_owned) }
+    }
+}
+
+impl Earlier {
+    /// Forgets what was said behind this message. What it cost stays, as with the real CLI.
+    fn cut_behind(&mut self, message: &str) -> Result<(), TranscriptError> {
+        let found = self.messages.iter().position(|(_, id)| id == message);
+        let at = found.ok_or_else(|| TranscriptError::NoMessage(message.to_owned()))?;
+        self.prompts.truncate(self.messages[at].0);
+        self.messages.truncate(at + 1);
+        Ok(())
     }
 }
 
@@ -64,6 +82,8 @@ impl Line {
 pub(crate) enum TranscriptError {
     #[error("No conversation found with session ID: {0}")]
     Unknown(String),
+    #[error("No message found with message.uuid of: {0}")]
+    NoMessage(String),
     #[error("Error: Session ID {0} is already in use.")]
     InUse(String),
     #[error("could not keep the transcript at {path}: {source}")]
@@ -79,6 +99,13 @@ impl Transcript {
             // Nothing to continue silently starts a new session.
             None if options.continue_last => folder.as_deref().and_then(|folder| newest(folder, cwd)),
             None => None,
+        };
+        let earlier = match (earlier, &options.resume_session_at) {
+            (Some((id, mut earlier)), Some(message)) => {
+                earlier.cut_behind(message)?;
+                Some((id, earlier))
+            }
+            (earlier, _) => earlier,
         };
         match earlier {
             Some((session_id, earlier)) if !options.fork_session => {
@@ -124,14 +151,25 @@ impl Transcript {
     }
 
     /// Notes that a turn has ended.
-    pub(crate) fn end_turn(&self, bill: &Bill) -> Result<(), TranscriptError> {
-        self.append(&[Line::turn(bill)], fs::OpenOptions::new().append(true).create(true))
+    pub(crate) fn end_turn(&self, bill: &Bill, message: Option<&str>) -> Result<(), TranscriptError> {
+        self.append(&[Line::turn(bill, message)], fs::OpenOptions::new().append(true).create(true))
+    }
+
+    /// Notes that this process leaves.
+    pub(crate) fn leave(&self) -> Result<(), TranscriptError> {
+        self.append(&[Line::Left], fs::OpenOptions::new().append(true).create(true))
     }
 
     fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
         let mut lines = vec![Line::Session { cwd: cwd.to_owned() }];
-        lines.extend(self.earlier.prompts.iter().map(|text| Line::Prompt { text: text.clone(), uuid: None }));
-        lines.push(Line::turn(&self.earlier.bill));
+        let mut messages = self.earlier.messages.iter().peekable();
+        for (n, text) in self.earlier.prompts.iter().enumerate() {
+            lines.push(Line::Prompt { text: text.clone(), uuid: None });
+            while let Some((_, message)) = messages.next_if(|(prompts, _)| *prompts == n + 1) {
+                lines.push(Line::turn(&Bill::default(), Some(message)));
+            }
+        }
+        lines.extend([Line::turn(&self.earlier.bill, None), Line::Left]);
         self.append(&lines, fs::OpenOptions::new().write(true).create_new(true))
     }
 
@@ -178,6 +216,7 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
         Err(source) => return Err(TranscriptError::Io { path, source }),
     };
     let mut earlier = Earlier::default();
+    let mut unnoted = Bill::default();
     // A line cut short by a crash is as good as never written.
     for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {
@@ -186,10 +225,12 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
                 earlier.prompts.push(text);
                 earlier.uuids.extend(uuid);
             }
-            Line::Turn { bill, at } => {
-                earlier.bill.add_all(&bill);
+            Line::Turn { bill, at, message } => {
+                earlier.messages.extend(message.map(|message| (earlier.prompts.len(), message)));
+                unnoted.add_all(&bill);
                 earlier.ended_at = at;
             }
+            Line::Left => earlier.bill.add_all(&std::mem::take(&mut unnoted)),
         }
     }
     Ok(earlier)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plexus_core::SessionId;
 use plexus_store::{JsonText, Session, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -95,7 +96,13 @@ pub(crate) struct SessionState {
     /// The CLI's id to fork from at the next start; cleared once the CLI has shown the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fork_from: Option<String>,
-    /// What the CLI said the conversation had cost when the last chat ended: it counts on when it is resumed or forked.
+    /// Whose conversation that is: what it has cost is known there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fork_of: Option<SessionId>,
+    /// The last message of that one which the fork shares; all of it without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fork_behind: Option<String>,
+    /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts on from there.
     #[serde(default)]
     pub(crate) conversation_cost: f64,
     /// A mode for a while, set by the operator.

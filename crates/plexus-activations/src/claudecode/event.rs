@@ -112,6 +112,9 @@ pub enum ChatEvent {
         new_head: Position,
         /// The CLI's own id of the conversation.
         claude_session_id: Option<String>,
+        /// The CLI's own id of the last thing it said: where a fork behind this chat goes on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        claude_message_id: Option<String>,
         /// What the chat used.
         usage: Usage,
     },

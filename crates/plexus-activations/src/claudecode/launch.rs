@@ -103,7 +103,11 @@ pub(crate) enum Conversation {
     New,
     Resume(String),
     /// A copy of this one, under a new id.
-    Fork(String),
+    Fork {
+        of: String,
+        /// The last message that is copied; all of them without.
+        behind: Option<String>,
+    },
 }
 
 /// Everything that decides the arguments of a run.
@@ -146,7 +150,13 @@ impl Launch<'_> {
         }
         match &self.conversation {
             Conversation::New => {}
-            Conversation::Resume(id) | Conversation::Fork(id) => flag("--resume", id),
+            Conversation::Resume(id) => flag("--resume", id),
+            Conversation::Fork { of, behind } => {
+                flag("--resume", of);
+                if let Some(message) = behind {
+                    flag("--resume-session-at", message);
+                }
+            }
         }
         if !self.config.allowed_tools.is_empty() {
             flag("--allowedTools", &self.config.allowed_tools.join(","));
@@ -171,7 +181,7 @@ impl Launch<'_> {
         if self.channel == Channel::Control {
             args.push("--replay-user-messages".into());
         }
-        if matches!(self.conversation, Conversation::Fork(_)) {
+        if matches!(self.conversation, Conversation::Fork { .. }) {
             args.push("--fork-session".into());
         }
         if let Some(prompt) = self.prompt {
@@ -291,14 +301,14 @@ mod tests {
         let launch = Launch {
             config: &config,
             channel: Channel::Mcp,
-            conversation: Conversation::Fork("abc".into()),
+            conversation: Conversation::Fork { of: "abc".into(), behind: Some("def".into()) },
             mcp_config: Some(Path::new("/r/mcp.json")),
             partial_messages: false,
             prompt: Some("--do it"),
         };
         let text = text(&launch);
         assert!(text.ends_with("--mcp-config /r/mcp.json --fork-session -- --do it"), "{text}");
-        assert!(text.contains("--permission-prompt-tool mcp__plexus__loopback_permit --setting-sources user,project,local --resume abc"), "{text}");
+        assert!(text.contains("--permission-prompt-tool mcp__plexus__loopback_permit --setting-sources user,project,local --resume abc --resume-session-at def"), "{text}");
         assert!(text.contains(r#""ask":["Bash","Read""#), "{text}");
     }
 

@@ -190,7 +190,7 @@ pub struct ForkParams {
     pub name: Option<String>,
     /// The new session's name.
     pub new_name: String,
-    /// The node to start behind; the head without it.
+    /// The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it.
     pub at: Option<NodeId>,
 }
 

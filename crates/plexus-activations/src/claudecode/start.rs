@@ -83,7 +83,7 @@ pub(crate) async fn start(
 
     let cost = match &launch.conversation {
         Conversation::New => 0.0,
-        Conversation::Resume(_) | Conversation::Fork(_) => SessionState::of(session)?.conversation_cost,
+        Conversation::Resume(_) | Conversation::Fork { .. } => cost_before(core, session).await?,
     };
     let translation = Translation {
         chat: Some(OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess)),
@@ -190,13 +190,24 @@ pub(super) async fn end_unstarted(core: &Core, key: RunKey, dir: &RunDir, reason
 }
 
 fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {
-    let fork_from = SessionState::of(session)?.fork_from;
+    let SessionState { fork_from, fork_behind, .. } = SessionState::of(session)?;
     Ok(match (keeping, fork_from, &session.claude_session_id) {
-        (_, Some(id), _) => Conversation::Fork(id),
+        (_, Some(of), _) => Conversation::Fork { of, behind: fork_behind },
         (Keeping::Kept, None, Some(id)) => Conversation::Resume(id.clone()),
-        (Keeping::Ephemeral, None, Some(id)) => Conversation::Fork(id.clone()),
+        (Keeping::Ephemeral, None, Some(id)) => Conversation::Fork { of: id.clone(), behind: None },
         (_, None, None) => Conversation::New,
     })
+}
+
+/// What the conversation had cost when a CLI last left it: that of the source, for a fork that has none of its own yet.
+async fn cost_before(core: &Core, session: &Session) -> Result<f64, StoreError> {
+    let state = SessionState::of(session)?;
+    let Some(source) = state.fork_of else { return Ok(state.conversation_cost) };
+    match core.store.session(source).await {
+        Ok(source) => Ok(SessionState::of(&source)?.conversation_cost),
+        Err(StoreError::NotFound { .. }) => Ok(state.conversation_cost),
+        Err(error) => Err(error),
+    }
 }
 
 fn needs_mcp(config: &SessionConfig, channel: Channel) -> bool {

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 use claude_code::event::EventBody;
 use claude_code::event::control::ControlRequestBody;
+use claude_code::event::message::AssistantMessage;
 use claude_code::event::result::ResultEvent;
 use claude_code::event::stream::{Delta, StreamEvent, StreamPart};
 use claude_code::event::system::SystemEvent;
@@ -30,6 +31,9 @@ pub(crate) const OUR_REQUEST: &str = "plexus-";
 
 /// Lines of stderr that become notices in one chat. A child that floods stderr is told about once more, then only its tail is kept.
 const MAX_STDERR_NOTICES: u32 = 100;
+
+/// Less than anything costs: two ways to add up the same sums differ by less.
+const ROUNDING_USD: f64 = 1e-9;
 
 /// How much of stderr is kept to explain a run that died.
 const STDERR_TAIL_BYTES: usize = 4 * 1024;
@@ -73,6 +77,9 @@ pub(crate) struct OpenChat {
     pub(crate) outstanding: BTreeSet<Uuid>,
     /// The last result of this chat.
     pub(crate) result: Option<TurnResult>,
+    /// The agent's own id of the last thing it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_message: Option<String>,
     /// What its results used so far, without cost.
     pub(crate) usage: Usage,
     /// Why somebody wants it to end, once they said so.
@@ -92,6 +99,7 @@ impl OpenChat {
             progress: PromptProgress::Unseen,
             outstanding: BTreeSet::new(),
             result: None,
+            last_message: None,
             usage: Usage::default(),
             cancel: None,
             breach: None,
@@ -193,7 +201,10 @@ impl Translation {
     pub(crate) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<Step> {
         match &line.body {
             EventBody::System(event) => self.system(line, event),
-            EventBody::Assistant(message) => said::assistant(line, message),
+            EventBody::Assistant(message) => {
+                self.note_message(line, message);
+                said::assistant(line, message)
+            }
             EventBody::User(message) => said::user(line, message),
             EventBody::Result(result) => {
                 self.result(result);
@@ -311,8 +322,23 @@ impl Translation {
         }
     }
 
+    /// Remembers where in the agent's own conversation the chat stands. What a subagent says stands in another.
+    fn note_message(&mut self, line: &ClaudeStreamJsonEvent, message: &AssistantMessage) {
+        if message.meta.parent_tool_use_id.is_none()
+            && let (Some(chat), Some(uuid)) = (&mut self.chat, &line.uuid)
+        {
+            chat.last_message = Some(uuid.as_str().to_owned());
+        }
+    }
+
     fn result(&mut self, result: &ResultEvent) {
-        self.cost_total = result.total_cost_usd.unwrap_or(self.cost_total);
+        if let Some(total) = result.total_cost_usd {
+            if total < self.cost_total - ROUNDING_USD {
+                // The CLI before it was killed and noted nothing: this one counts from an earlier time, at worst from nothing.
+                self.cost_before = 0.0;
+            }
+            self.cost_total = total;
+        }
         let Some(chat) = &mut self.chat else { return };
         if let Some(usage) = &result.usage {
             chat.usage.input_tokens += usage.input_tokens.unwrap_or(0);

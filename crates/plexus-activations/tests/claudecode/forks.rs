@@ -6,19 +6,28 @@ use serde_json::{Value, json};
 use crate::common::{World, texts};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_in_the_middle_is_refused_and_one_at_the_root_begins_anew() {
+async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
     let world = World::new().await;
     let session = world.create("trunk", json!({})).await;
     let first = world.chat_to_end(&session, "sim:\nsay one").await;
     world.chat_to_end(&session, "sim:\nsay two").await;
     let fork = |name: &str, at: &Value| json!({"session_id": session, "new_name": name, "at": at});
-    let middle = &first.last().unwrap()["new_head"]["node_id"];
-    let refused = world.call("claudecode.fork", fork("middle", middle)).await.unwrap_err();
-    assert_eq!(serde_json::to_value(refused.kind).unwrap(), "invalid");
     let head = world.session(&session).await["head"].clone();
+    // In the middle of a chat there is nothing that the agent's memory could be cut at.
+    let page = world.page(&session, 0, 0, 100).await;
+    let said = page["events"].as_array().unwrap().iter().find(|event| event["event"]["type"] == "content").unwrap();
+    let refused = world.call("claudecode.fork", fork("inside", &said["node_id"])).await.unwrap_err();
+    assert_eq!(serde_json::to_value(refused.kind).unwrap(), "invalid");
     assert!(refused.hint.contains(head["node_id"].as_str().unwrap()), "{refused:?}");
     let list = world.ok("claudecode.list", json!({})).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "something was created by halves");
+
+    let middle = &first.last().unwrap()["new_head"]["node_id"];
+    let behind = world.ok("claudecode.fork", fork("middle", middle)).await;
+    assert_eq!(behind["head"], json!({"tree_id": head["tree_id"], "node_id": middle}));
+    let behind = behind["id"].as_str().unwrap();
+    let events = world.chat_to_end(behind, "sim:\nrecall").await;
+    assert_eq!(texts(&events), ["sim:\nsay one"]);
 
     let at_head = world.ok("claudecode.fork", fork("head", &head["node_id"])).await;
     assert_eq!(at_head["head"], head);
@@ -31,6 +40,35 @@ async fn a_fork_in_the_middle_is_refused_and_one_at_the_root_begins_anew() {
     assert_eq!(at_root["head"], json!({"tree_id": head["tree_id"], "node_id": root}));
     let events = world.chat_to_end(at_root["id"].as_str().unwrap(), "sim:\nrecall").await;
     assert_eq!(texts(&events), ["Nothing was said before."]);
+
+    // The fork is a session like any other: it is forked behind its own chats, and what is its source's is forked there.
+    let own = &world.session(behind).await["head"]["node_id"];
+    let again = world.ok("claudecode.fork", json!({"session_id": behind, "new_name": "again", "at": own})).await;
+    let events = world.chat_to_end(again["id"].as_str().unwrap(), "sim:\nrecall").await;
+    assert_eq!(texts(&events), ["sim:\nsay one\nsim:\nrecall"]);
+    let of_its_source = json!({"session_id": behind, "new_name": "other", "at": middle});
+    let refused = world.call("claudecode.fork", of_its_source).await.unwrap_err();
+    assert_eq!(serde_json::to_value(refused.kind).unwrap(), "invalid");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_source_says_after_the_fork_is_not_the_forks() {
+    let world = World::new().await;
+    let session = world.create("trunk", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay one").await;
+    let fork = async |of: &str, name: &str| {
+        let forked = world.ok("claudecode.fork", json!({"session_id": of, "new_name": name})).await;
+        forked["id"].as_str().unwrap().to_owned()
+    };
+    let branch = fork(&session, "branch").await;
+    // Also through a fork that has not said anything itself.
+    let twig = fork(&branch, "twig").await;
+    world.chat_to_end(&session, "sim:\nsay two").await;
+    for session in [&branch, &twig] {
+        let events = world.chat_to_end(session, "sim:\nrecall").await;
+        assert_eq!(texts(&events), ["sim:\nsay one"]);
+    }
+    assert_eq!(texts(&world.chat_to_end(&session, "sim:\nrecall").await), ["sim:\nsay one\nsim:\nsay two"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod background;
 mod bad_input;
 mod breach;
 mod cancel;
+mod costs;
 mod flow;
 mod forks;
 mod leftovers;

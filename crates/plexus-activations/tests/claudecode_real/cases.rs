@@ -83,6 +83,35 @@ pub(crate) async fn a_chat_after_the_process_has_left_resumes_the_conversation(c
     Ok(())
 }
 
+pub(crate) async fn a_fork_remembers_what_it_shows(cli: PathBuf) -> Result<()> {
+    let stage = Stage::new(cli, |_| {}).await?;
+    let session = stage.session("trunk").await;
+    let first = stage.world.chat_to_end(&session, &prompt(&[Step::text("words-of-one")])).await;
+    let tool = Step::tool("Bash", json!({"command": "echo seen"}));
+    stage.world.chat_to_end(&session, &prompt(&[tool, Step::text("words-of-two")])).await;
+    let fork = async |name: &str, at: serde_json::Value| {
+        let forked = json!({"session_id": session, "new_name": name, "at": at});
+        stage.world.ok("claudecode.fork", forked).await["id"].as_str().unwrap().to_owned()
+    };
+    let behind_one = fork("behind one", first.last().unwrap()["new_head"]["node_id"].clone()).await;
+    let behind_two = fork("behind two", stage.world.session(&session).await["head"]["node_id"].clone()).await;
+    // The process that is forked stays, and its conversation goes on before the forks begin.
+    stage.world.chat_to_end(&session, &prompt(&[Step::text("words-of-three")])).await;
+    let all = ["words-of-one", "words-of-two", "words-of-three"];
+    for (branch, known) in [(&behind_one, 1), (&behind_two, 2)] {
+        let events = stage.world.chat_to_end(branch, &prompt(&[Step::text("mine")])).await;
+        assert_eq!(texts(&events), ["mine"]);
+        let requests = stage.api.main_requests();
+        let heard = requests.last().unwrap().body["messages"].to_string();
+        let remembered: Vec<_> = all.into_iter().filter(|words| heard.contains(words)).collect();
+        assert_eq!(remembered, all[..known], "{heard}");
+        // The CLI that is forked has not noted yet what the conversation has cost.
+        let cost = |events: &[serde_json::Value]| events.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
+        assert!((cost(&events) - cost(&first)).abs() < 1e-9, "{} and {}", cost(&events), cost(&first));
+    }
+    Ok(())
+}
+
 pub(crate) async fn a_task_that_ends_after_the_first_result_ends_its_chat_once_and_at_the_right_line(
     cli: PathBuf,
 ) -> Result<()> {

@@ -28,6 +28,7 @@ fn main() -> std::process::ExitCode {
         a_denial_reaches_the_model_with_its_words,
         an_edited_input_is_what_runs,
         a_chat_after_the_process_has_left_resumes_the_conversation,
+        a_fork_remembers_what_it_shows,
         a_task_that_ends_after_the_first_result_ends_its_chat_once_and_at_the_right_line,
         a_cancel_right_behind_a_prompt_ends_the_chat,
         hooks_of_a_hostile_repository_do_not_run,

@@ -14,7 +14,7 @@ use crate::common::World;
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) sandbox: Sandbox,
-    _api: MessagesApi,
+    pub(crate) api: MessagesApi,
 }
 
 impl Stage {
@@ -27,7 +27,7 @@ impl Stage {
             change(settings);
         })
         .await;
-        Ok(Self { world, sandbox, _api: api })
+        Ok(Self { world, sandbox, api })
     }
 
     /// Creates a session whose child has the sandbox's environment, and a mark by which the world finds what it left.
@@ -41,9 +41,9 @@ impl Stage {
 
     /// The same hub after a restart.
     pub(crate) async fn restart(self) -> Self {
-        let Self { world, sandbox, _api } = self;
+        let Self { world, sandbox, api } = self;
         let (world, picked_up) = world.restart().await;
         assert_eq!(picked_up, 1, "the child was not picked up");
-        Self { world, sandbox, _api }
+        Self { world, sandbox, api }
     }
 }

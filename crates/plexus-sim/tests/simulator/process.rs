@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::driver::{Sandbox, prompt};
+use crate::driver::{Finished, Sandbox, prompt};
 
 const UUID: &str = "11111111-1111-4111-8111-111111111111";
 
@@ -97,6 +97,41 @@ fn a_conversation_costs_the_same_in_one_process_and_in_several() {
     for (cost, expected) in costs.iter().zip(expected) {
         assert!((cost - expected).abs() < 1e-9, "{costs:?}");
     }
+}
+
+#[test]
+fn a_conversation_is_taken_up_behind_a_message_and_costs_on_from_all_of_it() {
+    let sandbox = Sandbox::new();
+    let said = |run: &Finished| {
+        let line = run.lines.iter().rfind(|line| line["type"] == "assistant").unwrap();
+        line["uuid"].as_str().unwrap().to_owned()
+    };
+    let first = sandbox.run(&[], "sim:\nsay one");
+    let id = first.result()["session_id"].as_str().unwrap().to_owned();
+    sandbox.run(&["--resume", &id], "sim:\nsay two");
+    let flags = ["--resume", &id, "--fork-session", "--resume-session-at", &said(&first)];
+    let forked = sandbox.run(&flags, "sim:\nrecall");
+    assert_eq!(forked.result()["result"], "sim:\nsay one");
+    assert!((forked.result()["total_cost_usd"].as_f64().unwrap() - 3.0 * 0.0008).abs() < 1e-9);
+    // A fork keeps the ids of what it copied.
+    let fork = forked.result()["session_id"].as_str().unwrap();
+    let again =
+        sandbox.run(&["--resume", fork, "--fork-session", "--resume-session-at", &said(&first)], "sim:\nrecall");
+    assert_eq!(again.result()["result"], "sim:\nsay one");
+    let unknown = sandbox.run(&["--resume", &id, "--resume-session-at", UUID], "sim:\nrecall");
+    assert_eq!(unknown.code(), Some(1));
+    assert_eq!(unknown.result()["errors"][0], format!("No message found with message.uuid of: {UUID}"));
+}
+
+#[test]
+fn what_a_killed_process_cost_is_not_counted_on() {
+    let sandbox = Sandbox::new();
+    let mut run = sandbox.control(&[]);
+    run.send(&[prompt(UUID, "sim:\nsay x\ncrash")]);
+    run.until_end();
+    let id = run.seen[0]["session_id"].as_str().unwrap().to_owned();
+    let resumed = sandbox.run(&["--resume", &id], "sim:\nsay x");
+    assert!((resumed.result()["total_cost_usd"].as_f64().unwrap() - 0.0008).abs() < 1e-9);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plexus_core::{Call, CallError, Caller, NodeId, SessionId};
+use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
 use plexus_store::{
     Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals, StoreError, UpdateSession,
     limits,
@@ -177,17 +177,35 @@ impl ClaudeCode {
         Ok(room)
     }
 
-    /// The CLI copies a conversation whole, so a fork in the middle would show one past and remember another: it is refused.
+    /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not show one past and remember another.
     async fn fork_point(&self, source: &Session, at: Option<NodeId>) -> Result<ForkPoint, CallError> {
-        let Some(at) = at.filter(|at| *at != source.head) else { return Ok(ForkPoint::Head) };
-        match self.core.store.node(at).await?.parent {
-            None => Ok(ForkPoint::Root),
-            Some(_) => Err(CallError::invalid(format_args!("fork {} in the middle of its conversation", source.name))
-                .with_hint(format_args!(
-                    "the agent remembers its conversation whole: fork at the head ({}), which is the default, or at the root of the tree for a new one",
-                    source.head
-                ))),
+        let at = at.unwrap_or(source.head);
+        if self.core.store.node(at).await?.parent.is_none() {
+            return Ok(ForkPoint::Root);
         }
+        match self.last_message(source, at).await? {
+            Some(message) => Ok(ForkPoint::Behind(message)),
+            None if at == source.head => Ok(ForkPoint::Head),
+            None => Err(CallError::invalid(format_args!("fork {} at this node", source.name)).with_hint(format_args!(
+                "an agent's memory can be taken up where a chat of the session has completed: at the node of a `complete` event of its own, at its head ({}), which is the default, or at the root of the tree for a new conversation",
+                source.head
+            ))),
+        }
+    }
+
+    /// The agent's last message of the chat that completed at this node, if one of this session's did, in the conversation that it still has.
+    async fn last_message(&self, source: &Session, at: NodeId) -> Result<Option<String>, CallError> {
+        let event = match self.core.store.event(EventId::from_uuid(*at.as_uuid())).await {
+            Ok(event) => event,
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if event.session != source.id || event.event_type != "complete" {
+            return Ok(None);
+        }
+        let body = event.body.to_value();
+        let same = source.claude_session_id.as_deref().is_some_and(|id| body["claude_session_id"] == id);
+        Ok(body["claude_message_id"].as_str().filter(|_| same).map(str::to_owned))
     }
 
     pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
@@ -206,16 +224,24 @@ impl ClaudeCode {
             ..CreateSession::new(params.new_name, source.parent)
         };
         let remembered = SessionState::of(&source)?;
-        // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
-        let conversation = match self.fork_point(&source, params.at).await? {
-            ForkPoint::Head => source.claude_session_id.clone().or(remembered.fork_from),
-            ForkPoint::Root => None,
-        };
-        let state = conversation.map(|conversation| SessionState {
+        // The CLI counts on from what the whole conversation has cost, wherever it is taken up.
+        let SessionState { conversation_cost, .. } = remembered;
+        let of = |conversation, behind| SessionState {
             fork_from: Some(conversation),
-            conversation_cost: remembered.conversation_cost,
+            fork_of: Some(source.id),
+            fork_behind: behind,
+            conversation_cost,
             mode: None,
-        });
+        };
+        let state = match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {
+            (ForkPoint::Root, _) => None,
+            (ForkPoint::Behind(message), Some(conversation)) => Some(of(conversation, Some(message))),
+            (ForkPoint::Head, Some(conversation)) => Some(of(conversation, None)),
+            // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
+            (ForkPoint::Behind(_) | ForkPoint::Head, None) => {
+                remembered.fork_from.is_some().then_some(SessionState { mode: None, ..remembered })
+            }
+        };
         let (id, head) = self.create_row(fork, state).await?;
         Ok(Forked { id, head })
     }
@@ -223,7 +249,9 @@ impl ClaudeCode {
 
 /// Where a fork may begin: where the agent's own conversation can be taken up.
 enum ForkPoint {
-    /// Behind everything that was said.
+    /// Behind this message of the agent, with which a chat completed.
+    Behind(String),
+    /// Behind everything that was said so far: the last chat failed, or belongs to the session that this one is a fork of.
     Head,
     /// Before anything was said: the fork's conversation is a new one.
     Root,

@@ -315,16 +315,14 @@ impl Run {
         }
         let change = self.session_change(draft).await?;
         change.state.fork_from = None;
+        change.state.fork_of = None;
+        change.state.fork_behind = None;
         change.conversation = Some(id);
         Ok(())
     }
 
     async fn end_chat(&self, draft: &mut Draft) -> Result<(), StoreError> {
         draft.flush();
-        if self.keeping == Keeping::Kept {
-            let cost = draft.translation.cost_total;
-            self.session_change(draft).await?.state.conversation_cost = cost;
-        }
         let session = self.core.store.session(self.key.session).await?;
         let changes = self.ending_changes(&mut draft.translation, &session, None)?;
         draft.changes.extend(changes);

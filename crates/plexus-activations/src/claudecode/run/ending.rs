@@ -6,12 +6,14 @@ use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
     AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority,
-    RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, Verdict,
+    RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, UpdateSession,
+    Verdict,
 };
 use serde_json::json;
 
 use super::{Keeping, Over, Run, STORE_RETRY, approvals_of};
 use crate::claudecode::Core;
+use crate::claudecode::config::SessionState;
 use crate::claudecode::event::{ChatEvent, Usage};
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OpenChat, PromptProgress, Translation};
@@ -54,6 +56,8 @@ impl Run {
             Ending::Complete => ChatEvent::Complete {
                 new_head: Position { tree_id: session.tree, node_id },
                 claude_session_id: conversation,
+                // What an ephemeral chat says is in a copy of the conversation that nobody goes on with.
+                claude_message_id: chat.last_message.clone().filter(|_| self.keeping == Keeping::Kept),
                 usage,
             },
             Ending::Failed(message) => ChatEvent::Error { message: message.clone() },
@@ -157,6 +161,22 @@ impl Run {
         (never_heard && wanted).then_some(chat.number)
     }
 
+    /// Builds the change that remembers what the conversation has cost: a CLI notes it when it leaves, and one that goes on with the conversation
+    /// counts from there. A CLI that is killed notes nothing.
+    fn noted_cost(&self, session: &Session, exit: Option<&ExitFile>) -> Result<Option<Change>, StoreError> {
+        let left = exit.is_some_and(|exit| exit.code.is_some());
+        let mut state = SessionState::of(session)?;
+        if !left || self.keeping == Keeping::Ephemeral || state.conversation_cost == self.translation.cost_total {
+            return Ok(None);
+        }
+        state.conversation_cost = self.translation.cost_total;
+        Ok(Some(Change::UpdateSession(UpdateSession {
+            expects_revision: Some(session.revision),
+            state: Some(state.to_json()?),
+            ..UpdateSession::of(session.id)
+        })))
+    }
+
     async fn store_end(&mut self, exit: Option<&ExitFile>) -> Result<(), StoreError> {
         let session = match self.core.store.session(self.key.session).await {
             Ok(session) => session,
@@ -165,6 +185,7 @@ impl Run {
             Err(error) => return Err(error),
         };
         let mut changes = close_questions(&self.core, self.key).await?;
+        changes.extend(self.noted_cost(&session, exit)?);
         let mut translation = self.translation.clone();
         if translation.chat.as_ref().is_some_and(|chat| session.open_chat() != Some(chat.number)) {
             // Somebody ended it before its child was there.
