@@ -8,6 +8,7 @@ use plexus_core::SessionId;
 use plexus_store::{JsonText, Session, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::settings::ChannelChoice;
 
@@ -101,7 +102,7 @@ pub(crate) struct SessionState {
     pub(crate) fork_of: Option<SessionId>,
     /// The last message of that one which the fork shares; all of it without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) fork_behind: Option<String>,
+    pub(crate) fork_behind: Option<Uuid>,
     /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts on from there.
     #[serde(default)]
     pub(crate) conversation_cost: f64,

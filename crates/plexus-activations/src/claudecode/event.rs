@@ -4,6 +4,7 @@ use plexus_store::{JsonText, NewEvent, Position, StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use crate::scrub;
 
@@ -114,7 +115,7 @@ pub enum ChatEvent {
         claude_session_id: Option<String>,
         /// The CLI's own id of the last thing it said: where a fork behind this chat goes on.
         #[serde(skip_serializing_if = "Option::is_none")]
-        claude_message_id: Option<String>,
+        claude_message_id: Option<Uuid>,
         /// What the chat used.
         usage: Usage,
     },

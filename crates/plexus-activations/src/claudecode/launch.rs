@@ -9,6 +9,7 @@ use std::path::Path;
 
 use plexus_core::SecretToken;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::config::{ProjectSettings, SessionConfig, Supervise};
 
@@ -106,7 +107,7 @@ pub(crate) enum Conversation {
     Fork {
         of: String,
         /// The last message that is copied; all of them without.
-        behind: Option<String>,
+        behind: Option<Uuid>,
     },
 }
 
@@ -154,7 +155,7 @@ impl Launch<'_> {
             Conversation::Fork { of, behind } => {
                 flag("--resume", of);
                 if let Some(message) = behind {
-                    flag("--resume-session-at", message);
+                    flag("--resume-session-at", &message.to_string());
                 }
             }
         }
@@ -301,14 +302,14 @@ mod tests {
         let launch = Launch {
             config: &config,
             channel: Channel::Mcp,
-            conversation: Conversation::Fork { of: "abc".into(), behind: Some("def".into()) },
+            conversation: Conversation::Fork { of: "abc".into(), behind: Some(Uuid::nil()) },
             mcp_config: Some(Path::new("/r/mcp.json")),
             partial_messages: false,
             prompt: Some("--do it"),
         };
         let text = text(&launch);
         assert!(text.ends_with("--mcp-config /r/mcp.json --fork-session -- --do it"), "{text}");
-        assert!(text.contains("--permission-prompt-tool mcp__plexus__loopback_permit --setting-sources user,project,local --resume abc --resume-session-at def"), "{text}");
+        assert!(text.contains("--permission-prompt-tool mcp__plexus__loopback_permit --setting-sources user,project,local --resume abc --resume-session-at 00000000-0000-0000-0000-000000000000"), "{text}");
         assert!(text.contains(r#""ask":["Bash","Read""#), "{text}");
     }
 

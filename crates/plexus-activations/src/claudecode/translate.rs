@@ -32,6 +32,10 @@ pub(crate) const OUR_REQUEST: &str = "plexus-";
 /// Lines of stderr that become notices in one chat. A child that floods stderr is told about once more, then only its tail is kept.
 const MAX_STDERR_NOTICES: u32 = 100;
 
+/// What a reader is told when the conversation cannot be taken up again.
+const NO_CONVERSATION: &str =
+    "the agent names its conversation by something that is no id; the next chat begins a new one";
+
 /// Less than anything costs: two ways to add up the same sums differ by less.
 const ROUNDING_USD: f64 = 1e-9;
 
@@ -79,7 +83,7 @@ pub(crate) struct OpenChat {
     pub(crate) result: Option<TurnResult>,
     /// The agent's own id of the last thing it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last_message: Option<String>,
+    pub(crate) last_message: Option<Uuid>,
     /// What its results used so far, without cost.
     pub(crate) usage: Usage,
     /// Why somebody wants it to end, once they said so.
@@ -254,7 +258,12 @@ impl Translation {
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
         match event {
             SystemEvent::Init(_) => {
-                line.session_id().map(|id| Step::ClaudeSession(id.to_owned())).into_iter().collect()
+                // It becomes an argument of a command and part of a path: nothing but a UUID is one.
+                let named = |id: &str| match Uuid::try_parse(id) {
+                    Ok(_) => Step::ClaudeSession(id.to_owned()),
+                    Err(_) => Step::Event(ChatEvent::Error { message: NO_CONVERSATION.to_owned() }),
+                };
+                line.session_id().map(named).into_iter().collect()
             }
             SystemEvent::ApiRetry(retry) => {
                 let (attempt, of) = (retry.attempt.unwrap_or(0), retry.max_retries.unwrap_or(0));
@@ -322,12 +331,13 @@ impl Translation {
         }
     }
 
-    /// Remembers where in the agent's own conversation the chat stands. What a subagent says stands in another.
+    /// Remembers where in the agent's own conversation the chat stands. What a subagent says stands in another. The id becomes an argument of a
+    /// command one day: nothing but a UUID is one.
     fn note_message(&mut self, line: &ClaudeStreamJsonEvent, message: &AssistantMessage) {
         if message.meta.parent_tool_use_id.is_none()
-            && let (Some(chat), Some(uuid)) = (&mut self.chat, &line.uuid)
+            && let Some(chat) = &mut self.chat
         {
-            chat.last_message = Some(uuid.as_str().to_owned());
+            chat.last_message = line.uuid.as_ref().and_then(|uuid| Uuid::try_parse(uuid.as_str()).ok());
         }
     }
 

@@ -7,6 +7,7 @@ use plexus_store::{
     Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals, StoreError, UpdateSession,
     limits,
 };
+use uuid::Uuid;
 
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
@@ -194,7 +195,7 @@ impl ClaudeCode {
     }
 
     /// The agent's last message of the chat that completed at this node, if one of this session's did, in the conversation that it still has.
-    async fn last_message(&self, source: &Session, at: NodeId) -> Result<Option<String>, CallError> {
+    async fn last_message(&self, source: &Session, at: NodeId) -> Result<Option<Uuid>, CallError> {
         let event = match self.core.store.event(EventId::from_uuid(*at.as_uuid())).await {
             Ok(event) => event,
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -205,7 +206,7 @@ impl ClaudeCode {
         }
         let body = event.body.to_value();
         let same = source.claude_session_id.as_deref().is_some_and(|id| body["claude_session_id"] == id);
-        Ok(body["claude_message_id"].as_str().filter(|_| same).map(str::to_owned))
+        Ok(body["claude_message_id"].as_str().filter(|_| same).and_then(|id| Uuid::try_parse(id).ok()))
     }
 
     pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
@@ -250,7 +251,7 @@ impl ClaudeCode {
 /// Where a fork may begin: where the agent's own conversation can be taken up.
 enum ForkPoint {
     /// Behind this message of the agent, with which a chat completed.
-    Behind(String),
+    Behind(Uuid),
     /// Behind everything that was said so far: the last chat failed, or belongs to the session that this one is a fork of.
     Head,
     /// Before anything was said: the fork's conversation is a new one.

@@ -57,7 +57,7 @@ impl Run {
                 new_head: Position { tree_id: session.tree, node_id },
                 claude_session_id: conversation,
                 // What an ephemeral chat says is in a copy of the conversation that nobody goes on with.
-                claude_message_id: chat.last_message.clone().filter(|_| self.keeping == Keeping::Kept),
+                claude_message_id: chat.last_message.filter(|_| self.keeping == Keeping::Kept),
                 usage,
             },
             Ending::Failed(message) => ChatEvent::Error { message: message.clone() },

@@ -228,3 +228,19 @@ fn stderr_is_told_up_to_a_bound_and_its_end_is_kept() {
     assert_eq!(told, MAX_STDERR_NOTICES as usize);
     assert!(translation.stderr_tail.len() <= STDERR_TAIL_BYTES && translation.stderr_tail.contains("499 "));
 }
+
+#[test]
+fn what_is_no_id_never_becomes_one() {
+    let hostile = "--dangerously-skip-permissions";
+    for (id, taken) in
+        [("0f0e0d0c-0b0a-4908-8706-050403020100", true), (hostile, false), ("../../x", false), ("", false)]
+    {
+        let mut translation = with_prompt(Uuid::now_v7());
+        let steps = feed(&mut translation, json!({"type": "system", "subtype": "init", "session_id": id}));
+        assert_eq!(steps == [Step::ClaudeSession(id.to_owned())], taken, "{steps:?}");
+        assert!(taken || matches!(&steps[..], [Step::Event(ChatEvent::Error { .. })]), "{steps:?}");
+        let message = json!({"role": "assistant", "content": [{"type": "text", "text": "x"}]});
+        feed(&mut translation, json!({"type": "assistant", "uuid": id, "message": message}));
+        assert_eq!(translation.chat.unwrap().last_message.is_some(), taken, "{id:?}");
+    }
+}
