@@ -34,7 +34,10 @@ impl Puppet {
         let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": world.data()});
         let session = world.create("puppet", json!({"env": env, "channel": "control"})).await;
         world.chat(&session, "play").await;
-        puppet.say(&json!({"type": "system", "subtype": "init", "session_id": "5e55104d-0000-4000-8000-000000000001"}).to_string());
+        puppet.say(
+            &json!({"type": "system", "subtype": "init", "session_id": "5e55104d-0000-4000-8000-000000000001"})
+                .to_string(),
+        );
         (puppet, world, session)
     }
 
