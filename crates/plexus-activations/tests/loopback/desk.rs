@@ -20,6 +20,16 @@ pub(crate) struct Desk {
     pub(crate) folder: Arc<TempDir>,
 }
 
+/// A method that lists permission requests, the field that holds them, and what their id is called there.
+struct List {
+    method: &'static str,
+    field: &'static str,
+    id: &'static str,
+}
+
+const PENDING: List = List { method: "loopback.pending", field: "approvals", id: "id" };
+const DECIDED: List = List { method: "loopback.history", field: "decisions", id: "approval_id" };
+
 impl Desk {
     /// Over a store in memory.
     pub(crate) async fn new() -> Self {
@@ -111,36 +121,27 @@ impl Desk {
 
     /// Waits until this call of a session is on record: pending, or decided already where nobody is waited for long.
     async fn asked_for(&self, session: SessionId, tool_use_id: &str) -> Value {
-        let mut wake = self.store.watch(Topic::Session(session));
-        let wait = async {
-            loop {
-                wake.seen();
-                for (method, list) in [("loopback.pending", "approvals"), ("loopback.history", "decisions")] {
-                    let page = self.ok(method, json!({"session_id": session})).await;
-                    let found = page[list].as_array().unwrap().iter().find(|it| it["tool_use_id"] == tool_use_id);
-                    if let Some(mut found) = found.cloned() {
-                        if list == "decisions" {
-                            found["id"] = found["approval_id"].clone();
-                        }
-                        return found;
-                    }
-                }
-                wake.changed().await;
-            }
-        };
-        within("a permission request", wait).await
+        self.listed(session, tool_use_id, &[PENDING, DECIDED]).await
     }
 
     /// Waits until this call of a session is pending.
     pub(crate) async fn pending_for(&self, session: SessionId, tool_use_id: &str) -> Value {
+        self.listed(session, tool_use_id, &[PENDING]).await
+    }
+
+    /// Waits until one of these lists has this call of a session.
+    async fn listed(&self, session: SessionId, tool_use_id: &str, lists: &[List]) -> Value {
         let mut wake = self.store.watch(Topic::Session(session));
         let wait = async {
             loop {
                 wake.seen();
-                let pending = self.ok("loopback.pending", json!({"session_id": session})).await;
-                let found = pending["approvals"].as_array().unwrap().iter().find(|it| it["tool_use_id"] == tool_use_id);
-                if let Some(found) = found {
-                    return found.clone();
+                for List { method, field, id } in lists {
+                    let page = self.ok(method, json!({"session_id": session})).await;
+                    let found = page[field].as_array().unwrap().iter().find(|it| it["tool_use_id"] == tool_use_id);
+                    if let Some(mut found) = found.cloned() {
+                        found["id"] = found[id].clone();
+                        return found;
+                    }
                 }
                 wake.changed().await;
             }
