@@ -114,8 +114,8 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
         // A chat that ends with a tool call is closed by a word of its own.
         ensure!(said.len() == expected.len() + usize::from(chat == 1 || chat == 3), "said: {said:?}");
         let (asked, due) = (of("awaiting_approval").len(), letters(chat).len());
-        let one_is_lost = case.loss == Loss::NextQuestion && asked + 1 == due;
-        ensure!(asked == due || one_is_lost, "asked {asked} times");
+        let some_are_lost = case.loss == Loss::LaterQuestions && chat == 0 && (1..due).contains(&asked);
+        ensure!(asked == due || some_are_lost, "asked {asked} times");
         ensure!(of("tool_result").len() == letters(chat).len(), "{} results", of("tool_result").len());
     }
     ensure!(of("start").len() == 1 && events[0]["event"]["type"] == "start", "how it starts");
@@ -186,9 +186,10 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
         ensure!(ran.iter().all(|word| all.contains(word)), "{ran:?} ran");
         return Ok(());
     }
-    let lost = usize::from(case.loss == Loss::NextQuestion);
-    let expected = all.iter().filter(|word| ran.contains(word));
-    ensure!(ran.iter().eq(expected) && ran.len() + lost >= all.len(), "{ran:?} ran, answered were {:?}", told.answered);
+    // Of chat 0, whose first question was decided in any case, the others may be lost.
+    let may_miss = |word: &str| case.loss == Loss::LaterQuestions && word == "B0-edited";
+    let expected = all.iter().filter(|word| ran.contains(word) || !may_miss(word));
+    ensure!(ran.iter().eq(expected), "{ran:?} ran, answered were {:?}", told.answered);
     let later = [command('D', 1), command('E', 3)];
     let of_chat_0 = |line: &&Value| !later.iter().any(|command| line["input"]["command"] == *command);
     let pids: BTreeSet<_> = diary.iter().filter(of_chat_0).map(|line| line["pid"].as_u64()).collect();

@@ -47,8 +47,9 @@ pub(crate) enum Warmth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     Nothing,
-    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the server dies, and the next question find nobody.
-    NextQuestion,
+    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the server dies, and the next questions of that chat find
+    /// nobody: a CLI that is refused over MCP goes on and asks the next one at once.
+    LaterQuestions,
     /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that finds none when it starts leaves.
     Questions,
 }
@@ -99,7 +100,7 @@ const fn waiting(name: &'static str, nth: u32, channels: &'static [Channel]) -> 
 
 /// A point at which a question is decided and its answer on the way.
 const fn decided(name: &'static str, nth: u32) -> Point {
-    Point { loss_over_mcp: Loss::NextQuestion, ..at(name, nth, BOTH) }
+    Point { loss_over_mcp: Loss::LaterQuestions, ..at(name, nth, BOTH) }
 }
 
 /// A point that is reached only when a process leaves after its chat.
