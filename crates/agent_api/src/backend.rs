@@ -3,8 +3,8 @@
 use futures::future::BoxFuture;
 
 use crate::{
-    AgentWrapperCapabilities, AgentWrapperError, AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle,
-    AgentWrapperRunRequest, capabilities::CONTROL_CANCEL,
+    AgentWrapperCapabilities, AgentWrapperError, AgentWrapperKind, AgentWrapperRunControl,
+    AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities::CONTROL_CANCEL,
 };
 
 /// One kind of agent.
@@ -21,7 +21,10 @@ pub trait AgentWrapperBackend: Send + Sync {
     /// Checks the request and starts the run.
     ///
     /// Whatever is wrong with the request is an error before anything is started.
-    fn run(&self, request: AgentWrapperRunRequest) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>>;
+    fn run(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>>;
 
     /// The same, with a handle to cancel it. Refused by a backend that does not advertise `agent_api.control.cancel.v1`.
     fn run_control(

@@ -53,7 +53,9 @@ pub fn bounded(mut event: AgentWrapperEvent) -> Pieces {
             event.text = None;
             Pieces { text: String::new(), at: 0, event: Some(event) }
         }
-        AgentWrapperEventKind::ToolCall | AgentWrapperEventKind::ToolResult | AgentWrapperEventKind::Unknown => {
+        AgentWrapperEventKind::ToolCall
+        | AgentWrapperEventKind::ToolResult
+        | AgentWrapperEventKind::Unknown => {
             // Only a text event may be repeated, so here a long text is cut.
             if let Some(text) = &mut event.text {
                 text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
@@ -88,7 +90,8 @@ impl Iterator for Pieces {
             return Some(last);
         }
         let end = self.text.floor_char_boundary(self.at + MAX_TEXT_BYTES);
-        let piece = AgentWrapperEvent { text: Some(self.text[self.at..end].to_owned()), ..whole.clone() };
+        let piece =
+            AgentWrapperEvent { text: Some(self.text[self.at..end].to_owned()), ..whole.clone() };
         whole.data = None;
         self.at = end;
         Some(piece)
@@ -97,7 +100,11 @@ impl Iterator for Pieces {
 
 /// Replaces a facet that is too large by a note that it was.
 pub fn bounded_data(data: Value) -> Value {
-    if json_bytes(&data) <= MAX_DATA_BYTES { data } else { json!({"dropped": {"reason": "oversize"}}) }
+    if json_bytes(&data) <= MAX_DATA_BYTES {
+        data
+    } else {
+        json!({"dropped": {"reason": "oversize"}})
+    }
 }
 
 /// Cuts a message to its limit, the mark of the cut included.
@@ -152,9 +159,11 @@ mod tests {
 
     #[test]
     fn an_event_within_its_limits_is_left_as_it_is() {
-        let status = AgentWrapperEvent::status(&kind(), "x".repeat(MAX_MESSAGE_BYTES)).with_data(json!({"a": 1}));
+        let status = AgentWrapperEvent::status(&kind(), "x".repeat(MAX_MESSAGE_BYTES))
+            .with_data(json!({"a": 1}));
         assert_eq!(one(status.clone()), status);
-        let text = AgentWrapperEvent::text(&kind(), "x".repeat(MAX_TEXT_BYTES)).with_data(json!({"a": 1}));
+        let text =
+            AgentWrapperEvent::text(&kind(), "x".repeat(MAX_TEXT_BYTES)).with_data(json!({"a": 1}));
         assert_eq!(one(text.clone()), text);
     }
 
@@ -173,7 +182,9 @@ mod tests {
     fn a_long_message_is_cut_inside_its_limit_and_on_a_character() {
         for filler in ["x", "é", "語", "🦀"] {
             let message =
-                one(AgentWrapperEvent::status(&kind(), filler.repeat(2 * MAX_MESSAGE_BYTES))).message.unwrap();
+                one(AgentWrapperEvent::status(&kind(), filler.repeat(2 * MAX_MESSAGE_BYTES)))
+                    .message
+                    .unwrap();
             assert!(message.len() <= MAX_MESSAGE_BYTES);
             assert!(message.len() > MAX_MESSAGE_BYTES - 4, "cut more than a character too much");
             assert!(message.strip_suffix(CUT_MARK).unwrap().replace(filler, "").is_empty());
@@ -185,14 +196,21 @@ mod tests {
         // A JSON string has two quotes.
         let just_fits = json!("x".repeat(MAX_DATA_BYTES - 2));
         assert_eq!(bounded_data(just_fits.clone()), just_fits);
-        assert_eq!(bounded_data(json!("x".repeat(MAX_DATA_BYTES - 1))), json!({"dropped": {"reason": "oversize"}}));
+        assert_eq!(
+            bounded_data(json!("x".repeat(MAX_DATA_BYTES - 1))),
+            json!({"dropped": {"reason": "oversize"}})
+        );
         // What counts is the JSON: a control character is six bytes there.
-        assert_eq!(bounded_data(json!("\u{1}".repeat(MAX_DATA_BYTES / 4))), json!({"dropped": {"reason": "oversize"}}));
+        assert_eq!(
+            bounded_data(json!("\u{1}".repeat(MAX_DATA_BYTES / 4))),
+            json!({"dropped": {"reason": "oversize"}})
+        );
     }
 
     #[test]
     fn the_facet_of_a_split_text_comes_once() {
-        let event = AgentWrapperEvent::text(&kind(), "x".repeat(3 * MAX_TEXT_BYTES)).with_data(json!({"a": 1}));
+        let event = AgentWrapperEvent::text(&kind(), "x".repeat(3 * MAX_TEXT_BYTES))
+            .with_data(json!({"a": 1}));
         let facets: Vec<_> = bounded(event).map(|piece| piece.data).collect();
         assert_eq!(facets, [Some(json!({"a": 1})), None, None]);
     }

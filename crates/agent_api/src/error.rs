@@ -63,6 +63,9 @@ impl AgentWrapperError {
 
     /// Makes the error of a request that needs what `agent_kind` does not advertise.
     pub fn unsupported(agent_kind: &AgentWrapperKind, capability: impl Into<String>) -> Self {
-        Self::UnsupportedCapability { agent_kind: agent_kind.as_str().to_owned(), capability: capability.into() }
+        Self::UnsupportedCapability {
+            agent_kind: agent_kind.as_str().to_owned(),
+            capability: capability.into(),
+        }
     }
 }

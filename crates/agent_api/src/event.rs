@@ -47,7 +47,14 @@ pub struct AgentWrapperEvent {
 impl AgentWrapperEvent {
     /// Makes an event with nothing but its kind.
     pub fn bare(agent_kind: &AgentWrapperKind, kind: AgentWrapperEventKind) -> Self {
-        Self { agent_kind: agent_kind.clone(), kind, channel: None, text: None, message: None, data: None }
+        Self {
+            agent_kind: agent_kind.clone(),
+            kind,
+            channel: None,
+            text: None,
+            message: None,
+            data: None,
+        }
     }
 
     /// Makes a text event on the channel `assistant`.

@@ -18,7 +18,8 @@ use crate::{
     AgentWrapperError, AgentWrapperRunRequest,
     bounds::{MAX_ADD_DIR_BYTES, MAX_ADD_DIRS, MAX_MODEL_ID_BYTES, MAX_SESSION_ID_BYTES},
     capabilities::{
-        CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK, SESSION_RESUME,
+        CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK,
+        SESSION_RESUME,
     },
 };
 
@@ -74,7 +75,9 @@ impl CoreExtensions {
                 SESSION_RESUME => core.resume = Some(selector(key, value)?),
                 SESSION_FORK => core.fork = Some(selector(key, value)?),
                 // `agent_api.run` and its like are advertised but are no extensions; a backend's own keys are its own.
-                other if other.starts_with("agent_api.") => return Err(wrong(key, "takes no value")),
+                other if other.starts_with("agent_api.") => {
+                    return Err(wrong(key, "takes no value"));
+                }
                 _ => {}
             }
         }
@@ -103,17 +106,24 @@ fn model(key: &str, value: &Value) -> Result<String, AgentWrapperError> {
 
 fn add_dirs(key: &str, value: &Value) -> Result<Vec<String>, AgentWrapperError> {
     let object = closed_object(key, value, &["dirs"])?;
-    let dirs = object.get("dirs").and_then(Value::as_array).ok_or_else(|| wrong(key, "needs a list `dirs`"))?;
+    let dirs = object
+        .get("dirs")
+        .and_then(Value::as_array)
+        .ok_or_else(|| wrong(key, "needs a list `dirs`"))?;
     if dirs.is_empty() || dirs.len() > MAX_ADD_DIRS {
         return Err(wrong(key, &format!("`dirs` must have 1 to {MAX_ADD_DIRS} entries")));
     }
     let entry = |(at, dir): (usize, &Value)| {
-        let dir = dir.as_str().ok_or_else(|| wrong(key, &format!("dirs[{at}] must be a string")))?.trim();
+        let dir =
+            dir.as_str().ok_or_else(|| wrong(key, &format!("dirs[{at}] must be a string")))?.trim();
         if dir.is_empty() {
             return Err(wrong(key, &format!("dirs[{at}] must not be blank")));
         }
         if dir.len() > MAX_ADD_DIR_BYTES {
-            return Err(wrong(key, &format!("dirs[{at}] must be at most {MAX_ADD_DIR_BYTES} bytes long")));
+            return Err(wrong(
+                key,
+                &format!("dirs[{at}] must be at most {MAX_ADD_DIR_BYTES} bytes long"),
+            ));
         }
         Ok(dir.to_owned())
     };
@@ -131,7 +141,10 @@ fn selector(key: &str, value: &Value) -> Result<SessionSelector, AgentWrapperErr
                 return Err(wrong(key, "the id must not be blank"));
             }
             if id.len() > MAX_SESSION_ID_BYTES {
-                return Err(wrong(key, &format!("the id must be at most {MAX_SESSION_ID_BYTES} bytes long")));
+                return Err(wrong(
+                    key,
+                    &format!("the id must be at most {MAX_SESSION_ID_BYTES} bytes long"),
+                ));
             }
             argument(key, id).map(SessionSelector::Id)
         }
@@ -148,7 +161,11 @@ fn argument(key: &str, text: &str) -> Result<String, AgentWrapperError> {
     Ok(text.to_owned())
 }
 
-fn closed_object<'a>(key: &str, value: &'a Value, known: &[&str]) -> Result<&'a Map<String, Value>, AgentWrapperError> {
+fn closed_object<'a>(
+    key: &str,
+    value: &'a Value,
+    known: &[&str],
+) -> Result<&'a Map<String, Value>, AgentWrapperError> {
     let object = value.as_object().ok_or_else(|| wrong(key, "must be an object"))?;
     if object.keys().all(|field| known.contains(&field.as_str())) {
         Ok(object)
@@ -171,8 +188,14 @@ mod tests {
         assert!(!read(EXEC_NON_INTERACTIVE, json!(false)).unwrap().non_interactive);
         assert!(read(EXEC_EXTERNAL_SANDBOX, json!(true)).unwrap().external_sandbox);
         assert_eq!(read(CONFIG_MODEL, json!(" opus ")).unwrap().model.as_deref(), Some("opus"));
-        assert_eq!(read(EXEC_ADD_DIRS, json!({"dirs": [" a ", "/b"]})).unwrap().add_dirs, ["a", "/b"]);
-        assert_eq!(read(SESSION_RESUME, json!({"selector": "last"})).unwrap().resume, Some(SessionSelector::Last));
+        assert_eq!(
+            read(EXEC_ADD_DIRS, json!({"dirs": [" a ", "/b"]})).unwrap().add_dirs,
+            ["a", "/b"]
+        );
+        assert_eq!(
+            read(SESSION_RESUME, json!({"selector": "last"})).unwrap().resume,
+            Some(SessionSelector::Last)
+        );
         let by_id = read(SESSION_FORK, json!({"selector": "id", "id": " x "})).unwrap().fork;
         assert_eq!(by_id, Some(SessionSelector::Id("x".to_owned())));
     }
@@ -224,7 +247,13 @@ mod tests {
     fn values_at_their_limits_are_right() {
         assert!(read(CONFIG_MODEL, json!("m".repeat(MAX_MODEL_ID_BYTES))).is_ok());
         let dirs = vec!["d".repeat(MAX_ADD_DIR_BYTES); MAX_ADD_DIRS];
-        assert_eq!(read(EXEC_ADD_DIRS, json!({"dirs": dirs})).unwrap().add_dirs.len(), MAX_ADD_DIRS);
-        assert!(read(SESSION_RESUME, json!({"selector": "id", "id": "i".repeat(MAX_SESSION_ID_BYTES)})).is_ok());
+        assert_eq!(
+            read(EXEC_ADD_DIRS, json!({"dirs": dirs})).unwrap().add_dirs.len(),
+            MAX_ADD_DIRS
+        );
+        assert!(
+            read(SESSION_RESUME, json!({"selector": "id", "id": "i".repeat(MAX_SESSION_ID_BYTES)}))
+                .is_ok()
+        );
     }
 }

@@ -24,8 +24,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AgentWrapperCancelHandle, AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
-    AgentWrapperRunControl, AgentWrapperRunHandle,
+    AgentWrapperCancelHandle, AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent,
+    AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle,
     bounds::{self, EVENT_CHANNEL_CAPACITY},
     error::CANCELLED,
 };
@@ -49,7 +49,10 @@ pub fn open(agent_kind: AgentWrapperKind) -> (AgentWrapperRunControl, RunSink) {
     };
     let for_cancel = Arc::clone(&facts);
     let control = AgentWrapperRunControl {
-        handle: AgentWrapperRunHandle { events: Box::pin(events), completion: Box::pin(completion) },
+        handle: AgentWrapperRunHandle {
+            events: Box::pin(events),
+            completion: Box::pin(completion),
+        },
         cancel: AgentWrapperCancelHandle::new(move || for_cancel.cancel()),
     };
     (control, RunSink { agent_kind, to_reader: event_tx, result: result_tx, facts })
@@ -148,7 +151,11 @@ impl Facts {
     fn observe(&self, result: RunResult) -> RunResult {
         self.with_held(|held| {
             held.observed = true;
-            if self.cancelled.is_cancelled() { Err(AgentWrapperError::backend(CANCELLED)) } else { result }
+            if self.cancelled.is_cancelled() {
+                Err(AgentWrapperError::backend(CANCELLED))
+            } else {
+                result
+            }
         })
     }
 
@@ -220,10 +227,13 @@ impl Drop for GatedCompletion {
     }
 }
 
-async fn result_behind_stream(result: oneshot::Receiver<RunResult>, facts: Arc<Facts>) -> RunResult {
-    let result = result
-        .await
-        .unwrap_or_else(|_| Err(AgentWrapperError::backend("the backend stopped without saying how the run ended")));
+async fn result_behind_stream(
+    result: oneshot::Receiver<RunResult>,
+    facts: Arc<Facts>,
+) -> RunResult {
+    let result = result.await.unwrap_or_else(|_| {
+        Err(AgentWrapperError::backend("the backend stopped without saying how the run ended"))
+    });
     tokio::select! {
         () = facts.over.cancelled() => {}
         () = facts.cancelled.cancelled() => {}

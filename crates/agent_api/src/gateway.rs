@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use crate::{
-    AgentWrapperBackend, AgentWrapperError, AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle,
-    AgentWrapperRunRequest, capabilities::CONTROL_CANCEL, validate,
+    AgentWrapperBackend, AgentWrapperError, AgentWrapperKind, AgentWrapperRunControl,
+    AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities::CONTROL_CANCEL, validate,
 };
 
 /// The backends of a program, by kind.
@@ -20,7 +20,10 @@ impl AgentWrapperGateway {
     }
 
     /// Adds a backend. A second one for the same kind is refused and the first one stays.
-    pub fn register(&mut self, backend: Arc<dyn AgentWrapperBackend>) -> Result<(), AgentWrapperError> {
+    pub fn register(
+        &mut self,
+        backend: Arc<dyn AgentWrapperBackend>,
+    ) -> Result<(), AgentWrapperError> {
         let kind = backend.kind();
         if self.backends.contains_key(&kind) {
             return Err(AgentWrapperError::invalid_request(format!(
@@ -64,10 +67,9 @@ impl AgentWrapperGateway {
         kind: &AgentWrapperKind,
         request: &AgentWrapperRunRequest,
     ) -> Result<&Arc<dyn AgentWrapperBackend>, AgentWrapperError> {
-        let backend = self
-            .backends
-            .get(kind)
-            .ok_or_else(|| AgentWrapperError::UnknownBackend { agent_kind: kind.as_str().to_owned() })?;
+        let backend = self.backends.get(kind).ok_or_else(|| AgentWrapperError::UnknownBackend {
+            agent_kind: kind.as_str().to_owned(),
+        })?;
         validate::check_prompt(request)?;
         validate::check_keys(kind, &backend.capabilities(), request)?;
         Ok(backend)
@@ -76,6 +78,8 @@ impl AgentWrapperGateway {
 
 impl fmt::Debug for AgentWrapperGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AgentWrapperGateway").field(&self.backends.keys().collect::<Vec<_>>()).finish()
+        f.debug_tuple("AgentWrapperGateway")
+            .field(&self.backends.keys().collect::<Vec<_>>())
+            .finish()
     }
 }

@@ -19,7 +19,8 @@ impl AgentWrapperKind {
         let name = name.as_ref();
         let mut letters = name.bytes();
         let starts_well = letters.next().is_some_and(|first| first.is_ascii_lowercase());
-        let goes_on_well = letters.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        let goes_on_well =
+            letters.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if starts_well && goes_on_well {
             Ok(Self(name.into()))
         } else {
@@ -74,7 +75,10 @@ mod tests {
         }
         for bad in ["", "_a", "2a", "Claude", "a-b", "a b", "a\n", "é", "aé"] {
             let error = AgentWrapperKind::new(bad).unwrap_err();
-            assert!(matches!(error, AgentWrapperError::InvalidAgentKind { .. }), "{bad:?} gave {error:?}");
+            assert!(
+                matches!(error, AgentWrapperError::InvalidAgentKind { .. }),
+                "{bad:?} gave {error:?}"
+            );
         }
     }
 

@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn debug_shows_no_value() {
-        let mut request = AgentWrapperRunRequest::new("say hunter2").with_extension("key", "hunter2");
+        let mut request =
+            AgentWrapperRunRequest::new("say hunter2").with_extension("key", "hunter2");
         request.env.insert("TOKEN".to_owned(), "hunter2".to_owned());
         let shown = format!("{request:?}");
         assert!(shown.contains("TOKEN"));

@@ -10,7 +10,8 @@ use crate::{AgentWrapperError, AgentWrapperEvent};
 /// The events of a run, while it goes on.
 pub type DynAgentWrapperEventStream = BoxStream<'static, AgentWrapperEvent>;
 /// How a run ended, once it has.
-pub type DynAgentWrapperCompletion = BoxFuture<'static, Result<AgentWrapperCompletion, AgentWrapperError>>;
+pub type DynAgentWrapperCompletion =
+    BoxFuture<'static, Result<AgentWrapperCompletion, AgentWrapperError>>;
 
 /// A run: what it does, and how it ends.
 ///

@@ -12,7 +12,9 @@ use std::{
 
 use crate::{
     AgentWrapperCapabilities, AgentWrapperError, AgentWrapperKind, AgentWrapperRunRequest,
-    capabilities::{EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK, SESSION_RESUME},
+    capabilities::{
+        EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK, SESSION_RESUME,
+    },
     extensions::{CoreExtensions, SessionStart},
 };
 
@@ -130,7 +132,9 @@ fn add_dirs(asked: &[String], working_dir: &Path) -> Result<Vec<PathBuf>, AgentW
         if dir.is_dir() {
             Ok(dir)
         } else {
-            Err(AgentWrapperError::invalid_request(format!("{EXEC_ADD_DIRS}: dirs[{at}] is not a directory")))
+            Err(AgentWrapperError::invalid_request(format!(
+                "{EXEC_ADD_DIRS}: dirs[{at}] is not a directory"
+            )))
         }
     };
     asked.iter().enumerate().map(resolve).collect()
@@ -143,10 +147,11 @@ mod tests {
     use serde_json::json;
 
     fn checked(request: &AgentWrapperRunRequest) -> Result<CheckedRequest, AgentWrapperError> {
-        let capabilities = [CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE]
-            .into_iter()
-            .chain([SESSION_FORK, SESSION_RESUME])
-            .collect();
+        let capabilities =
+            [CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE]
+                .into_iter()
+                .chain([SESSION_FORK, SESSION_RESUME])
+                .collect();
         check(&AgentWrapperKind::new("test").unwrap(), &capabilities, request, None)
     }
 
@@ -198,13 +203,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("inner")).unwrap();
         std::fs::write(dir.path().join("file"), "").unwrap();
-        let mut request = AgentWrapperRunRequest::new("p").with_extension(EXEC_ADD_DIRS, json!({"dirs": ["inner"]}));
+        let mut request = AgentWrapperRunRequest::new("p")
+            .with_extension(EXEC_ADD_DIRS, json!({"dirs": ["inner"]}));
         request.working_dir = Some(dir.path().to_owned());
         assert_eq!(checked(&request).unwrap().add_dirs, [dir.path().join("inner")]);
 
         for wrong in ["missing", "file"] {
             request.extensions.insert(EXEC_ADD_DIRS.to_owned(), json!({"dirs": ["inner", wrong]}));
-            assert_eq!(message_of(&request), "agent_api.exec.add_dirs.v1: dirs[1] is not a directory");
+            assert_eq!(
+                message_of(&request),
+                "agent_api.exec.add_dirs.v1: dirs[1] is not a directory"
+            );
         }
         request.working_dir = Some(dir.path().join("file"));
         assert_eq!(message_of(&request), "the working directory does not exist");
@@ -218,7 +227,10 @@ mod tests {
             assert!(message_of(&request).contains("environment"));
         }
         assert!(message_of(&AgentWrapperRunRequest::new("a\0b")).contains("NUL"));
-        let hurried = AgentWrapperRunRequest { timeout: Some(Duration::ZERO), ..AgentWrapperRunRequest::new("p") };
+        let hurried = AgentWrapperRunRequest {
+            timeout: Some(Duration::ZERO),
+            ..AgentWrapperRunRequest::new("p")
+        };
         assert!(message_of(&hurried).contains("timeout"));
     }
 }

@@ -27,8 +27,11 @@ mod linux {
     use std::{io, process::ExitCode, sync::Mutex, time::Duration};
 
     use agent_api::{
-        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperRunControl, AgentWrapperRunRequest,
-        backends::claude_code::{AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig, PRINT_STREAM_JSON},
+        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperRunControl,
+        AgentWrapperRunRequest,
+        backends::claude_code::{
+            AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig, PRINT_STREAM_JSON,
+        },
         capabilities,
         conformance::{Scenario, Subject},
     };
@@ -73,7 +76,10 @@ mod linux {
 
     fn trial(name: &str, check: fn() -> BoxFuture<'static, Result<()>>) -> Trial {
         Trial::test(name, move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
             let outcome = runtime.block_on(async { tokio::time::timeout(DEADLINE, check()).await });
             outcome?.map_err(|error| format!("{error:#}").into())
         })
@@ -98,7 +104,8 @@ mod linux {
             "backend.claude_code.print_stream_json",
         ];
         ensure!(plain == expected.into_iter().collect(), "{plain:?}");
-        let config = ClaudeCodeBackendConfig { allow_external_sandbox_exec: true, ..Default::default() };
+        let config =
+            ClaudeCodeBackendConfig { allow_external_sandbox_exec: true, ..Default::default() };
         let allowed = ClaudeCodeBackend::new(config).capabilities();
         let expected = expected.into_iter().chain(["agent_api.exec.external_sandbox.v1"]);
         ensure!(allowed == expected.collect(), "{allowed:?}");
@@ -107,15 +114,18 @@ mod linux {
 
     async fn an_exit_without_a_result_is_a_failure() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        let ended = run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\nexit 3")).await?;
+        let ended =
+            run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\nexit 3")).await?;
         ended.failed_with("the agent ended with exit code 3 without a result")?;
-        let ended = run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\nexit 0")).await?;
+        let ended =
+            run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\nexit 0")).await?;
         ended.failed_with("the agent ended without a result")
     }
 
     async fn a_crash_is_a_failure_and_keeps_what_was_said() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        let ended = run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\ncrash")).await?;
+        let ended =
+            run_to_end(&subject.backend(), subject.prompt("sim:\nsay hello\ncrash")).await?;
         ended.failed_with("the agent was ended by signal 9 without a result")?;
         ensure!(ended.text() == "hello", "{:?}", ended.text());
         ensure!(ended.result?.final_text.as_deref() == Some("hello"));
@@ -124,10 +134,14 @@ mod linux {
 
     async fn an_unreadable_line_is_one_error_in_its_place_and_the_run_succeeds() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        let ended = run_to_end(&subject.backend(), subject.prompt("sim:\nsay one\ngarbage\nsay two")).await?;
+        let ended =
+            run_to_end(&subject.backend(), subject.prompt("sim:\nsay one\ngarbage\nsay two"))
+                .await?;
         ended.succeeded()?;
         ensure!(ended.count(AgentWrapperEventKind::Error) == 1, "{:?}", ended.events);
-        let at = |wanted: &dyn Fn(&agent_api::AgentWrapperEvent) -> bool| ended.events.iter().position(wanted);
+        let at = |wanted: &dyn Fn(&agent_api::AgentWrapperEvent) -> bool| {
+            ended.events.iter().position(wanted)
+        };
         let error = at(&|event| event.kind == AgentWrapperEventKind::Error);
         let one = at(&|event| event.text.as_deref().is_some_and(|text| text.starts_with('o')));
         let two = at(&|event| event.text.as_deref().is_some_and(|text| text.starts_with('t')));
@@ -137,7 +151,8 @@ mod linux {
 
     async fn an_unknown_line_is_one_unknown_event() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        let ended = run_to_end(&subject.backend(), subject.prompt("sim:\nunknown\nsay hello")).await?;
+        let ended =
+            run_to_end(&subject.backend(), subject.prompt("sim:\nunknown\nsay hello")).await?;
         ended.succeeded()?;
         ensure!(ended.count(AgentWrapperEventKind::Unknown) == 1, "{:?}", ended.events);
         Ok(())
@@ -161,9 +176,12 @@ mod linux {
 
     async fn a_resumed_session_remembers() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        run_to_end(&subject.backend(), subject.prompt("sim:\nsay the word is quince")).await?.succeeded()?;
+        run_to_end(&subject.backend(), subject.prompt("sim:\nsay the word is quince"))
+            .await?
+            .succeeded()?;
         for key in [capabilities::SESSION_RESUME, capabilities::SESSION_FORK] {
-            let request = subject.prompt("sim:\nrecall").with_extension(key, json!({"selector": "last"}));
+            let request =
+                subject.prompt("sim:\nrecall").with_extension(key, json!({"selector": "last"}));
             let ended = run_to_end(&subject.backend(), request).await?;
             ended.succeeded()?;
             ensure!(ended.text().contains("quince"), "{key}: {:?}", ended.text());
@@ -173,21 +191,30 @@ mod linux {
 
     async fn a_flooding_agent_is_cancelled_while_nobody_reads() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
-        let flood = subject.request(&Scenario::Flood { messages: 1_000_000, bytes: 1_000 }).context("no flood")?;
-        let AgentWrapperRunControl { handle, cancel } = subject.backend().run_control(flood).await?;
+        let flood = subject
+            .request(&Scenario::Flood { messages: 1_000_000, bytes: 1_000 })
+            .context("no flood")?;
+        let AgentWrapperRunControl { handle, cancel } =
+            subject.backend().run_control(flood).await?;
         // The events are held and not read: the agent waits for room in its pipe when the cancel comes.
         cancel.cancel();
         let result = handle.completion.await;
-        ensure!(result == Err(AgentWrapperError::Backend { message: "cancelled".to_owned() }), "{result:?}");
+        ensure!(
+            result == Err(AgentWrapperError::Backend { message: "cancelled".to_owned() }),
+            "{result:?}"
+        );
         ensure!(subject.living() == 0, "something lives on");
         drop(handle.events);
         Ok(())
     }
 
     async fn a_missing_program_is_an_error_of_the_start() -> Result<()> {
-        let config = ClaudeCodeBackendConfig { binary: Some("no-such-claude".into()), ..Default::default() };
+        let config =
+            ClaudeCodeBackendConfig { binary: Some("no-such-claude".into()), ..Default::default() };
         let attempt = ClaudeCodeBackend::new(config).run(AgentWrapperRunRequest::new("p")).await;
-        let Err(AgentWrapperError::Backend { message }) = attempt else { anyhow::bail!("{attempt:?}") };
+        let Err(AgentWrapperError::Backend { message }) = attempt else {
+            anyhow::bail!("{attempt:?}")
+        };
         ensure!(message.contains("no-such-claude"), "{message}");
         Ok(())
     }
@@ -195,7 +222,10 @@ mod linux {
     async fn the_mark_of_the_backend_takes_no_value() -> Result<()> {
         let subject = ClaudeSubject::over_simulator();
         ensure!(subject.backend().kind().as_str() == AGENT_KIND);
-        let attempt = subject.backend().run(subject.prompt("p").with_extension(PRINT_STREAM_JSON, true)).await;
+        let attempt = subject
+            .backend()
+            .run(subject.prompt("p").with_extension(PRINT_STREAM_JSON, true))
+            .await;
         ensure!(matches!(attempt, Err(AgentWrapperError::InvalidRequest { .. })), "{attempt:?}");
         ensure!(subject.launches().is_empty());
         Ok(())
@@ -207,7 +237,11 @@ mod linux {
         let secret = SECRET.to_owned();
         let scenarios = [
             Scenario::Leak { text: "hello".to_owned(), secret: secret.clone() },
-            Scenario::UseTool { before: "one".to_owned(), secret: secret.clone(), after: "two".to_owned() },
+            Scenario::UseTool {
+                before: "one".to_owned(),
+                secret: secret.clone(),
+                after: "two".to_owned(),
+            },
             Scenario::Fail { secret: secret.clone() },
         ];
         let mut told = String::new();

@@ -48,21 +48,32 @@ fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     {
         use support::claude::ClaudeSubject;
-        trials.extend(self::trials("claude_code_with_simulator", &[], || Box::new(ClaudeSubject::over_simulator())));
-        trials.push(Trial::test("s36_two_backends_serve_one_gateway", two_backends_serve_one_gateway));
+        trials.extend(self::trials("claude_code_with_simulator", &[], || {
+            Box::new(ClaudeSubject::over_simulator())
+        }));
+        trials.push(Trial::test(
+            "s36_two_backends_serve_one_gateway",
+            two_backends_serve_one_gateway,
+        ));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
 /// One test for each statement, each with a subject of its own.
-fn trials(of: &str, does_not_apply: &'static [&str], subject: fn() -> Box<dyn Subject>) -> Vec<Trial> {
+fn trials(
+    of: &str,
+    does_not_apply: &'static [&str],
+    subject: fn() -> Box<dyn Subject>,
+) -> Vec<Trial> {
     let trial = |statement: Statement| {
         let name = format!("{of}::s{}_{}", statement.number(), statement.name());
         Trial::ignorable_test(name, move || {
             let verdict = run(async { statement.check(&*subject()).await });
             let may_not_apply = does_not_apply.contains(&statement.name());
             match verdict {
-                Verdict::Holds if may_not_apply => Err("this is listed as not applying, and it holds".into()),
+                Verdict::Holds if may_not_apply => {
+                    Err("this is listed as not applying, and it holds".into())
+                }
                 Verdict::Holds => Ok(Completion::Completed),
                 Verdict::DoesNotApply(why) if may_not_apply => Ok(Completion::ignored_with(why)),
                 Verdict::DoesNotApply(why) => Err(format!("this should apply: {why}").into()),
@@ -76,8 +87,10 @@ fn trials(of: &str, does_not_apply: &'static [&str], subject: fn() -> Box<dyn Su
 /// Statement 36: a second backend beside the first, and neither knows of the other.
 #[cfg(target_os = "linux")]
 fn two_backends_serve_one_gateway() -> Result<(), Failed> {
-    let subjects: [Box<dyn Subject>; 2] =
-        [Box::new(ScriptedSubject::new()), Box::new(support::claude::ClaudeSubject::over_simulator())];
+    let subjects: [Box<dyn Subject>; 2] = [
+        Box::new(ScriptedSubject::new()),
+        Box::new(support::claude::ClaudeSubject::over_simulator()),
+    ];
     run(async {
         let mut gateway = AgentWrapperGateway::new();
         for subject in &subjects {
@@ -90,17 +103,25 @@ fn two_backends_serve_one_gateway() -> Result<(), Failed> {
             let events: Vec<_> = handle.events.collect().await;
             handle.completion.await?;
             assert!(events.iter().all(|event| event.agent_kind == kind));
-            let texts = events.iter().filter(|event| event.kind == AgentWrapperEventKind::TextOutput);
-            assert_eq!(texts.filter_map(|event| event.text.as_deref()).collect::<String>(), "hello");
+            let texts =
+                events.iter().filter(|event| event.kind == AgentWrapperEventKind::TextOutput);
+            assert_eq!(
+                texts.filter_map(|event| event.text.as_deref()).collect::<String>(),
+                "hello"
+            );
         }
         let again = gateway.register(Arc::clone(&subjects[0].backend()));
-        assert!(matches!(again, Err(agent_api::AgentWrapperError::InvalidRequest { .. })), "{again:?}");
+        assert!(
+            matches!(again, Err(agent_api::AgentWrapperError::InvalidRequest { .. })),
+            "{again:?}"
+        );
         Ok(())
     })
 }
 
 fn run<T>(checks: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let result = runtime.block_on(checks);
     // What a broken run left behind must not keep the test from ending.
     runtime.shutdown_background();

@@ -49,7 +49,10 @@ mod linux {
 
     pub(super) fn main() -> ExitCode {
         let trial = Trial::test("a_slow_reader_of_200_000_events_keeps_the_memory_flat", || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()?;
             runtime.block_on(async { tokio::time::timeout(DEADLINE, memory_stays_flat()).await })?
         });
         libtest_mimic::run(&Arguments::from_args(), vec![trial]).exit_code()
@@ -78,11 +81,15 @@ mod linux {
         }
         let completion = handle.completion.await?;
         if completion.outcome != AgentWrapperOutcome::Succeeded || texts != EVENTS {
-            return Err(format!("{texts} texts came, and the run ended {:?}", completion.outcome).into());
+            return Err(
+                format!("{texts} texts came, and the run ended {:?}", completion.outcome).into()
+            );
         }
         let growth = peak.saturating_sub(warm);
         if growth > TOLERANCE_BYTES {
-            return Err(format!("{WARM} events took {warm} bytes, and the rest {growth} more").into());
+            return Err(
+                format!("{WARM} events took {warm} bytes, and the rest {growth} more").into()
+            );
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ mod support;
 use std::sync::Arc;
 
 use agent_api::{
-    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperGateway, AgentWrapperKind,
-    AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities,
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperGateway,
+    AgentWrapperKind, AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities,
     conformance::{Scenario, Subject},
 };
 use futures::future::BoxFuture;
@@ -41,7 +41,10 @@ impl AgentWrapperBackend for Careless {
         [capabilities::RUN, capabilities::EVENTS].into_iter().collect()
     }
 
-    fn run(&self, _: AgentWrapperRunRequest) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
+    fn run(
+        &self,
+        _: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
         panic!("a request reached the backend that should not have");
     }
 }
@@ -77,7 +80,8 @@ async fn what_no_backend_may_accept_reaches_none() {
     gateway.register(Arc::new(Careless)).unwrap();
     let blank = gateway.run(&kind("careless"), AgentWrapperRunRequest::new(" \n")).await;
     assert!(matches!(blank, Err(AgentWrapperError::InvalidRequest { .. })), "{blank:?}");
-    let unknown_key = AgentWrapperRunRequest::new("p").with_extension(capabilities::CONFIG_MODEL, "m");
+    let unknown_key =
+        AgentWrapperRunRequest::new("p").with_extension(capabilities::CONFIG_MODEL, "m");
     assert_eq!(
         gateway.run(&kind("careless"), unknown_key).await.err(),
         Some(AgentWrapperError::unsupported(&kind("careless"), capabilities::CONFIG_MODEL))
@@ -91,7 +95,10 @@ async fn what_no_backend_may_accept_reaches_none() {
 #[tokio::test]
 async fn a_backend_without_control_refuses_it_by_itself() {
     let refusal = Careless.run_control(AgentWrapperRunRequest::new("p")).await.err();
-    assert_eq!(refusal, Some(AgentWrapperError::unsupported(&kind("careless"), capabilities::CONTROL_CANCEL)));
+    assert_eq!(
+        refusal,
+        Some(AgentWrapperError::unsupported(&kind("careless"), capabilities::CONTROL_CANCEL))
+    );
 }
 
 #[tokio::test]

@@ -30,7 +30,9 @@ fn no_type_of_a_backend_crate_is_public() {
     assert!(files.len() > 10, "only {} files were found", files.len());
     let leaks: Vec<_> = files
         .iter()
-        .flat_map(|path| leaks_in(&fs::read_to_string(path).unwrap()).into_iter().map(move |leak| (path, leak)))
+        .flat_map(|path| {
+            leaks_in(&fs::read_to_string(path).unwrap()).into_iter().map(move |leak| (path, leak))
+        })
         .collect();
     assert!(leaks.is_empty(), "{leaks:#?}");
 }
@@ -126,7 +128,9 @@ impl Finder {
             UseTree::Group(group) => group.items.iter().for_each(|tree| self.note_tree(tree)),
             UseTree::Name(name) => drop(self.foreign.insert(name.ident.to_string())),
             UseTree::Rename(name) => drop(self.foreign.insert(name.rename.to_string())),
-            UseTree::Glob(_) => self.leaks.push("a glob import hides where names come from".to_owned()),
+            UseTree::Glob(_) => {
+                self.leaks.push("a glob import hides where names come from".to_owned())
+            }
         }
     }
 
@@ -184,7 +188,9 @@ impl Finder {
             UseTree::Path(path) => path.ident.to_string(),
             UseTree::Name(name) => name.ident.to_string(),
             UseTree::Rename(name) => name.ident.to_string(),
-            UseTree::Group(group) => return group.items.iter().for_each(|tree| self.re_export(tree)),
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|tree| self.re_export(tree));
+            }
             UseTree::Glob(_) => return,
         };
         if self.is_foreign(&first) {
@@ -193,7 +199,10 @@ impl Finder {
     }
 
     fn fields(&mut self, fields: &Fields) {
-        fields.iter().filter(|field| is_public(&field.vis)).for_each(|field| self.visit_type(&field.ty));
+        fields
+            .iter()
+            .filter(|field| is_public(&field.vis))
+            .for_each(|field| self.visit_type(&field.ty));
     }
 
     fn signature(&mut self, signature: &Signature) {
@@ -203,7 +212,9 @@ impl Finder {
     fn trait_item(&mut self, item: &TraitItem) {
         match item {
             TraitItem::Fn(method) => self.signature(&method.sig),
-            TraitItem::Type(alias) => alias.bounds.iter().for_each(|bound| self.visit_type_param_bound(bound)),
+            TraitItem::Type(alias) => {
+                alias.bounds.iter().for_each(|bound| self.visit_type_param_bound(bound))
+            }
             TraitItem::Const(constant) => self.visit_type(&constant.ty),
             _ => {}
         }
@@ -216,8 +227,13 @@ impl Visit<'_> for Finder {
         if let Some(first) = path.segments.first()
             && self.is_foreign(&first.ident.to_string())
         {
-            self.leaks
-                .push(path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::"));
+            self.leaks.push(
+                path.segments
+                    .iter()
+                    .map(|segment| segment.ident.to_string())
+                    .collect::<Vec<_>>()
+                    .join("::"),
+            );
         }
         visit::visit_path(self, path);
     }
@@ -233,6 +249,7 @@ fn is_public(visibility: &Visibility) -> bool {
 
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
     })
 }

@@ -55,11 +55,22 @@ mod linux {
         let statements = conformance::statements().into_iter();
         statements
             .filter(|statement| !DOES_NOT_APPLY.contains(&statement.name()))
-            .fold(Suite::new(), |suite, statement| suite.case(numbered(statement), move |cli| check(statement, cli)))
-            .case("nobody_logged_in_is_a_failure_in_our_words", nobody_logged_in_is_a_failure_in_our_words)
-            .case("a_refused_key_is_a_failure_in_our_words", a_refused_key_is_a_failure_in_our_words)
+            .fold(Suite::new(), |suite, statement| {
+                suite.case(numbered(statement), move |cli| check(statement, cli))
+            })
+            .case(
+                "nobody_logged_in_is_a_failure_in_our_words",
+                nobody_logged_in_is_a_failure_in_our_words,
+            )
+            .case(
+                "a_refused_key_is_a_failure_in_our_words",
+                a_refused_key_is_a_failure_in_our_words,
+            )
             .case("a_resumed_session_remembers", a_resumed_session_remembers)
-            .case("a_background_task_does_not_end_the_run_early", a_background_task_does_not_end_the_run_early)
+            .case(
+                "a_background_task_does_not_end_the_run_early",
+                a_background_task_does_not_end_the_run_early,
+            )
             .case("an_external_sandbox_asks_nobody", an_external_sandbox_asks_nobody)
             .case("a_broken_answer_is_not_said_twice", a_broken_answer_is_not_said_twice)
             .case("hooks_of_the_directory_do_not_run", hooks_of_the_directory_do_not_run)
@@ -111,7 +122,9 @@ mod linux {
             Scenario::UseTool { before, secret, after } => {
                 vec![Step::text(before).and_tool("Read", read(secret)), Step::text(after)]
             }
-            Scenario::NeedLeave { text } => vec![Step::text(text).and_bash("touch made"), Step::text("done")],
+            Scenario::NeedLeave { text } => {
+                vec![Step::text(text).and_bash("touch made"), Step::text("done")]
+            }
             Scenario::Hang { text } => vec![Step::text(text).failing(Failure::Hang)],
             Scenario::Flood { messages, bytes } => {
                 let all = usize::try_from(*messages).ok()?.checked_mul(*bytes)?;
@@ -151,21 +164,28 @@ mod linux {
         let stage = Stage::set(&cli).await?;
         stage.run(stage.script(&[Step::text("the word is quince")])).await?.succeeded()?;
         for key in [capabilities::SESSION_RESUME, capabilities::SESSION_FORK] {
-            let again = stage.script(&[Step::text("I know")]).with_extension(key, json!({"selector": "last"}));
+            let again = stage
+                .script(&[Step::text("I know")])
+                .with_extension(key, json!({"selector": "last"}));
             stage.run(again).await?.succeeded()?;
             let requests = stage.api.main_requests();
             let sent = requests.last().map(|request| request.body.to_string()).unwrap_or_default();
-            ensure!(sent.contains("the word is quince"), "{key}: the model was not told what it had said before");
+            ensure!(
+                sent.contains("the word is quince"),
+                "{key}: the model was not told what it had said before"
+            );
         }
         Ok(())
     }
 
     async fn a_background_task_does_not_end_the_run_early(cli: PathBuf) -> Result<()> {
         let stage = Stage::set(&cli).await?;
-        let background = json!({"command": "sleep 1", "description": "a nap", "run_in_background": true});
+        let background =
+            json!({"command": "sleep 1", "description": "a nap", "run_in_background": true});
         let steps = [Step::tool("Bash", background), Step::text("first"), Step::text("second")];
         // `sleep` asks, so the checks are off.
-        let request = stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let request =
+            stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
         let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
         let ended = run_to_end(&backend, request).await?;
         let completion = ended.succeeded()?;
@@ -180,7 +200,8 @@ mod linux {
         let steps = [Step::bash("touch made"), Step::text("done")];
         stage.run(stage.script(&steps)).await?.succeeded()?;
         ensure!(!made.exists(), "a tool ran that nobody had allowed");
-        let request = stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let request =
+            stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
         let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
         let ended = run_to_end(&backend, request).await?;
         ensure!(ended.succeeded()?.outcome == AgentWrapperOutcome::Succeeded);
@@ -193,8 +214,9 @@ mod linux {
         let step = Step::text("half of this text").slowly(4, 100).failing_first(Failure::Cut, 1);
         let ended = stage.run(stage.script(&[step])).await?;
         ended.succeeded()?;
-        let retried =
-            |event: &AgentWrapperEvent| event.message.as_deref().is_some_and(|said| said.contains("tried again"));
+        let retried = |event: &AgentWrapperEvent| {
+            event.message.as_deref().is_some_and(|said| said.contains("tried again"))
+        };
         let before = ended.events.iter().take_while(|event| !retried(event));
         let seen: String = before.filter_map(|event| event.text.as_deref()).collect();
         ensure!(

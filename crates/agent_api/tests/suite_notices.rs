@@ -14,7 +14,8 @@ use support::scripted::{Fault, ScriptedSubject};
 
 /// Checks one statement by name over a subject with one fault.
 async fn verdict(name: &str, fault: Option<Fault>) -> Verdict {
-    let statement = conformance::statements().into_iter().find(|statement| statement.name() == name);
+    let statement =
+        conformance::statements().into_iter().find(|statement| statement.name() == name);
     let statement = statement.unwrap_or_else(|| panic!("there is no statement {name}"));
     let subject = fault.map_or_else(ScriptedSubject::new, ScriptedSubject::with_fault);
     statement.check(&subject).await
@@ -49,7 +50,10 @@ async fn every_fault_is_noticed_by_the_statement_that_forbids_it() {
         (AcceptsUnknownKeys, "an_extension_that_is_not_advertised_is_refused_by_name"),
         (IgnoresTheRequestsEnvironment, "environments_are_merged_and_the_request_wins"),
         (IgnoresTheWorkingDirectory, "the_working_directory_of_the_request_wins"),
-        (IgnoresTheWorkingDirectory, "a_relative_working_directory_is_resolved_when_the_run_starts"),
+        (
+            IgnoresTheWorkingDirectory,
+            "a_relative_working_directory_is_resolved_when_the_run_starts",
+        ),
         (HasNoRunControl, "run_control_is_offered_exactly_when_it_is_advertised"),
         (WaitsForAReaderThatIsGone, "dropping_the_events_lets_the_run_go_on_to_its_end"),
         (AdvertisesASandbox, "an_external_sandbox_is_off_unless_the_configuration_allows_it"),
@@ -57,7 +61,11 @@ async fn every_fault_is_noticed_by_the_statement_that_forbids_it() {
     for (fault, name) in cases {
         let seen = verdict(name, Some(fault)).await;
         assert!(matches!(seen, Verdict::Broken(_)), "{name} did not notice {fault:?}: {seen:?}");
-        assert_eq!(verdict(name, None).await, Verdict::Holds, "{name} does not hold without {fault:?}");
+        assert_eq!(
+            verdict(name, None).await,
+            Verdict::Holds,
+            "{name} does not hold without {fault:?}"
+        );
     }
 }
 
@@ -71,7 +79,8 @@ fn every_statement_of_the_contract_that_a_backend_can_break_is_in_the_suite() {
 
 #[test]
 fn no_two_statements_share_a_name() {
-    let names: Vec<_> = conformance::statements().iter().map(conformance::Statement::name).collect();
+    let names: Vec<_> =
+        conformance::statements().iter().map(conformance::Statement::name).collect();
     let different: std::collections::BTreeSet<_> = names.iter().collect();
     assert_eq!(names.len(), different.len());
 }

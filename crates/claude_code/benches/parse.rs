@@ -3,7 +3,11 @@
 //! The log is generated from recorded lines of the real CLI, with texts and tool results of other lengths put in. Every
 //! reader gets the same lines, in memory. The best of several rounds counts: the machine's other work only ever slows one down.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark talks to the person who runs it")]
+#![allow(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a benchmark talks to the person who runs it"
+)]
 
 use std::hint::black_box;
 use std::path::Path;
@@ -23,8 +27,10 @@ fn main() {
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
-    let megabytes =
-        std::env::var("BENCH_MEGABYTES").ok().and_then(|megabytes| megabytes.parse().ok()).unwrap_or(MEGABYTES);
+    let megabytes = std::env::var("BENCH_MEGABYTES")
+        .ok()
+        .and_then(|megabytes| megabytes.parse().ok())
+        .unwrap_or(MEGABYTES);
     let log = generate(megabytes * 1_000_000);
     let lines: Vec<&str> = log.lines().collect();
     println!("{} lines, {:.1} MB, best of {ROUNDS} rounds\n", lines.len(), log.len() as f64 / 1e6);
@@ -37,15 +43,20 @@ fn main() {
             Box::new(|parser, _, lines| {
                 lines
                     .iter()
-                    .filter(|line| parser.parse_envelope(line).is_ok_and(|found| black_box(found).is_some()))
+                    .filter(|line| {
+                        parser.parse_envelope(line).is_ok_and(|found| black_box(found).is_some())
+                    })
                     .count()
             }),
         ),
         (
             "ours, typed event",
             Box::new(|parser, _, lines| {
-                let mut typed =
-                    |line: &str| parser.parse_bytes(line.as_bytes()).is_ok_and(|event| black_box(event).is_some());
+                let mut typed = |line: &str| {
+                    parser
+                        .parse_bytes(line.as_bytes())
+                        .is_ok_and(|event| black_box(event).is_some())
+                };
                 lines.iter().filter(|line| typed(line)).count()
             }),
         ),
@@ -53,7 +64,11 @@ fn main() {
             "ours, typed event, every text read",
             Box::new(|parser, _, lines| {
                 let mut typed = |line: &str| {
-                    parser.parse_bytes(line.as_bytes()).ok().flatten().is_some_and(|event| read_texts(&event) > 0)
+                    parser
+                        .parse_bytes(line.as_bytes())
+                        .ok()
+                        .flatten()
+                        .is_some_and(|event| read_texts(&event) > 0)
                 };
                 lines.iter().filter(|line| typed(line)).count()
             }),
@@ -61,17 +76,25 @@ fn main() {
         (
             "sonic-rs Value",
             Box::new(|_, _, lines| {
-                lines.iter().filter(|line| sonic_rs::from_str::<sonic_rs::Value>(line).is_ok()).count()
+                lines
+                    .iter()
+                    .filter(|line| sonic_rs::from_str::<sonic_rs::Value>(line).is_ok())
+                    .count()
             }),
         ),
         (
             VALUE,
-            Box::new(|_, _, lines| lines.iter().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count()),
+            Box::new(|_, _, lines| {
+                lines.iter().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count()
+            }),
         ),
         (
             PEER,
             Box::new(|_, _, lines| {
-                lines.iter().filter(|line| claude_codes::ClaudeOutput::parse_json(line).is_ok()).count()
+                lines
+                    .iter()
+                    .filter(|line| claude_codes::ClaudeOutput::parse_json(line).is_ok())
+                    .count()
             }),
         ),
     ];
@@ -85,11 +108,20 @@ fn main() {
             *best = (best.0.max(rate), read);
         }
     }
-    let rate_of =
-        |wanted| readers.iter().zip(&best).find(|((name, _), _)| *name == wanted).map_or(1.0, |(_, best)| best.0);
+    let rate_of = |wanted| {
+        readers
+            .iter()
+            .zip(&best)
+            .find(|((name, _), _)| *name == wanted)
+            .map_or(1.0, |(_, best)| best.0)
+    };
     println!("{:<36}{:>10}{:>12}{:>16}{:>12}", "", "MB/s", "x Value", "x claude-codes", "read");
     for ((name, _), (rate, read)) in readers.iter().zip(&best) {
-        println!("{name:<36}{rate:>10.0}{:>12.2}{:>16.2}{read:>12}", rate / rate_of(VALUE), rate / rate_of(PEER));
+        println!(
+            "{name:<36}{rate:>10.0}{:>12.2}{:>16.2}{read:>12}",
+            rate / rate_of(VALUE),
+            rate / rate_of(PEER)
+        );
     }
 }
 
@@ -111,7 +143,11 @@ fn read_texts(event: &ClaudeStreamJsonEvent) -> usize {
         EventBody::User(user) => content(&user.message.content),
         EventBody::Stream(stream) => match &stream.event {
             StreamPart::ContentBlockDelta {
-                delta: Delta::Text(text) | Delta::InputJson(text) | Delta::Thinking(text) | Delta::Signature(text),
+                delta:
+                    Delta::Text(text)
+                    | Delta::InputJson(text)
+                    | Delta::Thinking(text)
+                    | Delta::Signature(text),
                 ..
             } => text.len(),
             _ => 0,
@@ -138,14 +174,21 @@ fn read_block(block: &ContentBlock) -> usize {
 /// to 50 KB.
 fn generate(bytes: usize) -> String {
     let template = |file: &str, wanted: &dyn Fn(&Value) -> bool| -> Value {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325").join(file);
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325").join(file);
         let text = std::fs::read_to_string(path).expect("a fixture");
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).find(wanted).expect("such a line")
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .find(wanted)
+            .expect("such a line")
     };
-    let mut delta = template("h_partial.jsonl", &|line| line["event"]["delta"]["type"] == "text_delta");
+    let mut delta =
+        template("h_partial.jsonl", &|line| line["event"]["delta"]["type"] == "text_delta");
     let mut message = template("text.jsonl", &|line| line["type"] == "assistant");
-    let mut call = template("allow.jsonl", &|line| line["message"]["content"][0]["type"] == "tool_use");
-    let mut answer = template("allow.jsonl", &|line| line["message"]["content"][0]["type"] == "tool_result");
+    let mut call =
+        template("allow.jsonl", &|line| line["message"]["content"][0]["type"] == "tool_use");
+    let mut answer =
+        template("allow.jsonl", &|line| line["message"]["content"][0]["type"] == "tool_result");
     let mut random = Random(42);
     let mut log = String::with_capacity(bytes + 200_000);
     let (mut deltas, mut messages, mut answers) = (0, 0, 0);

@@ -27,8 +27,9 @@ fn main() -> ExitCode {
         count("-".to_owned(), io::stdin().lock()).and_then(|stats| print(&stats))
     } else {
         files.into_iter().try_for_each(|file| {
-            let log = File::open(&file)
-                .map_err(|error| io::Error::new(error.kind(), format!("could not open {file}: {error}")))?;
+            let log = File::open(&file).map_err(|error| {
+                io::Error::new(error.kind(), format!("could not open {file}: {error}"))
+            })?;
             print(&count(file, BufReader::new(log))?)
         })
     };

@@ -19,12 +19,15 @@ mod parser;
 mod process;
 
 pub use client::{
-    ClaudeClient, ClaudeClientBuilder, ClaudeCodeError, ClaudeCompletion, ClaudeEventStream, ClaudePrintOutput,
-    ClaudePrintRequest, ClaudePrintStreamJsonHandle, CliVersion, DEFAULT_TERMINATION_GRACE, EVENT_CHANNEL_CAPACITY,
-    Environment, MAX_BUFFERED_BYTES, MAX_PROMPT_ARGUMENT_BYTES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli,
-    STDERR_TAIL_BYTES, StderrTail, TESTED_VERSION, TerminationHandle, probe_version,
+    ClaudeClient, ClaudeClientBuilder, ClaudeCodeError, ClaudeCompletion, ClaudeEventStream,
+    ClaudePrintOutput, ClaudePrintRequest, ClaudePrintStreamJsonHandle, CliVersion,
+    DEFAULT_TERMINATION_GRACE, EVENT_CHANNEL_CAPACITY, Environment, MAX_BUFFERED_BYTES,
+    MAX_PROMPT_ARGUMENT_BYTES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, STDERR_TAIL_BYTES,
+    StderrTail, TESTED_VERSION, TerminationHandle, probe_version,
 };
 pub use event::{ClaudeStreamJsonEvent, EventBody, Repairs};
 pub use json::{RawJson, Text};
 pub use line::{DEFAULT_MAX_LINE_BYTES, SKIPPED_HEAD_BYTES};
-pub use parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParseErrorCode, ClaudeStreamJsonParser, Envelope};
+pub use parser::{
+    ClaudeStreamJsonParseError, ClaudeStreamJsonParseErrorCode, ClaudeStreamJsonParser, Envelope,
+};

@@ -51,7 +51,10 @@ impl LineSplitter {
             Some(end) => {
                 let (line, rest) = (&input[..end], &input[end + 1..]);
                 *input = rest;
-                if self.held.is_empty() && self.skipping.is_none() && line.len() <= self.max_line_bytes {
+                if self.held.is_empty()
+                    && self.skipping.is_none()
+                    && line.len() <= self.max_line_bytes
+                {
                     return Some(SplitLine::Whole(line));
                 }
                 self.hold(line);

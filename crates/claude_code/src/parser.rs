@@ -69,12 +69,18 @@ impl ClaudeStreamJsonParser {
     }
 
     /// Reads one line, with or without its line ending. A blank line is `Ok(None)`.
-    pub fn parse_line(&mut self, line: &str) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
+    pub fn parse_line(
+        &mut self,
+        line: &str,
+    ) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
         self.parse_str(line, Repairs::default())
     }
 
     /// Reads one line of bytes. What is not UTF-8 is replaced, and the event says so.
-    pub fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
+    pub fn parse_bytes(
+        &mut self,
+        line: &[u8],
+    ) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
         match std::str::from_utf8(line) {
             Ok(line) => self.parse_str(line, Repairs::default()),
             Err(_) => {
@@ -89,12 +95,17 @@ impl ClaudeStreamJsonParser {
         &mut self,
         value: &serde_json::Value,
     ) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
-        self.parse_line(&value.to_string())
-            .map_err(|error| ClaudeStreamJsonParseError { code: ClaudeStreamJsonParseErrorCode::TypedParse, ..error })
+        self.parse_line(&value.to_string()).map_err(|error| ClaudeStreamJsonParseError {
+            code: ClaudeStreamJsonParseErrorCode::TypedParse,
+            ..error
+        })
     }
 
     /// Reads only what routes a line, without allocating. The whole line is validated all the same.
-    pub fn parse_envelope<'a>(&mut self, line: &'a str) -> Result<Option<Envelope<'a>>, ClaudeStreamJsonParseError> {
+    pub fn parse_envelope<'a>(
+        &mut self,
+        line: &'a str,
+    ) -> Result<Option<Envelope<'a>>, ClaudeStreamJsonParseError> {
         let line = trim(line);
         if line.is_empty() {
             return Ok(None);
@@ -112,7 +123,8 @@ impl ClaudeStreamJsonParser {
         if line.is_empty() {
             return Ok(None);
         }
-        let scanned = scan(line, Recorded::Everything, &mut self.nodes).map_err(ClaudeStreamJsonParseError::scan)?;
+        let scanned = scan(line, Recorded::Everything, &mut self.nodes)
+            .map_err(ClaudeStreamJsonParseError::scan)?;
         let text: Arc<str> = if scanned.lone_surrogates.is_empty() {
             Arc::from(line)
         } else {
@@ -121,9 +133,8 @@ impl ClaudeStreamJsonParser {
         };
         let index = Line::new(&text, &self.nodes);
         let event = match index.root() {
-            Some(root) if root.is_object() => {
-                ClaudeStreamJsonEvent::read(root, repairs).map_err(ClaudeStreamJsonParseError::typed)
-            }
+            Some(root) if root.is_object() => ClaudeStreamJsonEvent::read(root, repairs)
+                .map_err(ClaudeStreamJsonParseError::typed),
             _ => Err(ClaudeStreamJsonParseError::typed("not an object")),
         };
         self.nodes.clear();
@@ -164,8 +175,15 @@ impl<'a> Envelope<'a> {
             _ => {}
         })
         .ok_or_else(|| ClaudeStreamJsonParseError::typed("not an object"))?;
-        let event_type = event_type.ok_or_else(|| ClaudeStreamJsonParseError::typed("no string `type`"))?;
-        Ok(Self { event_type, subtype, session_id: session_id.or(session_id_camel), uuid, raw: line })
+        let event_type =
+            event_type.ok_or_else(|| ClaudeStreamJsonParseError::typed("no string `type`"))?;
+        Ok(Self {
+            event_type,
+            subtype,
+            session_id: session_id.or(session_id_camel),
+            uuid,
+            raw: line,
+        })
     }
 }
 
@@ -174,7 +192,9 @@ impl ClaudeStreamJsonParseError {
         let details = match error {
             ScanError::Unexpected { at } => format!("unexpected byte at offset {at}"),
             ScanError::Truncated => "the line ends inside a value".to_owned(),
-            ScanError::TooDeep { at } => format!("more than {MAX_DEPTH} levels of nesting at offset {at}"),
+            ScanError::TooDeep { at } => {
+                format!("more than {MAX_DEPTH} levels of nesting at offset {at}")
+            }
             ScanError::TooLong => "the line is 4 GiB or longer".to_owned(),
         };
         Self {

@@ -5,8 +5,9 @@
 mod common;
 
 use claude_code::control::{
-    AfterDeny, ControlLine, Duplex, DuplexEvent, PermissionAnswer, answer_error, answer_permission, control_request,
-    initialize, interrupt, set_model, set_permission_mode, user_prompt, user_prompt_blocks,
+    AfterDeny, ControlLine, Duplex, DuplexEvent, PermissionAnswer, answer_error, answer_permission,
+    control_request, initialize, interrupt, set_model, set_permission_mode, user_prompt,
+    user_prompt_blocks,
 };
 use claude_code::event::control::{ControlOutcome, ControlRequestBody, EchoedDecision};
 use claude_code::{ClaudeStreamJsonParser, EventBody, RawJson};
@@ -29,7 +30,9 @@ fn raw(text: &str) -> RawJson {
 fn every_line_is_one_object_of_the_right_shape() {
     let request = |id: &str, body: Value| json!({ "type": "control_request", "request_id": id, "request": body });
     let response = |body: Value| json!({ "type": "control_response", "response": body });
-    let success = |body: Value| response(json!({ "subtype": "success", "request_id": "r", "response": body }));
+    let success = |body: Value| {
+        response(json!({ "subtype": "success", "request_id": "r", "response": body }))
+    };
     let user = |content: Value, uuid: Option<&str>| {
         let mut line = json!({
             "type": "user", "message": { "role": "user", "content": content }, "parent_tool_use_id": null, "session_id": "default"
@@ -44,9 +47,15 @@ fn every_line_is_one_object_of_the_right_shape() {
     for (line, expected) in [
         (initialize("r"), request("r", json!({ "subtype": "initialize" }))),
         (interrupt("r\"\n"), request("r\"\n", json!({ "subtype": "interrupt" }))),
-        (set_model("r", Some("opus")), request("r", json!({ "subtype": "set_model", "model": "opus" }))),
+        (
+            set_model("r", Some("opus")),
+            request("r", json!({ "subtype": "set_model", "model": "opus" })),
+        ),
         (set_model("r", None), request("r", json!({ "subtype": "set_model" }))),
-        (set_permission_mode("r", "plan"), request("r", json!({ "subtype": "set_permission_mode", "mode": "plan" }))),
+        (
+            set_permission_mode("r", "plan"),
+            request("r", json!({ "subtype": "set_permission_mode", "mode": "plan" })),
+        ),
         (
             control_request("r", "stop_task", Map::from_iter([("task_id".to_owned(), json!("t"))])),
             request("r", json!({ "subtype": "stop_task", "task_id": "t" })),
@@ -60,14 +69,20 @@ fn every_line_is_one_object_of_the_right_shape() {
         (
             answer_permission(
                 "r",
-                &PermissionAnswer::Allow { updated_input: input.clone(), updated_permissions: None },
+                &PermissionAnswer::Allow {
+                    updated_input: input.clone(),
+                    updated_permissions: None,
+                },
             ),
             success(json!({ "behavior": "allow", "updatedInput": { "a": "x\ny", "b": 1.5 } })),
         ),
         (
             answer_permission(
                 "r",
-                &PermissionAnswer::Allow { updated_input: raw("{}"), updated_permissions: Some(raw("[\n1]")) },
+                &PermissionAnswer::Allow {
+                    updated_input: raw("{}"),
+                    updated_permissions: Some(raw("[\n1]")),
+                },
             ),
             success(json!({ "behavior": "allow", "updatedInput": {}, "updatedPermissions": [1] })),
         ),
@@ -79,17 +94,25 @@ fn every_line_is_one_object_of_the_right_shape() {
             answer_permission("r", &deny(AfterDeny::Interrupt)),
             success(json!({ "behavior": "deny", "message": "no\n\"really\"", "interrupt": true })),
         ),
-        (answer_error("r", "cannot"), response(json!({ "subtype": "error", "request_id": "r", "error": "cannot" }))),
+        (
+            answer_error("r", "cannot"),
+            response(json!({ "subtype": "error", "request_id": "r", "error": "cannot" })),
+        ),
     ] {
         assert_eq!(value(line), expected);
     }
-    let answer = PermissionAnswer::Allow { updated_input: raw(r#"{"n":1.50}"#), updated_permissions: None };
-    assert!(answer_permission("r", &answer).as_str().contains(r#"{"n":1.50}"#), "the input goes out as it is");
+    let answer =
+        PermissionAnswer::Allow { updated_input: raw(r#"{"n":1.50}"#), updated_permissions: None };
+    assert!(
+        answer_permission("r", &answer).as_str().contains(r#"{"n":1.50}"#),
+        "the input goes out as it is"
+    );
 }
 
 #[test]
 fn recorded_control_lines_are_typed() {
-    let text = std::fs::read_to_string(testkit::fixtures::folder().join("i_stdio.jsonl")).expect("a fixture");
+    let text = std::fs::read_to_string(testkit::fixtures::folder().join("i_stdio.jsonl"))
+        .expect("a fixture");
     let mut parser = ClaudeStreamJsonParser::new();
     let (mut initialized, mut asked) = (false, false);
     for line in text.lines() {
@@ -105,9 +128,17 @@ fn recorded_control_lines_are_typed() {
                 }
             }
             EventBody::ControlRequest(request) => {
-                let ControlRequestBody::CanUseTool(tool) = &request.request else { panic!("{request:?}") };
-                assert_eq!((tool.tool_name.as_str(), tool.tool_use_id.as_deref()), ("Bash", Some("toolu_fake000003")));
-                assert_eq!(tool.input.get(), r#"{"command":"touch made.txt && echo RAN-OK","description":"test"}"#);
+                let ControlRequestBody::CanUseTool(tool) = &request.request else {
+                    panic!("{request:?}")
+                };
+                assert_eq!(
+                    (tool.tool_name.as_str(), tool.tool_use_id.as_deref()),
+                    ("Bash", Some("toolu_fake000003"))
+                );
+                assert_eq!(
+                    tool.input.get(),
+                    r#"{"command":"touch made.txt && echo RAN-OK","description":"test"}"#
+                );
                 asked = true;
             }
             _ => {}
@@ -118,8 +149,10 @@ fn recorded_control_lines_are_typed() {
 
 #[test]
 fn pending_requests_are_read_in_both_shapes() {
-    let request = json!({ "subtype": "can_use_tool", "tool_name": "Bash", "input": { "command": "ls" } });
-    let flat = json!({ "request_id": "b", "subtype": "can_use_tool", "tool_name": "Read", "input": {} });
+    let request =
+        json!({ "subtype": "can_use_tool", "tool_name": "Bash", "input": { "command": "ls" } });
+    let flat =
+        json!({ "request_id": "b", "subtype": "can_use_tool", "tool_name": "Read", "input": {} });
     let line = json!({ "type": "control_response", "response": {
         "subtype": "success", "request_id": "r", "response": {},
         "pending_permission_requests": [{ "type": "control_request", "request_id": "a", "request": request }, flat],
@@ -130,7 +163,9 @@ fn pending_requests_are_read_in_both_shapes() {
     let names: Vec<_> = pending
         .iter()
         .map(|pending| match &pending.request {
-            ControlRequestBody::CanUseTool(tool) => (pending.request_id.as_str(), tool.tool_name.as_str()),
+            ControlRequestBody::CanUseTool(tool) => {
+                (pending.request_id.as_str(), tool.tool_name.as_str())
+            }
             ControlRequestBody::Other { .. } => panic!("{pending:?}"),
         })
         .collect();
@@ -142,8 +177,13 @@ fn a_request_of_tomorrow_is_kept_so_that_it_can_be_refused() {
     let line = r#"{"type":"control_request","request_id":"r","request":{"subtype":"from_tomorrow","x":1}}"#;
     let event = ClaudeStreamJsonParser::new().parse_line(line).expect("parses").expect("an event");
     let EventBody::ControlRequest(request) = &event.body else { panic!("{event:?}") };
-    let ControlRequestBody::Other { subtype, request } = &request.request else { panic!("{request:?}") };
-    assert_eq!((subtype.as_deref(), request.get()), (Some("from_tomorrow"), r#"{"subtype":"from_tomorrow","x":1}"#));
+    let ControlRequestBody::Other { subtype, request } = &request.request else {
+        panic!("{request:?}")
+    };
+    assert_eq!(
+        (subtype.as_deref(), request.get()),
+        (Some("from_tomorrow"), r#"{"subtype":"from_tomorrow","x":1}"#)
+    );
 }
 
 /// The other end of the channel.
@@ -154,7 +194,8 @@ struct Cli {
 
 impl Cli {
     async fn read(&mut self) -> Value {
-        let line = within("a line of ours", self.input.next_line()).await.expect("reads").expect("a line");
+        let line =
+            within("a line of ours", self.input.next_line()).await.expect("reads").expect("a line");
         serde_json::from_str(&line).expect("only whole objects reach the CLI")
     }
 
@@ -166,7 +207,10 @@ impl Cli {
 fn channel() -> (Duplex<DuplexStream, DuplexStream>, Cli) {
     let (ours, theirs) = tokio::io::duplex(4096);
     let (their_input, our_output) = tokio::io::duplex(4096);
-    (Duplex::new(ours, our_output), Cli { input: BufReader::new(their_input).lines(), output: theirs })
+    (
+        Duplex::new(ours, our_output),
+        Cli { input: BufReader::new(their_input).lines(), output: theirs },
+    )
 }
 
 async fn next(duplex: &mut Duplex<DuplexStream, DuplexStream>) -> DuplexEvent {
@@ -190,24 +234,37 @@ async fn a_permission_is_asked_answered_and_echoed() {
         json!({ "type": "user", "uuid": uuid, "isReplay": true, "message": { "role": "user", "content": "go" } }),
     )
     .await;
-    assert!(matches!(next(&mut duplex).await, DuplexEvent::PromptDelivered { uuid: seen } if seen == uuid.as_str()));
+    assert!(
+        matches!(next(&mut duplex).await, DuplexEvent::PromptDelivered { uuid: seen } if seen == uuid.as_str())
+    );
 
     cli.write(json!({ "type": "control_request", "request_id": "p", "request": { "subtype": "can_use_tool", "tool_name": "Bash", "input": { "command": "ls" } } })).await;
-    let DuplexEvent::Permission(request) = next(&mut duplex).await else { panic!("no permission request") };
+    let DuplexEvent::Permission(request) = next(&mut duplex).await else {
+        panic!("no permission request")
+    };
     let answer = request.allow();
     duplex.answer(*request, &answer).expect("queued");
     duplex.flush().await.expect("written");
     let sent = cli.read().await;
-    assert_eq!(sent["response"]["response"], json!({ "behavior": "allow", "updatedInput": { "command": "ls" } }));
+    assert_eq!(
+        sent["response"]["response"],
+        json!({ "behavior": "allow", "updatedInput": { "command": "ls" } })
+    );
     cli.write(sent).await;
-    let DuplexEvent::AnswerDelivered { request_id, decision } = next(&mut duplex).await else { panic!("no echo") };
+    let DuplexEvent::AnswerDelivered { request_id, decision } = next(&mut duplex).await else {
+        panic!("no echo")
+    };
     assert_eq!(request_id, "p");
     assert!(matches!(decision, Some(EchoedDecision::Allow { updated_input: Some(_) })));
 
     cli.write(json!({ "type": "control_cancel_request", "request_id": "q" })).await;
-    assert!(matches!(next(&mut duplex).await, DuplexEvent::PermissionCancelled { request_id } if request_id == "q"));
+    assert!(
+        matches!(next(&mut duplex).await, DuplexEvent::PermissionCancelled { request_id } if request_id == "q")
+    );
     cli.write(json!({ "type": "result", "subtype": "success" })).await;
-    assert!(matches!(next(&mut duplex).await, DuplexEvent::Event(event) if event.event_type() == "result"));
+    assert!(
+        matches!(next(&mut duplex).await, DuplexEvent::Event(event) if event.event_type() == "result")
+    );
 
     duplex.close();
     drop(cli.output);
@@ -219,7 +276,9 @@ async fn a_permission_is_asked_answered_and_echoed() {
 async fn a_control_answer_to_nothing_we_asked_is_an_event_like_any_other() {
     let (mut duplex, mut cli) = channel();
     cli.write(json!({ "type": "control_response", "response": { "subtype": "success", "request_id": "stranger", "response": { "behavior": "allow" } } })).await;
-    assert!(matches!(next(&mut duplex).await, DuplexEvent::Event(event) if event.event_type() == "control_response"));
+    assert!(
+        matches!(next(&mut duplex).await, DuplexEvent::Event(event) if event.event_type() == "control_response")
+    );
 }
 
 #[tokio::test]

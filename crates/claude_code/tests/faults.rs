@@ -28,7 +28,8 @@ async fn a_line_of_256_mebibytes_is_skipped_in_bounded_memory() {
         r#"echo '{"type":"before"}'; head -c 268435456 /dev/zero | tr '\0' 'x'; echo; echo '{"type":"after"}'"#,
     );
     let mut handle = child.client().print_stream_json(request()).await.expect("starts");
-    let first = within("the first event", handle.events.next()).await.expect("an event").expect("readable");
+    let first =
+        within("the first event", handle.events.next()).await.expect("an event").expect("readable");
     assert_eq!(first.event_type(), "before");
     let before = MEMORY.allocated();
     // Looked at while the line goes by, from a thread of its own.
@@ -54,7 +55,8 @@ async fn a_line_of_256_mebibytes_is_skipped_in_bounded_memory() {
     });
     // The limit of a line, doubled while its buffer grows, and what other tests of this file hold.
     assert!(peak < before + 64 * MEBIBYTE, "{} MiB for one line", (peak - before) / MEBIBYTE);
-    let after = within("the next event", handle.events.next()).await.expect("an event").expect("readable");
+    let after =
+        within("the next event", handle.events.next()).await.expect("an event").expect("readable");
     assert_eq!(after.event_type(), "after");
     assert!(within("the completion", handle.completion).await.expect("ends").success());
     child.wait_until_nothing_is_left().await;
@@ -62,9 +64,12 @@ async fn a_line_of_256_mebibytes_is_skipped_in_bounded_memory() {
 
 #[tokio::test]
 async fn invalid_utf8_is_repaired_on_the_way() {
-    let child = Scripted::new(r#"printf '{"type":"x","session_id":"a\377b"}\n\377\376\n{"type":"y"}\n'"#);
+    let child =
+        Scripted::new(r#"printf '{"type":"x","session_id":"a\377b"}\n\377\376\n{"type":"y"}\n'"#);
     let output = within("the run", child.client().print(request())).await.expect("runs");
-    let [Ok(repaired), Err(error), Ok(clean)] = output.events.as_slice() else { panic!("{:?}", output.events) };
+    let [Ok(repaired), Err(error), Ok(clean)] = output.events.as_slice() else {
+        panic!("{:?}", output.events)
+    };
     assert_eq!((repaired.session_id(), repaired.repairs.invalid_utf8), (Some("a\u{fffd}b"), true));
     assert_eq!((error.code, clean.repairs.any()), (Code::JsonParse, false));
     child.wait_until_nothing_is_left().await;
@@ -72,7 +77,9 @@ async fn invalid_utf8_is_repaired_on_the_way() {
 
 #[tokio::test]
 async fn a_detached_grandchild_that_floods_stdout_does_not_hold_the_stream() {
-    let child = Scripted::new(r#"(while :; do echo '{"type":"flood"}'; done) & echo '{"type":"mine"}'; exit 7"#);
+    let child = Scripted::new(
+        r#"(while :; do echo '{"type":"flood"}'; done) & echo '{"type":"mine"}'; exit 7"#,
+    );
     let mut handle = child.client().print_stream_json(request()).await.expect("starts");
     within("the end of the stream", async { while handle.events.next().await.is_some() {} }).await;
     assert_eq!(within("the completion", handle.completion).await.expect("ends").code(), Some(7));
@@ -81,9 +88,13 @@ async fn a_detached_grandchild_that_floods_stdout_does_not_hold_the_stream() {
 
 #[tokio::test]
 async fn a_child_that_never_exits_and_ignores_everything_is_ended_by_its_timeout() {
-    let child = Scripted::new("trap '' TERM INT HUP; exec > /dev/null; while :; do sleep 1000; done");
-    let client =
-        child.builder().timeout(Duration::from_millis(300)).termination_grace(Duration::from_millis(200)).build();
+    let child =
+        Scripted::new("trap '' TERM INT HUP; exec > /dev/null; while :; do sleep 1000; done");
+    let client = child
+        .builder()
+        .timeout(Duration::from_millis(300))
+        .termination_grace(Duration::from_millis(200))
+        .build();
     let error = within("the run", client.print(request())).await.expect_err("never exits");
     assert!(matches!(error, ClaudeCodeError::Timeout { .. }), "{error}");
     child.wait_until_nothing_is_left().await;
@@ -91,8 +102,9 @@ async fn a_child_that_never_exits_and_ignores_everything_is_ended_by_its_timeout
 
 #[tokio::test]
 async fn a_child_that_floods_stderr_for_ever_is_still_read_and_ended() {
-    let child =
-        Scripted::new(r#"(while :; do echo noise noise noise noise >&2; done) & sleep 0.2; echo '{"type":"a"}'; wait"#);
+    let child = Scripted::new(
+        r#"(while :; do echo noise noise noise noise >&2; done) & sleep 0.2; echo '{"type":"a"}'; wait"#,
+    );
     let mut handle = child.client().print_stream_json(request()).await.expect("starts");
     let tail = handle.stderr_tail();
     assert!(within("the event", handle.events.next()).await.expect("an event").is_ok());

@@ -4,7 +4,10 @@
 //! both are printed, so that a finding can be had again.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
-#![allow(clippy::print_stdout, reason = "seed and number of cases are for whoever wants to see a finding again")]
+#![allow(
+    clippy::print_stdout,
+    reason = "seed and number of cases are for whoever wants to see a finding again"
+)]
 
 mod common;
 
@@ -43,14 +46,17 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Runs `test` on as many inputs as asked for.
 fn run<S: Strategy>(name: &str, strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let _alone = alone();
-    let number = |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let cases = number("FUZZ_CASES").and_then(|cases| u32::try_from(cases).ok()).unwrap_or(DEFAULT_CASES);
+    let number =
+        |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let cases =
+        number("FUZZ_CASES").and_then(|cases| u32::try_from(cases).ok()).unwrap_or(DEFAULT_CASES);
     let seed = number("FUZZ_SEED").unwrap_or(DEFAULT_SEED);
     println!("{name}: {cases} cases, seed {seed}");
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let started = std::time::Instant::now();
     if let Err(error) = runner.run(&strategy, test) {
         panic!("{name}, seed {seed}: {error}");
@@ -60,8 +66,10 @@ fn run<S: Strategy>(name: &str, strategy: S, test: impl Fn(S::Value) -> Result<(
 
 /// Bytes, pieces of JSON, recorded lines with pieces changed.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
-    let recorded: Vec<Vec<u8>> =
-        fixture_lines().map(|(_, line)| line.into_bytes()).filter(|line| line.len() < 20_000).collect();
+    let recorded: Vec<Vec<u8>> = fixture_lines()
+        .map(|(_, line)| line.into_bytes())
+        .filter(|line| line.len() < 20_000)
+        .collect();
     let token = prop::sample::select(vec![
         "{",
         "}",
@@ -138,7 +146,11 @@ fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
             MEMORY.total_allocated() - before
         });
         let allocated = allocated.min().unwrap_or(usize::MAX);
-        prop_assert!(allocated <= line.len() * MULTIPLE + SMALL, "{allocated} bytes for a line of {}", line.len());
+        prop_assert!(
+            allocated <= line.len() * MULTIPLE + SMALL,
+            "{allocated} bytes for a line of {}",
+            line.len()
+        );
         if let Ok(Some(event)) = parsed {
             // Everything lazy is looked at.
             let shown = format!("{event:?}");
@@ -152,13 +164,20 @@ fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
 fn s10_lines_of_many_small_values_stay_a_small_multiple() {
     for piece in ["{},", "[],", "1,", "\"\",", "{\"type\":\"text\",\"text\":\"\\n\"},"] {
         let many = piece.repeat(1_000_000 / piece.len());
-        let line = format!(r#"{{"type":"assistant","message":{{"content":[{}]}}}}"#, many.trim_end_matches(','));
+        let line = format!(
+            r#"{{"type":"assistant","message":{{"content":[{}]}}}}"#,
+            many.trim_end_matches(',')
+        );
         let _alone = alone();
         let (before, in_total) = (MEMORY.allocated(), MEMORY.total_allocated());
         let mut parser = ClaudeStreamJsonParser::new();
         let event = parser.parse_line(&line).expect("valid").expect("an event");
         let allocated = MEMORY.total_allocated() - in_total;
-        assert!(allocated <= line.len() * MULTIPLE, "{allocated} bytes for {} of {piece}", line.len());
+        assert!(
+            allocated <= line.len() * MULTIPLE,
+            "{allocated} bytes for {} of {piece}",
+            line.len()
+        );
         drop(event);
         let kept = MEMORY.allocated().saturating_sub(before);
         assert!(kept <= 2 * 1024 * 1024, "the parser keeps {kept} bytes");
@@ -183,11 +202,16 @@ fn s10_the_scanner_accepts_what_serde_json_accepts() {
         prop_assert_eq!(accepts, theirs, "{:?}", &line);
         prop_assert_eq!(whole.as_ref().map_or_else(is_json, |_| true), theirs, "{:?}", &line);
         // What both read, they read alike.
-        if let (Ok(Some(event)), Ok(tree)) = (&whole, serde_json::from_str::<serde_json::Value>(&line)) {
+        if let (Ok(Some(event)), Ok(tree)) =
+            (&whole, serde_json::from_str::<serde_json::Value>(&line))
+        {
             prop_assert_eq!(event.event_type(), tree["type"].as_str().unwrap_or_default());
             let session = tree["session_id"].as_str().or(tree["sessionId"].as_str());
             prop_assert_eq!(event.session_id(), session);
-            prop_assert_eq!(serde_json::from_str::<serde_json::Value>(event.raw()).expect("raw is JSON"), tree);
+            prop_assert_eq!(
+                serde_json::from_str::<serde_json::Value>(event.raw()).expect("raw is JSON"),
+                tree
+            );
         }
         Ok(())
     });
@@ -215,7 +239,10 @@ fn s10_lines_are_cut_alike_however_the_bytes_arrive() {
                 LineContent::Whole(whole) => prop_assert_eq!(whole, expected),
                 LineContent::TooLong { size, head } => {
                     prop_assert!(expected.len() > max_line_bytes);
-                    prop_assert_eq!((*size, &head[..]), (expected.len() as u64, &expected[..expected.len().min(512)]));
+                    prop_assert_eq!(
+                        (*size, &head[..]),
+                        (expected.len() as u64, &expected[..expected.len().min(512)])
+                    );
                 }
             }
         }

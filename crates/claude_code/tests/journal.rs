@@ -9,13 +9,21 @@ use std::io::Write as _;
 use std::path::Path;
 
 use claude_code::ClaudeStreamJsonParseErrorCode as Code;
-use claude_code::journal::{Journal, JournalDir, JournalLine, JournalOptions, JournalWatcher, LineContent, Position};
+use claude_code::journal::{
+    Journal, JournalDir, JournalLine, JournalOptions, JournalWatcher, LineContent, Position,
+};
 use common::within;
 
 const PLENTY: usize = 1024 * 1024;
 
 fn append(path: &Path, bytes: &[u8]) {
-    OpenOptions::new().create(true).append(true).open(path).expect("opens").write_all(bytes).expect("writes");
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .expect("opens")
+        .write_all(bytes)
+        .expect("writes");
 }
 
 fn texts<P>(lines: Vec<JournalLine<P>>) -> Vec<String> {
@@ -68,7 +76,8 @@ fn a_budget_bounds_each_read_and_loses_nothing() {
             let before = lines.len();
             lines.extend(journal.read_lines(budget).expect("reads"));
             // The first line may have been begun in an earlier read.
-            let begun: usize = lines[before..].iter().skip(1).map(|line| texts(vec![line.clone()])[0].len()).sum();
+            let begun: usize =
+                lines[before..].iter().skip(1).map(|line| texts(vec![line.clone()])[0].len()).sum();
             assert!(begun <= budget, "{begun} bytes with a budget of {budget}");
         }
         assert_eq!(lines, whole, "budget {budget}");
@@ -80,7 +89,11 @@ fn a_line_too_long_gives_its_size_and_its_head() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal.jsonl");
     let head = r#"{"type":"control_request","request_id":"r-1","request":{"input":""#;
-    append(&path, format!("{{\"type\":\"a\"}}\n{head}{}\n{{\"type\":\"b\"}}\n", "x".repeat(10_000)).as_bytes());
+    append(
+        &path,
+        format!("{{\"type\":\"a\"}}\n{head}{}\n{{\"type\":\"b\"}}\n", "x".repeat(10_000))
+            .as_bytes(),
+    );
     let options = JournalOptions { max_line_bytes: 1000 };
     let mut journal = Journal::open_with(&path, 0, options);
     let lines = journal.read_lines(PLENTY).expect("reads");
@@ -92,12 +105,19 @@ fn a_line_too_long_gives_its_size_and_its_head() {
     let mut events = Journal::open_with(&path, 0, options);
     let codes: Vec<_> = std::iter::from_fn(|| events.try_next_event().expect("reads"))
         .map(|event| {
-            event.event.map(|event| event.event_type().to_owned()).map_err(|error| (error.code, error.line_bytes))
+            event
+                .event
+                .map(|event| event.event_type().to_owned())
+                .map_err(|error| (error.code, error.line_bytes))
         })
         .collect();
     assert_eq!(
         codes,
-        [Ok("a".to_owned()), Err((Code::LineTooLong, Some(head.len() as u64 + 10_000))), Ok("b".to_owned())]
+        [
+            Ok("a".to_owned()),
+            Err((Code::LineTooLong, Some(head.len() as u64 + 10_000))),
+            Ok("b".to_owned())
+        ]
     );
 }
 
@@ -113,8 +133,10 @@ fn segments_follow_each_other() {
     append(&segment(2), b"2a\n");
     append(&segment(3), b"3a\n");
     let lines = journal.read_lines(PLENTY).expect("reads");
-    let positions: Vec<_> =
-        lines.iter().map(|line| (line.position_after.segment, line.position_after.offset)).collect();
+    let positions: Vec<_> = lines
+        .iter()
+        .map(|line| (line.position_after.segment, line.position_after.offset))
+        .collect();
     assert_eq!(positions, [(1, 9), (2, 3), (3, 3)]);
     assert_eq!(texts(lines), ["1c", "2a", "3a"]);
     append(&segment(3), b"3b\n");
@@ -122,7 +144,11 @@ fn segments_follow_each_other() {
 
     // Elsewhere, from every position.
     let again = |segment, offset| {
-        texts(JournalDir::open(dir.path(), Position { segment, offset }).read_lines(PLENTY).expect("reads"))
+        texts(
+            JournalDir::open(dir.path(), Position { segment, offset })
+                .read_lines(PLENTY)
+                .expect("reads"),
+        )
     };
     assert_eq!(again(1, 0), ["1a", "1b", "1c", "2a", "3a", "3b"]);
     assert_eq!(again(1, 9), ["2a", "3a", "3b"]);
@@ -133,7 +159,8 @@ fn segments_follow_each_other() {
     assert_eq!(again(1, 9), ["3a", "3b"]);
     // A small budget goes through all segments too.
     let mut slow = JournalDir::open(dir.path(), Position::START);
-    let lines: Vec<String> = (0..20).flat_map(|_| texts(slow.read_lines(1).expect("reads"))).collect();
+    let lines: Vec<String> =
+        (0..20).flat_map(|_| texts(slow.read_lines(1).expect("reads"))).collect();
     assert_eq!(lines, ["3a", "3b"]);
 }
 

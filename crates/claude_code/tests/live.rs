@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use claude_code::{
     ClaudeClient, ClaudeCodeError, ClaudePrintRequest, ClaudePrintStreamJsonHandle,
-    ClaudeStreamJsonParseErrorCode as Code, EVENT_CHANNEL_CAPACITY, MAX_PROMPT_ARGUMENT_BYTES, STDERR_TAIL_BYTES,
+    ClaudeStreamJsonParseErrorCode as Code, EVENT_CHANNEL_CAPACITY, MAX_PROMPT_ARGUMENT_BYTES,
+    STDERR_TAIL_BYTES,
 };
 use common::{Scripted, wait_until, within};
 use futures::StreamExt as _;
@@ -31,7 +32,9 @@ async fn next_type(handle: &mut ClaudePrintStreamJsonHandle) -> Option<String> {
 
 #[tokio::test]
 async fn s11_argv_has_the_flags_and_the_prompt_last() {
-    let child = Scripted::new(r#"printf '%s\n' "$@" > argv; [ -t 0 ] && echo tty >> argv; wc -c < /dev/stdin > stdin"#);
+    let child = Scripted::new(
+        r#"printf '%s\n' "$@" > argv; [ -t 0 ] && echo tty >> argv; wc -c < /dev/stdin > stdin"#,
+    );
     let prompt = "--not-a-flag; $(touch pwned) `touch pwned`";
     let request = ClaudePrintRequest::new(prompt)
         .model("opus")
@@ -74,9 +77,13 @@ async fn s11_sessions_are_new_named_or_the_last() {
             ClaudePrintRequest::new("p").session_id("u"),
             "--print --output-format stream-json --verbose --session-id u -- p",
         ),
-        (ClaudePrintRequest::new("p").continue_last(), "--print --output-format stream-json --verbose --continue -- p"),
+        (
+            ClaudePrintRequest::new("p").continue_last(),
+            "--print --output-format stream-json --verbose --continue -- p",
+        ),
     ] {
-        let arguments: Vec<_> = request.arguments().iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let arguments: Vec<_> =
+            request.arguments().iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
         assert_eq!(arguments.join(" "), expected);
     }
 }
@@ -84,18 +91,24 @@ async fn s11_sessions_are_new_named_or_the_last() {
 #[tokio::test]
 async fn s11_a_long_prompt_goes_in_by_stdin() {
     let child = Scripted::new(r#"printf '%s\n' "$@" > argv; wc -c > stdin"#);
-    for (length, by_stdin) in [(MAX_PROMPT_ARGUMENT_BYTES, false), (MAX_PROMPT_ARGUMENT_BYTES + 1, true)] {
+    for (length, by_stdin) in
+        [(MAX_PROMPT_ARGUMENT_BYTES, false), (MAX_PROMPT_ARGUMENT_BYTES + 1, true)]
+    {
         let request = ClaudePrintRequest::new("p".repeat(length));
         within("the run", child.client().print(request)).await.expect("runs");
         assert_eq!(child.read("argv").contains("ppp"), !by_stdin);
-        assert_eq!(child.read("stdin").trim(), if by_stdin { length.to_string() } else { "0".to_owned() });
+        assert_eq!(
+            child.read("stdin").trim(),
+            if by_stdin { length.to_string() } else { "0".to_owned() }
+        );
     }
 }
 
 #[tokio::test]
 async fn s12_the_first_event_arrives_before_the_exit() {
-    let child =
-        Scripted::new(r#"echo '{"type":"first"}'; while [ ! -e go ]; do sleep 0.02; done; echo '{"type":"last"}'"#);
+    let child = Scripted::new(
+        r#"echo '{"type":"first"}'; while [ ! -e go ]; do sleep 0.02; done; echo '{"type":"last"}'"#,
+    );
     let mut handle = start(&child.client()).await;
     assert_eq!(next_type(&mut handle).await.as_deref(), Some("first"));
     // The child cannot have ended: it waits for this.
@@ -110,11 +123,16 @@ async fn s12_a_bad_line_is_one_error_in_its_place() {
     let child = Scripted::new(
         r#"printf '{"type":"a"}\r\n\n{"type":"b"\nnull\n{"type":"c"}\n   \n{"type":"no newline at the end"}'"#,
     );
-    let output = within("the run", child.client().print(ClaudePrintRequest::new("x"))).await.expect("runs");
+    let output =
+        within("the run", child.client().print(ClaudePrintRequest::new("x"))).await.expect("runs");
     let seen: Vec<String> = output
         .events
         .iter()
-        .map(|event| event.as_ref().map_or_else(|error| error.code.to_string(), |event| event.event_type().to_owned()))
+        .map(|event| {
+            event
+                .as_ref()
+                .map_or_else(|error| error.code.to_string(), |event| event.event_type().to_owned())
+        })
         .collect();
     assert_eq!(seen, ["a", "JsonParse", "TypedParse", "c", "no newline at the end"]);
 }
@@ -148,14 +166,20 @@ async fn s14_a_line_over_the_limit_is_skipped_with_its_true_size() {
     );
     let client = child.builder().max_line_bytes(100_000).build();
     let output = within("the run", client.print(ClaudePrintRequest::new("x"))).await.expect("runs");
-    let [Ok(a), Err(error), Ok(b)] = output.events.as_slice() else { panic!("{:?}", output.events) };
+    let [Ok(a), Err(error), Ok(b)] = output.events.as_slice() else {
+        panic!("{:?}", output.events)
+    };
     assert_eq!((a.event_type(), b.event_type()), ("a", "b"));
     assert_eq!((error.code, error.line_bytes), (Code::LineTooLong, Some(5_000_000)));
 }
 
 /// A child with a grandchild in its group, and on Linux one in a session of its own, as the CLI's tools are.
 fn family(ending: &str) -> String {
-    let detached = if cfg!(target_os = "linux") { "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &" } else { "" };
+    let detached = if cfg!(target_os = "linux") {
+        "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &"
+    } else {
+        ""
+    };
     format!(r#"sleep 1000 & {detached} echo '{{"type":"started"}}'; {ending}"#)
 }
 
@@ -185,14 +209,15 @@ async fn no_zombie_of_ours() {
     if cfg!(target_os = "linux") {
         let own = std::process::id().to_string();
         let is_ours = |stat: &str| {
-            let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
+            let fields: Vec<&str> =
+                stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
             fields.first() == Some(&"Z") && fields.get(1) == Some(&own.as_str())
         };
         wait_until("the reaping of every child", || {
             let entries = std::fs::read_dir("/proc").expect("/proc");
-            !entries
-                .filter_map(Result::ok)
-                .any(|entry| std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| is_ours(&stat)))
+            !entries.filter_map(Result::ok).any(|entry| {
+                std::fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| is_ours(&stat))
+            })
         })
         .await;
     }
@@ -224,13 +249,17 @@ async fn s17_the_timeout_fires_whatever_the_child_and_the_caller_do() {
     ] {
         let child = Scripted::new(&family(script));
         let limit = Duration::from_millis(700);
-        let client = child.builder().timeout(limit).termination_grace(Duration::from_millis(200)).build();
+        let client =
+            child.builder().timeout(limit).termination_grace(Duration::from_millis(200)).build();
         let mut handle = client.print_stream_json(request).await.expect("starts");
         if reads {
             within(what, async { while handle.events.next().await.is_some() {} }).await;
         }
         let error = within(what, handle.completion).await.expect_err(what);
-        assert!(matches!(error, ClaudeCodeError::Timeout { after } if after == limit), "{what}: {error}");
+        assert!(
+            matches!(error, ClaudeCodeError::Timeout { after } if after == limit),
+            "{what}: {error}"
+        );
         child.wait_until_nothing_is_left().await;
     }
 }
@@ -238,7 +267,9 @@ async fn s17_the_timeout_fires_whatever_the_child_and_the_caller_do() {
 #[tokio::test]
 async fn s18_a_nonzero_exit_is_ok() {
     let child = Scripted::new("exit 42");
-    let output = within("the run", child.client().print(ClaudePrintRequest::new("x"))).await.expect("is no error");
+    let output = within("the run", child.client().print(ClaudePrintRequest::new("x")))
+        .await
+        .expect("is no error");
     assert_eq!(output.status.code(), Some(42));
 }
 
@@ -246,7 +277,11 @@ async fn s18_a_nonzero_exit_is_ok() {
 async fn s18_a_spawn_failure_says_which_binary_and_what_to_do() {
     let child = Scripted::new("");
     let run = |client: ClaudeClient| async move {
-        client.print_stream_json(ClaudePrintRequest::new("x")).await.expect_err("cannot start").to_string()
+        client
+            .print_stream_json(ClaudePrintRequest::new("x"))
+            .await
+            .expect_err("cannot start")
+            .to_string()
     };
     let missing = run(child.builder().binary("/nowhere/claude").build()).await;
     assert!(missing.contains("/nowhere/claude") && missing.contains("install"), "{missing}");
@@ -256,7 +291,11 @@ async fn s18_a_spawn_failure_says_which_binary_and_what_to_do() {
     assert!(error.contains("plain") && error.contains("not executable"), "{error}");
     let nowhere = run(child.builder().working_dir("/nowhere/at/all").build()).await;
     assert!(nowhere.contains("working directory /nowhere/at/all"), "{nowhere}");
-    let nul = child.client().print_stream_json(ClaudePrintRequest::new("a\0b")).await.expect_err("not an argument");
+    let nul = child
+        .client()
+        .print_stream_json(ClaudePrintRequest::new("a\0b"))
+        .await
+        .expect_err("not an argument");
     assert!(matches!(nul, ClaudeCodeError::Spawn { .. }), "{nul:?}");
 }
 
@@ -267,14 +306,20 @@ async fn s19_ten_mebibytes_of_stderr_do_not_block_and_the_tail_is_redacted() {
         printf '\nbell\007 esc\033[31m\nkey sk-ant-api03-abcdefghijkl\nAuthorization: Bearer abcdefghijkl\nANTHROPIC_API_KEY=hunter2hunter2\n{"token": "abcdefghijkl"}\nthe end\n' >&2
         echo '{"type":"a"}'; exit 1"#,
     );
-    let output = within("the run", child.client().print(ClaudePrintRequest::new("x"))).await.expect("runs");
+    let output =
+        within("the run", child.client().print(ClaudePrintRequest::new("x"))).await.expect("runs");
     let tail = output.stderr_tail;
-    assert!(tail.len() <= STDERR_TAIL_BYTES && tail.len() > STDERR_TAIL_BYTES / 2, "{} bytes", tail.len());
+    assert!(
+        tail.len() <= STDERR_TAIL_BYTES && tail.len() > STDERR_TAIL_BYTES / 2,
+        "{} bytes",
+        tail.len()
+    );
     assert!(tail.ends_with("the end\n"));
     for secret in ["abcdefghijkl", "hunter2", "\u{7}", "\u{1b}"] {
         assert!(!tail.contains(secret), "{secret:?} in {}", &tail[tail.len() - 300..]);
     }
-    for kept in ["bell esc", "key [redacted]", "Bearer [redacted]", "ANTHROPIC_API_KEY=[redacted]"] {
+    for kept in ["bell esc", "key [redacted]", "Bearer [redacted]", "ANTHROPIC_API_KEY=[redacted]"]
+    {
         assert!(tail.contains(kept), "{kept:?} not in {}", &tail[tail.len() - 300..]);
     }
 }
@@ -381,7 +426,8 @@ fn a_runtime_that_is_shut_down_takes_the_child_with_it() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         child.wait_until_nothing_is_left().await;
-        let error = within("the completion", handle.completion).await.expect_err("nobody saw the end");
+        let error =
+            within("the completion", handle.completion).await.expect_err("nobody saw the end");
         assert!(matches!(error, ClaudeCodeError::RunLost));
     });
 }

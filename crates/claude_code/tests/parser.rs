@@ -10,8 +10,8 @@ use claude_code::event::message::{ContentBlock, MessageContent};
 use claude_code::event::stream::{Delta, StreamPart};
 use claude_code::event::system::SystemEvent;
 use claude_code::{
-    ClaudeStreamJsonEvent, ClaudeStreamJsonParseError, ClaudeStreamJsonParseErrorCode as Code, ClaudeStreamJsonParser,
-    EventBody,
+    ClaudeStreamJsonEvent, ClaudeStreamJsonParseError, ClaudeStreamJsonParseErrorCode as Code,
+    ClaudeStreamJsonParser, EventBody,
 };
 use common::fixture_lines;
 use serde_json::{Value, json};
@@ -21,7 +21,9 @@ fn parse(line: &str) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonPa
 }
 
 fn event(line: &str) -> ClaudeStreamJsonEvent {
-    parse(line).unwrap_or_else(|error| panic!("{line}: {error} ({})", error.details)).expect("not a blank line")
+    parse(line)
+        .unwrap_or_else(|error| panic!("{line}: {error} ({})", error.details))
+        .expect("not a blank line")
 }
 
 fn code(line: &str) -> Code {
@@ -47,12 +49,28 @@ fn s01_line_endings_blanks_and_a_byte_order_mark_do_no_harm() {
 
 #[test]
 fn s02_what_is_no_event_is_typed_parse_and_what_is_no_json_is_json_parse() {
-    for line in ["[]", "1", "null", "\"text\"", "{}", r#"{"type":5}"#, r#"{"type":null}"#, r#"{"kind":"user"}"#] {
+    for line in [
+        "[]",
+        "1",
+        "null",
+        "\"text\"",
+        "{}",
+        r#"{"type":5}"#,
+        r#"{"type":null}"#,
+        r#"{"kind":"user"}"#,
+    ] {
         assert_eq!(code(line), Code::TypedParse, "{line}");
     }
-    for line in
-        ["{", "}", "{\"type\":\"user\"", "nope", r#"{"type":"x",}"#, "{'type':'x'}", r#"{"type":"x"} x"#, "\u{1}"]
-    {
+    for line in [
+        "{",
+        "}",
+        "{\"type\":\"user\"",
+        "nope",
+        r#"{"type":"x",}"#,
+        "{'type':'x'}",
+        r#"{"type":"x"} x"#,
+        "\u{1}",
+    ] {
         assert_eq!(code(line), Code::JsonParse, "{line}");
     }
 }
@@ -61,16 +79,24 @@ fn s02_what_is_no_event_is_typed_parse_and_what_is_no_json_is_json_parse() {
 fn s03_unknown_types_subtypes_blocks_deltas_and_fields_are_kept() {
     let unknown = event(r#"{"type":"from_tomorrow","x":1}"#);
     assert!(unknown.is_unknown());
-    assert_eq!((unknown.event_type(), unknown.raw()), ("from_tomorrow", r#"{"type":"from_tomorrow","x":1}"#));
+    assert_eq!(
+        (unknown.event_type(), unknown.raw()),
+        ("from_tomorrow", r#"{"type":"from_tomorrow","x":1}"#)
+    );
 
     let system = event(r#"{"type":"system","subtype":"from_tomorrow","x":1}"#);
-    let EventBody::System(SystemEvent::Other { subtype }) = &system.body else { panic!("{system:?}") };
+    let EventBody::System(SystemEvent::Other { subtype }) = &system.body else {
+        panic!("{system:?}")
+    };
     assert_eq!(subtype.as_deref(), Some("from_tomorrow"));
 
-    let assistant =
-        event(r#"{"type":"assistant","message":{"content":[{"type":"hologram","z":[1]},{"type":"text","text":"a"}]}}"#);
+    let assistant = event(
+        r#"{"type":"assistant","message":{"content":[{"type":"hologram","z":[1]},{"type":"text","text":"a"}]}}"#,
+    );
     let EventBody::Assistant(assistant) = &assistant.body else { panic!("{assistant:?}") };
-    let [ContentBlock::Unknown(block), ContentBlock::Text(text)] = assistant.message.content.blocks() else {
+    let [ContentBlock::Unknown(block), ContentBlock::Text(text)] =
+        assistant.message.content.blocks()
+    else {
         panic!("{assistant:?}")
     };
     assert_eq!((block.get(), text.as_str()), (r#"{"type":"hologram","z":[1]}"#, "a"));
@@ -84,7 +110,8 @@ fn s03_unknown_types_subtypes_blocks_deltas_and_fields_are_kept() {
     };
     assert_eq!(delta.get(), r#"{"type":"smell","s":1}"#);
 
-    let result = event(r#"{"type":"result","subtype":"success","is_error":false,"from_tomorrow":{"a":1}}"#);
+    let result =
+        event(r#"{"type":"result","subtype":"success","is_error":false,"from_tomorrow":{"a":1}}"#);
     assert!(result.raw().contains("from_tomorrow"));
 }
 
@@ -110,7 +137,8 @@ fn s05_a_result_of_any_subtype_parses_and_says_whether_it_failed() {
         ("error_during_execution", true, true),
         ("from_tomorrow", false, false),
     ] {
-        let line = json!({ "is_error": is_error, "subtype": subtype, "type": "result" }).to_string();
+        let line =
+            json!({ "is_error": is_error, "subtype": subtype, "type": "result" }).to_string();
         let result = event(&line);
         let EventBody::Result(result) = &result.body else { panic!("{line}") };
         assert_eq!((result.subtype.as_str(), result.failed()), (subtype, failed));
@@ -131,10 +159,17 @@ fn s06_the_three_ways_to_parse_agree_on_every_fixture() {
             (by_json.event_type(), by_json.session_id(), &by_json.uuid),
             (by_line.event_type(), by_line.session_id(), &by_line.uuid)
         );
-        assert!(in_any_order(&by_json) == in_any_order(&by_line), "{name}: {by_json:?} {by_line:?}");
+        assert!(
+            in_any_order(&by_json) == in_any_order(&by_line),
+            "{name}: {by_json:?} {by_line:?}"
+        );
     }
     for value in [json!(null), json!([]), json!({}), json!({"type": 1}), json!({"type": "user"})] {
-        assert_eq!(parser.parse_json(&value).expect_err("not an event").code, Code::TypedParse, "{value}");
+        assert_eq!(
+            parser.parse_json(&value).expect_err("not an event").code,
+            Code::TypedParse,
+            "{value}"
+        );
     }
 }
 
@@ -153,7 +188,9 @@ fn s07_raw_is_lossless() {
     for (name, line) in fixture_lines() {
         let event = event(&line);
         assert_eq!(event.raw(), line, "{name}");
-        let again: Value = serde_json::from_str(&serde_json::to_string(&event).expect("serialises")).expect("is JSON");
+        let again: Value =
+            serde_json::from_str(&serde_json::to_string(&event).expect("serialises"))
+                .expect("is JSON");
         assert_eq!(again, serde_json::from_str::<Value>(&line).expect("is JSON"), "{name}");
     }
     let digits = r#"{"type":"x","n":1.000000000000000000000000001e+0005,"n":2}"#;
@@ -213,12 +250,16 @@ fn s08_no_error_holds_bytes_of_the_line() {
 #[test]
 fn s09_invalid_utf8_is_repaired_and_marked() {
     let mut parser = ClaudeStreamJsonParser::new();
-    let event =
-        parser.parse_bytes(b"{\"type\":\"x\",\"session_id\":\"a\xff\xfeb\"}").expect("repaired").expect("an event");
+    let event = parser
+        .parse_bytes(b"{\"type\":\"x\",\"session_id\":\"a\xff\xfeb\"}")
+        .expect("repaired")
+        .expect("an event");
     assert_eq!(event.session_id(), Some("a\u{fffd}\u{fffd}b"));
     assert!(event.repairs.invalid_utf8 && event.repairs.any());
-    let clean =
-        parser.parse_bytes("{\"type\":\"x\",\"session_id\":\"ä€🦀\"}".as_bytes()).expect("fine").expect("an event");
+    let clean = parser
+        .parse_bytes("{\"type\":\"x\",\"session_id\":\"ä€🦀\"}".as_bytes())
+        .expect("fine")
+        .expect("an event");
     assert!(!clean.repairs.any());
 }
 
@@ -235,7 +276,10 @@ fn s09_a_lone_surrogate_does_not_lose_the_line() {
         let event = event(&format!(r#"{{"type":"x","session_id":"{escape}"}}"#));
         assert_eq!(event.session_id(), Some(decoded), "{escape}");
         assert!(event.repairs.lone_surrogate && !event.repairs.invalid_utf8, "{escape}");
-        assert!(event.raw_json().to_value().is_ok(), "{escape}: raw is readable by others after the repair");
+        assert!(
+            event.raw_json().to_value().is_ok(),
+            "{escape}: raw is readable by others after the repair"
+        );
     }
     let pair = event(r#"{"type":"x","session_id":"\ud83e\udd80\u00e4\"\\\/\b\f\n\r\t"}"#);
     assert_eq!(pair.session_id(), Some("🦀ä\"\\/\u{8}\u{c}\n\r\t"));
@@ -244,7 +288,8 @@ fn s09_a_lone_surrogate_does_not_lose_the_line() {
 
 #[test]
 fn s09_too_deep_nesting_is_one_redacted_error() {
-    let nested = |depth: usize| format!(r#"{{"type":"x","a":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let nested =
+        |depth: usize| format!(r#"{{"type":"x","a":{}1{}}}"#, "[".repeat(depth), "]".repeat(depth));
     assert!(parse(&nested(126)).is_ok());
     let error = parse(&nested(127)).expect_err("too deep");
     assert_eq!(error.code, Code::JsonParse);
@@ -254,7 +299,8 @@ fn s09_too_deep_nesting_is_one_redacted_error() {
 
 #[test]
 fn a_key_spelled_with_escapes_means_the_same() {
-    let event = event(r#"{"ty\u0070e":"system","subtype":"st\u0061tus","st\u0061tus":"compacting"}"#);
+    let event =
+        event(r#"{"ty\u0070e":"system","subtype":"st\u0061tus","st\u0061tus":"compacting"}"#);
     let EventBody::System(SystemEvent::Status(status)) = &event.body else { panic!("{event:?}") };
     assert_eq!(status.status.as_deref(), Some("compacting"));
 }
@@ -274,21 +320,31 @@ fn tool_results_come_as_text_or_as_blocks() {
     ]}}"#;
     let event = event(line);
     let EventBody::User(user) = &event.body else { panic!("{event:?}") };
-    let [ContentBlock::ToolResult(plain), ContentBlock::ToolResult(blocks)] = user.message.content.blocks() else {
+    let [ContentBlock::ToolResult(plain), ContentBlock::ToolResult(blocks)] =
+        user.message.content.blocks()
+    else {
         panic!("{user:?}")
     };
     assert!(matches!(&plain.content, MessageContent::Text(text) if text == "plain"));
-    assert_eq!((blocks.content.text().as_str(), blocks.is_error, plain.is_error), ("x\ny", Some(true), None));
+    assert_eq!(
+        (blocks.content.text().as_str(), blocks.is_error, plain.is_error),
+        ("x\ny", Some(true), None)
+    );
     assert!(matches!(blocks.content.blocks(), [_, ContentBlock::Image(_)]));
 }
 
 #[test]
 fn permission_decisions_are_typed() {
-    let (_, line) = fixture_lines().find(|(_, line)| line.contains("user_temporary")).expect("a fixture has one");
+    let (_, line) = fixture_lines()
+        .find(|(_, line)| line.contains("user_temporary"))
+        .expect("a fixture has one");
     let event = event(&line);
     let EventBody::User(user) = &event.body else { panic!("{event:?}") };
     let decision = user.meta.tool_result_meta[0].permission_decision.as_ref().expect("a decision");
-    assert_eq!((decision.decision.as_deref(), decision.source.as_deref()), (Some("accept"), Some("user_temporary")));
+    assert_eq!(
+        (decision.decision.as_deref(), decision.source.as_deref()),
+        (Some("accept"), Some("user_temporary"))
+    );
 }
 
 #[test]
@@ -298,7 +354,12 @@ fn the_envelope_agrees_with_the_event() {
         let event = event(&line);
         let envelope = parser.parse_envelope(&line).expect(&name).expect(&name);
         assert_eq!(
-            (&*envelope.event_type, envelope.session_id.as_deref(), envelope.uuid.as_deref(), envelope.raw),
+            (
+                &*envelope.event_type,
+                envelope.session_id.as_deref(),
+                envelope.uuid.as_deref(),
+                envelope.raw
+            ),
             (event.event_type(), event.session_id(), event.uuid.as_deref(), event.raw())
         );
         if let EventBody::System(system) = &event.body {
@@ -307,5 +368,8 @@ fn the_envelope_agrees_with_the_event() {
     }
     assert_eq!(parser.parse_envelope("  \r\n"), Ok(None));
     assert_eq!(parser.parse_envelope("[]").expect_err("no object").code, Code::TypedParse);
-    assert_eq!(parser.parse_envelope("{\"type\":\"x\",\"a\":tru}").expect_err("no JSON").code, Code::JsonParse);
+    assert_eq!(
+        parser.parse_envelope("{\"type\":\"x\",\"a\":tru}").expect_err("no JSON").code,
+        Code::JsonParse
+    );
 }

@@ -7,7 +7,9 @@ mod common;
 
 use std::path::Path;
 
-use claude_code::{CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError, TESTED_VERSION, probe_version};
+use claude_code::{
+    CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError, TESTED_VERSION, probe_version,
+};
 use common::within;
 
 /// A program that prints what the file's name says.
@@ -21,13 +23,19 @@ async fn a_version_is_read_and_compared() {
     let cli = probe("version-tested").await.expect("usable");
     assert_eq!((cli.version, cli.is_newer_than_tested()), (TESTED_VERSION, false));
     let newer = probe("version-newer").await.expect("usable");
-    assert_eq!((newer.version, newer.is_newer_than_tested()), (CliVersion { major: 3, minor: 0, patch: 1 }, true));
+    assert_eq!(
+        (newer.version, newer.is_newer_than_tested()),
+        (CliVersion { major: 3, minor: 0, patch: 1 }, true)
+    );
 }
 
 #[tokio::test]
 async fn an_old_cli_is_named_with_its_version_and_the_way_out() {
     let error = probe("version-old").await.expect_err("too old");
-    assert!(matches!(error, ProbeError::TooOld { found: CliVersion { major: 1, minor: 0, patch: 44 }, .. }));
+    assert!(matches!(
+        error,
+        ProbeError::TooOld { found: CliVersion { major: 1, minor: 0, patch: 44 }, .. }
+    ));
     let said = error.to_string();
     for part in ["version-old", "1.0.44", &OLDEST_SUPPORTED_VERSION.to_string(), "update"] {
         assert!(said.contains(part), "{part} not in {said}");
@@ -46,8 +54,13 @@ async fn another_program_is_told_by_what_it_prints() {
 async fn a_missing_or_plain_file_is_named_with_the_way_out() {
     let missing = probe_version("no-such-program-here").await.expect_err("missing");
     assert!(matches!(missing, ProbeError::NotFound { .. }));
-    assert!(missing.to_string().contains("no-such-program-here") && missing.to_string().contains("install"));
+    assert!(
+        missing.to_string().contains("no-such-program-here")
+            && missing.to_string().contains("install")
+    );
     let plain = probe_version(env!("CARGO_MANIFEST_PATH")).await.expect_err("plain");
     assert!(matches!(plain, ProbeError::NotExecutable { .. }));
-    assert!(plain.to_string().contains("Cargo.toml") && plain.to_string().contains("not executable"));
+    assert!(
+        plain.to_string().contains("Cargo.toml") && plain.to_string().contains("not executable")
+    );
 }

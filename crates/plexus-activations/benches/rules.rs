@@ -39,7 +39,10 @@ fn wildcard_patterns() -> Vec<(Decision, String)> {
         0 => (Decision::Deny, format!("Read(/usr/share/**/secret{n}/*)")),
         _ => (Decision::Ask, format!("Read(/usr/share/*/*.key{n})")),
     };
-    (0..RULES - 1).map(place).chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())]).collect()
+    (0..RULES - 1)
+        .map(place)
+        .chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())])
+        .collect()
 }
 
 /// Nothing but paths: many places below one directory, some denies among them.
@@ -49,21 +52,29 @@ fn path_patterns() -> Vec<(Decision, String)> {
         1 => (Decision::Allow, format!("Read(src{n}/**)")),
         _ => (Decision::Allow, format!("Read(/usr/share/part{n}/**)")),
     };
-    (0..RULES - 1).map(place).chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())]).collect()
+    (0..RULES - 1)
+        .map(place)
+        .chain([(Decision::Allow, "Read(/usr/share/doc/**)".to_owned())])
+        .collect()
 }
 
 /// Compares the text of the call with the text of each rule.
 fn naive(patterns: &[(Decision, String)], tool: &str, argument: &str) -> Decision {
     let mut decision = Decision::Ask;
     for (says, pattern) in patterns {
-        let Some(body) =
-            pattern.strip_prefix(tool).and_then(|rest| rest.strip_prefix('(')).and_then(|rest| rest.strip_suffix(')'))
+        let Some(body) = pattern
+            .strip_prefix(tool)
+            .and_then(|rest| rest.strip_prefix('('))
+            .and_then(|rest| rest.strip_suffix(')'))
         else {
             continue;
         };
         let fits = match body.strip_suffix(":*").or_else(|| body.strip_suffix("**")) {
             Some(prefix) => argument.starts_with(prefix),
-            None => argument == body || body.strip_prefix("domain:").is_some_and(|host| argument.contains(host)),
+            None => {
+                argument == body
+                    || body.strip_prefix("domain:").is_some_and(|host| argument.contains(host))
+            }
         };
         match (fits, says) {
             (true, Decision::Deny) => return Decision::Deny,
@@ -77,11 +88,21 @@ fn naive(patterns: &[(Decision, String)], tool: &str, argument: &str) -> Decisio
 fn bench(criterion: &mut Criterion) {
     let cases: [(&str, &str, &str, Value); 6] = [
         ("command", "Bash", "git status -s", json!({ "command": "git status -s" })),
-        ("compound", "Bash", "git status && npm test 2>&1", json!({ "command": "git status && npm test 2>&1" })),
+        (
+            "compound",
+            "Bash",
+            "git status && npm test 2>&1",
+            json!({ "command": "git status && npm test 2>&1" }),
+        ),
         ("command, asked", "Bash", "git status; evil", json!({ "command": "git status; evil" })),
         ("path", "Read", "/usr/share/doc/readme", json!({ "file_path": "/usr/share/doc/readme" })),
         ("path, asked", "Read", "/opt/none/readme", json!({ "file_path": "/opt/none/readme" })),
-        ("host", "WebFetch", "https://example.org/page", json!({ "url": "https://example.org/page" })),
+        (
+            "host",
+            "WebFetch",
+            "https://example.org/page",
+            json!({ "url": "https://example.org/page" }),
+        ),
     ];
     measure(criterion, &patterns(), &cases);
     let readme = json!({ "file_path": "/usr/share/doc/readme" });
@@ -92,8 +113,14 @@ fn bench(criterion: &mut Criterion) {
     measure(criterion, &path_patterns(), &[("directory, all rules are paths", "Grep", "", search)]);
 }
 
-fn measure(criterion: &mut Criterion, patterns: &[(Decision, String)], cases: &[(&str, &str, &str, Value)]) {
-    let parse = |(decision, text): &(Decision, String)| text.parse().ok().map(|pattern| Rule::new(*decision, pattern));
+fn measure(
+    criterion: &mut Criterion,
+    patterns: &[(Decision, String)],
+    cases: &[(&str, &str, &str, Value)],
+) {
+    let parse = |(decision, text): &(Decision, String)| {
+        text.parse().ok().map(|pattern| Rule::new(*decision, pattern))
+    };
     let rules = RuleSet::new(patterns.iter().filter_map(parse));
     assert_eq!(rules.rules().len(), RULES, "every pattern parses");
     for (name, tool, argument, input) in cases {
@@ -108,8 +135,12 @@ fn measure(criterion: &mut Criterion, patterns: &[(Decision, String)], cases: &[
             paths: &RealPaths,
         };
         let mut group = criterion.benchmark_group(format!("{name}, {RULES} rules (limit 50 µs)"));
-        group.bench_function("rules", |bencher| bencher.iter(|| black_box(rules.decide(black_box(&call)))));
-        group.bench_function("naive", |bencher| bencher.iter(|| black_box(naive(patterns, tool, black_box(argument)))));
+        group.bench_function("rules", |bencher| {
+            bencher.iter(|| black_box(rules.decide(black_box(&call))))
+        });
+        group.bench_function("naive", |bencher| {
+            bencher.iter(|| black_box(naive(patterns, tool, black_box(argument))))
+        });
         group.finish();
         let (ours, theirs) = (rules.decide(&call).decision, naive(patterns, tool, argument));
         assert!(

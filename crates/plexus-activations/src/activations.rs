@@ -38,14 +38,16 @@ impl Activations {
         let node = settings.node.clone();
         settings.leash = settings.leash.or(node.as_ref().map(|node| Timing::of(node.lease).leash));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, Hooks::new(operator)));
+        let approvals =
+            Arc::new(Approvals::new(Arc::clone(&store), rulebook, Hooks::new(operator)));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
         let core = Core::new(store, settings, Arc::clone(&approvals), identity);
         let supervisor = Supervisor::new(Arc::clone(&core));
         core.set_supervisor(Arc::downgrade(&supervisor));
         let courier: Arc<dyn Courier> = Arc::clone(&supervisor) as Arc<dyn Courier>;
         approvals.set_courier(Arc::downgrade(&courier));
-        let heartbeat = node.map(|node| Heartbeat::new(Arc::clone(&core), Arc::clone(&supervisor), node));
+        let heartbeat =
+            node.map(|node| Heartbeat::new(Arc::clone(&core), Arc::clone(&supervisor), node));
         Arc::new(Self { core, supervisor, heartbeat, tasks: TaskTracker::new() })
     }
 
@@ -154,8 +156,12 @@ impl Activations {
             self.tasks.spawn(Arc::clone(heartbeat).keep());
         }
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
-        self.tasks.spawn(deadlines::enforce(Arc::clone(&self.core.approvals), self.core.shutdown.clone()));
-        let stopper: Arc<dyn budget::Stopper> = Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
+        self.tasks.spawn(deadlines::enforce(
+            Arc::clone(&self.core.approvals),
+            self.core.shutdown.clone(),
+        ));
+        let stopper: Arc<dyn budget::Stopper> =
+            Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
         self.tasks.spawn(budget::keep(
             Arc::clone(&self.core.approvals),
             Arc::downgrade(&stopper),
@@ -170,7 +176,11 @@ impl Activations {
     /// Says which line and why.
     pub fn load_rules(&self, path: &Path, text: &str) -> Result<usize, RuleFileError> {
         let home = std::env::home_dir();
-        let context = ExampleContext { working_dir: Path::new("/"), home: home.as_deref(), paths: &RealPaths };
+        let context = ExampleContext {
+            working_dir: Path::new("/"),
+            home: home.as_deref(),
+            paths: &RealPaths,
+        };
         let file = RuleFile::parse(path, text, UnixMillis::now().as_secs(), &context)?;
         let count = file.rules.len();
         self.core.approvals.rulebook.set_file_rules(file.rules);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, MethodDescriptor, MethodTable, NodeId,
-    Resolution, TreeId,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, MethodDescriptor,
+    MethodTable, NodeId, Resolution, TreeId,
 };
 use plexus_store::{
-    AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, Position, Priority, Store, Tree, limits,
+    AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, Position, Priority, Store,
+    Tree, limits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -155,7 +156,12 @@ struct TreeView {
 
 impl From<Tree> for TreeView {
     fn from(tree: Tree) -> Self {
-        Self { id: tree.id, root: tree.root, created_at: tree.created_at.0, metadata: tree.metadata }
+        Self {
+            id: tree.id,
+            root: tree.root,
+            created_at: tree.created_at.0,
+            metadata: tree.metadata,
+        }
     }
 }
 
@@ -228,7 +234,12 @@ impl Arbor {
 
     async fn tree_create(&self, _: Call, params: TreeCreateParams) -> Result<Made, CallError> {
         let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
-        self.made(Change::CreateTree(CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata })).await
+        self.made(Change::CreateTree(CreateTree {
+            id: TreeId::generate(),
+            root: NodeId::generate(),
+            metadata,
+        }))
+        .await
     }
 
     async fn tree_get(&self, _: Call, params: TreeParams) -> Result<OneTree, CallError> {
@@ -248,7 +259,11 @@ impl Arbor {
         let lines: Vec<String> = outline
             .iter()
             .map(|entry| {
-                format!("{}{}", "  ".repeat(usize::try_from(entry.depth.min(64)).unwrap_or(64)), label(&entry.node))
+                format!(
+                    "{}{}",
+                    "  ".repeat(usize::try_from(entry.depth.min(64)).unwrap_or(64)),
+                    label(&entry.node)
+                )
             })
             .collect();
         Ok(TextOfTree { text: lines.join("\n") })
@@ -262,15 +277,38 @@ impl Arbor {
         metadata: Option<Map<String, Value>>,
     ) -> Result<Made, CallError> {
         let metadata = JsonText::of(&metadata.unwrap_or_default())?;
-        self.made(Change::AppendNode(AppendNode { id: NodeId::generate(), tree, parent, data, metadata })).await
+        self.made(Change::AppendNode(AppendNode {
+            id: NodeId::generate(),
+            tree,
+            parent,
+            data,
+            metadata,
+        }))
+        .await
     }
 
     async fn node_create_text(&self, _: Call, params: TextParams) -> Result<Made, CallError> {
-        self.append(params.tree_id, params.parent, NodeData::Text { content: params.content }, params.metadata).await
+        self.append(
+            params.tree_id,
+            params.parent,
+            NodeData::Text { content: params.content },
+            params.metadata,
+        )
+        .await
     }
 
-    async fn node_create_external(&self, _: Call, params: ExternalParams) -> Result<Made, CallError> {
-        self.append(params.tree_id, params.parent, NodeData::External { handle: params.handle }, params.metadata).await
+    async fn node_create_external(
+        &self,
+        _: Call,
+        params: ExternalParams,
+    ) -> Result<Made, CallError> {
+        self.append(
+            params.tree_id,
+            params.parent,
+            NodeData::External { handle: params.handle },
+            params.metadata,
+        )
+        .await
     }
 
     async fn node_get(&self, _: Call, params: NodeParams) -> Result<OneNode, CallError> {
@@ -296,13 +334,24 @@ impl Arbor {
         Ok(Nodes { nodes: nodes.into_iter().map(Into::into).collect(), cursor: None })
     }
 
-    async fn node_get_path_between(&self, _: Call, params: BetweenParams) -> Result<Nodes, CallError> {
+    async fn node_get_path_between(
+        &self,
+        _: Call,
+        params: BetweenParams,
+    ) -> Result<Nodes, CallError> {
         let nodes = self.store.path_between(params.from, params.to).await?;
         Ok(Nodes { nodes: nodes.into_iter().map(Into::into).collect(), cursor: None })
     }
 
-    async fn context_list_leaves(&self, _: Call, params: TreePageParams) -> Result<Nodes, CallError> {
-        let found = self.store.leaves(params.tree_id, page(params.limit, params.cursor.as_deref())?).await?;
+    async fn context_list_leaves(
+        &self,
+        _: Call,
+        params: TreePageParams,
+    ) -> Result<Nodes, CallError> {
+        let found = self
+            .store
+            .leaves(params.tree_id, page(params.limit, params.cursor.as_deref())?)
+            .await?;
         Ok(Nodes {
             nodes: found.items.into_iter().map(Into::into).collect(),
             cursor: found.next.map(|next| next.to_string()),
@@ -327,7 +376,11 @@ fn label(node: &Node) -> String {
         NodeData::Text { content } if content.is_empty() => "(root)".to_owned(),
         NodeData::Text { content } => {
             let line = content.split_whitespace().collect::<Vec<_>>().join(" ");
-            if line.chars().count() > CHARS { line.chars().take(CHARS - 1).chain(['…']).collect() } else { line }
+            if line.chars().count() > CHARS {
+                line.chars().take(CHARS - 1).chain(['…']).collect()
+            } else {
+                line
+            }
         }
         NodeData::External { handle } => match handle.meta.get(1) {
             Some(kind) => format!("[{kind}]"),
@@ -358,11 +411,36 @@ impl Activation for Arbor {
             d.hints.read_only = true;
         };
         MethodTable::new("arbor")
-            .unary::<_, Made, _, _>("tree_create", "Creates a tree with an empty root.", writes, with!(tree_create))
-            .unary::<_, OneTree, _, _>("tree_get", "Shows a tree: its root and its metadata.", reads, with!(tree_get))
-            .unary::<_, Trees, _, _>("tree_list", "Lists trees, oldest first.", reads, with!(tree_list))
-            .unary::<_, TextOfTree, _, _>("tree_render", "Draws a tree as indented text.", reads, with!(tree_render))
-            .unary::<_, Made, _, _>("node_create_text", "Appends a text node.", writes, with!(node_create_text))
+            .unary::<_, Made, _, _>(
+                "tree_create",
+                "Creates a tree with an empty root.",
+                writes,
+                with!(tree_create),
+            )
+            .unary::<_, OneTree, _, _>(
+                "tree_get",
+                "Shows a tree: its root and its metadata.",
+                reads,
+                with!(tree_get),
+            )
+            .unary::<_, Trees, _, _>(
+                "tree_list",
+                "Lists trees, oldest first.",
+                reads,
+                with!(tree_list),
+            )
+            .unary::<_, TextOfTree, _, _>(
+                "tree_render",
+                "Draws a tree as indented text.",
+                reads,
+                with!(tree_render),
+            )
+            .unary::<_, Made, _, _>(
+                "node_create_text",
+                "Appends a text node.",
+                writes,
+                with!(node_create_text),
+            )
             .unary::<_, Made, _, _>(
                 "node_create_external",
                 "Appends a node that stands for something with a handle.",
@@ -415,12 +493,18 @@ impl Activation for Arbor {
     }
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
-        let ("node", [id, ..]) = (handle.method.as_str(), handle.meta.as_slice()) else { return Resolution::NotMine };
+        let ("node", [id, ..]) = (handle.method.as_str(), handle.meta.as_slice()) else {
+            return Resolution::NotMine;
+        };
         if *caller != Caller::Operator {
-            return Resolution::Failed(CallError::forbidden("resolve a node: that is the operator's"));
+            return Resolution::Failed(CallError::forbidden(
+                "resolve a node: that is the operator's",
+            ));
         }
         let Ok(id) = id.parse() else {
-            return Resolution::Failed(CallError::invalid("resolve the node: its id is not a UUID"));
+            return Resolution::Failed(CallError::invalid(
+                "resolve the node: its id is not a UUID",
+            ));
         };
         match self.store.node(id).await {
             Ok(node) => Resolution::Found(

@@ -59,7 +59,9 @@ impl Authority {
                 let ancestors = self.store.ancestors(id).await?;
                 if ancestors.contains(own) { Ok(session) } else { Err(hidden()) }
             }
-            Caller::Child(_) => Err(CallError::forbidden("reach a session: a child may only ask for permission")),
+            Caller::Child(_) => {
+                Err(CallError::forbidden("reach a session: a child may only ask for permission"))
+            }
         }
     }
 
@@ -70,9 +72,17 @@ impl Authority {
     }
 
     /// Returns who is asked when `owner` did not answer: the next one above whose allow would count, at the end the operator.
-    pub(crate) async fn above(&self, owner: SessionId, deed: &Deed<'_>) -> Result<Owner, StoreError> {
+    pub(crate) async fn above(
+        &self,
+        owner: SessionId,
+        deed: &Deed<'_>,
+    ) -> Result<Owner, StoreError> {
         let line = self.line(deed.asker).await?;
-        let above = line.iter().position(|(id, _)| *id == owner).and_then(|at| line.get(at + 1..)).unwrap_or_default();
+        let above = line
+            .iter()
+            .position(|(id, _)| *id == owner)
+            .and_then(|at| line.get(at + 1..))
+            .unwrap_or_default();
         Ok(nearest_decider(above, deed).map_or(Owner::Operator, Owner::Session))
     }
 
@@ -80,7 +90,11 @@ impl Authority {
     ///
     /// `decider` must be a strict ancestor. It may allow what its creator listed in `may_decide`, and what it may do unasked itself
     /// (`allowed_tools`). Everything else is its own parent's to decide.
-    pub(crate) async fn may_allow(&self, decider: SessionId, deed: &Deed<'_>) -> Result<bool, StoreError> {
+    pub(crate) async fn may_allow(
+        &self,
+        decider: SessionId,
+        deed: &Deed<'_>,
+    ) -> Result<bool, StoreError> {
         let line = self.line(deed.asker).await?;
         let from = line.iter().position(|(id, _)| *id == decider).and_then(|at| line.get(at..));
         Ok(from.is_some_and(|line| all_list(line, deed)))
@@ -148,19 +162,33 @@ pub(crate) fn may_decide_all_of(grants: &SessionConfig, pattern: &Pattern) -> bo
 fn lists(list: &[String], holder: &SessionConfig, inner: Placed<'_>) -> bool {
     list.iter().any(|text| {
         text.parse::<Pattern>().is_ok_and(|outer| {
-            rules::includes(Placed { pattern: &outer, dir: Some(&holder.working_dir) }, inner, &RealPaths)
+            rules::includes(
+                Placed { pattern: &outer, dir: Some(&holder.working_dir) },
+                inner,
+                &RealPaths,
+            )
         })
     })
 }
 
 /// Says whether one pattern of `list`, held by `holder`, takes in `text`, held by `inner_holder`. The same words in the same directory always do,
 /// also when we cannot read them: the CLI knows notations that we do not.
-fn lists_text(list: &[String], holder: &SessionConfig, text: &str, inner_holder: &SessionConfig) -> bool {
+fn lists_text(
+    list: &[String],
+    holder: &SessionConfig,
+    text: &str,
+    inner_holder: &SessionConfig,
+) -> bool {
     let same_words = list.iter().any(|outer| outer == text);
     match text.parse::<Pattern>() {
         Ok(pattern) => {
-            (same_words && (!pattern.is_relative() || holder.working_dir == inner_holder.working_dir))
-                || lists(list, holder, Placed { pattern: &pattern, dir: Some(&inner_holder.working_dir) })
+            (same_words
+                && (!pattern.is_relative() || holder.working_dir == inner_holder.working_dir))
+                || lists(
+                    list,
+                    holder,
+                    Placed { pattern: &pattern, dir: Some(&inner_holder.working_dir) },
+                )
         }
         Err(_) => same_words && holder.working_dir == inner_holder.working_dir,
     }
@@ -196,16 +224,21 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         env,
         budget,
     } = child;
-    if let Some(dir) = std::iter::once(working_dir).chain(add_dirs).find(|dir| !inside(dir, parent)) {
+    if let Some(dir) = std::iter::once(working_dir).chain(add_dirs).find(|dir| !inside(dir, parent))
+    {
         return Some(format!("the directory {}", dir.display()));
     }
-    if let Some(tool) = allowed_tools.iter().find(|tool| !lists_text(&parent.allowed_tools, parent, tool, child)) {
+    if let Some(tool) =
+        allowed_tools.iter().find(|tool| !lists_text(&parent.allowed_tools, parent, tool, child))
+    {
         return Some(format!("the tool {tool} unasked"));
     }
-    if let Some(tool) = parent.disallowed_tools.iter().find(|tool| !disallowed_tools.contains(tool)) {
+    if let Some(tool) = parent.disallowed_tools.iter().find(|tool| !disallowed_tools.contains(tool))
+    {
         return Some(format!("the tool {tool}"));
     }
-    if let Some((name, _)) = env.iter().find(|(name, value)| parent.env.get(*name) != Some(*value)) {
+    if let Some((name, _)) = env.iter().find(|(name, value)| parent.env.get(*name) != Some(*value))
+    {
         return Some(format!("the variable {name}"));
     }
     if *supervise == Supervise::Default && parent.supervise == Supervise::All {
@@ -253,7 +286,9 @@ fn too_much(what: &str) -> CallError {
 /// Names the first limit of `child` that is above the parent's. What it does not limit is limited by the parent's own all the same.
 fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
     let parent = parent?;
-    let above = |most: Option<u64>, wanted: Option<u64>| most.is_some_and(|most| wanted.is_some_and(|it| it > most));
+    let above = |most: Option<u64>, wanted: Option<u64>| {
+        most.is_some_and(|most| wanted.is_some_and(|it| it > most))
+    };
     let cost = parent.cost_usd.is_some_and(|most| child.cost_usd.is_some_and(|it| it > most));
     // A child of one that may have N below it is one of them, and one generation nearer to the end.
     let less_one = |most: Option<u64>| most.map(|most| most.saturating_sub(1));
@@ -272,5 +307,7 @@ fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
 
 /// Both sides are canonical paths: they were resolved when the session was created.
 fn inside(dir: &Path, parent: &SessionConfig) -> bool {
-    std::iter::once(&parent.working_dir).chain(&parent.add_dirs).any(|allowed| dir.starts_with(allowed))
+    std::iter::once(&parent.working_dir)
+        .chain(&parent.add_dirs)
+        .any(|allowed| dir.starts_with(allowed))
 }

@@ -74,7 +74,8 @@ impl Health {
 
 impl NodeState {
     fn of(server: Server, ours: Option<ServerId>) -> Self {
-        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let millis =
+            |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
             id: server.lease.server,
             state: server.state,
@@ -92,7 +93,11 @@ impl NodeState {
 #[async_trait]
 impl Activation for Health {
     fn info(&self) -> ActivationInfo {
-        ActivationInfo { namespace: "health", version: (1, 0, 0), description: "What the server is doing, in numbers." }
+        ActivationInfo {
+            namespace: "health",
+            version: (1, 0, 0),
+            description: "What the server is doing, in numbers.",
+        }
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {

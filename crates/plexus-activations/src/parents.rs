@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId};
+use plexus_core::{
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId,
+};
 use plexus_store::{Change, CreateSession, JsonText, Priority, Session, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,8 +71,10 @@ impl Parents {
         match self.core.store.session_named(None, name).await {
             Ok(session) if is_identity(&session) => return Ok(session.id),
             Ok(_) => {
-                return Err(CallError::conflict(format_args!("make the identity {name:?}: a session has this name"))
-                    .with_hint("choose another name"));
+                return Err(CallError::conflict(format_args!(
+                    "make the identity {name:?}: a session has this name"
+                ))
+                .with_hint("choose another name"));
             }
             Err(StoreError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -82,7 +82,8 @@ fn unfinished_from(text: &str) -> usize {
         .match_indices(TOKEN_PREFIX)
         .map(|(at, _)| at)
         .find(|at| text[at + TOKEN_PREFIX.len()..].bytes().all(is_token_byte));
-    let part_of_prefix = || (1..TOKEN_PREFIX.len()).rev().find(|length| text.ends_with(&TOKEN_PREFIX[..*length]));
+    let part_of_prefix =
+        || (1..TOKEN_PREFIX.len()).rev().find(|length| text.ends_with(&TOKEN_PREFIX[..*length]));
     whole_prefix.unwrap_or_else(|| text.len() - part_of_prefix().unwrap_or(0))
 }
 
@@ -110,8 +111,11 @@ mod tests {
         let whole = format!("see {token}, and a plx_short help pl");
         for size in 1..whole.len() {
             let mut pieces = Pieces::default();
-            let mut shown: String =
-                whole.as_bytes().chunks(size).map(|piece| pieces.push(std::str::from_utf8(piece).unwrap())).collect();
+            let mut shown: String = whole
+                .as_bytes()
+                .chunks(size)
+                .map(|piece| pieces.push(std::str::from_utf8(piece).unwrap()))
+                .collect();
             // What is held back at the end could still have become a token.
             shown.push_str(&pieces.held);
             assert_eq!(shown, text(&whole), "in pieces of {size} bytes");

@@ -14,7 +14,17 @@ pub struct ProgramLine {
 }
 
 /// Which way permission requests travel.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    Debug,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelChoice {
     /// `control` for a CLI that we have tested, else `mcp`.

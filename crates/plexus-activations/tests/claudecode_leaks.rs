@@ -1,6 +1,11 @@
 //! Many runs in a row leave nothing behind. In a program of its own, since descriptors are counted for the whole process. The full number, a
 //! thousand, runs with `PLEXUS_FULL=1`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -14,7 +19,9 @@ async fn runs_in_a_row_leave_nothing_behind() {
     let world = World::with(|settings| settings.max_warm = 0).await;
     let session = world.create("again", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay warming up").await;
-    let settled = || std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()));
+    let settled = || {
+        std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()))
+    };
     testkit::eventually_async("the first child's end", DEADLINE, settled).await;
     let (fds, tasks) = (open_fds(), alive_tasks());
     for n in 0..runs {

@@ -1,6 +1,10 @@
 //! Calls that try to get past a rule, and harmless ones that must not be stopped. The cases are in `tests/data`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed test is allowed to stop loudly"
+)]
 
 mod rules_support;
 
@@ -35,12 +39,21 @@ struct Harmless {
     input: Vec<Input>,
 }
 
-fn inputs(bash: &[String], read: &[String], web: &[String], whole: &[Input]) -> Vec<(String, Value)> {
+fn inputs(
+    bash: &[String],
+    read: &[String],
+    web: &[String],
+    whole: &[Input],
+) -> Vec<(String, Value)> {
     let mut calls: Vec<(String, Value)> = Vec::new();
     calls.extend(bash.iter().map(|command| ("Bash".to_owned(), json!({ "command": command }))));
     calls.extend(read.iter().map(|path| ("Read".to_owned(), json!({ "file_path": path }))));
-    calls.extend(web.iter().map(|url| ("WebFetch".to_owned(), json!({ "url": url, "prompt": "x" }))));
-    calls.extend(whole.iter().map(|input| (input.tool.clone(), serde_json::from_str(&input.json).unwrap())));
+    calls.extend(
+        web.iter().map(|url| ("WebFetch".to_owned(), json!({ "url": url, "prompt": "x" }))),
+    );
+    calls.extend(
+        whole.iter().map(|input| (input.tool.clone(), serde_json::from_str(&input.json).unwrap())),
+    );
     calls
 }
 
@@ -50,7 +63,10 @@ fn flat(lists: &BTreeMap<String, Vec<String>>) -> Vec<String> {
 
 fn bypasses() -> (RuleSet, Vec<(String, Value)>) {
     let data: Bypasses = toml::from_str(include_str!("data/bypasses.toml")).unwrap();
-    (allows(&data.rules), inputs(&flat(&data.bash), &flat(&data.read), &flat(&data.web), &data.input))
+    (
+        allows(&data.rules),
+        inputs(&flat(&data.bash), &flat(&data.read), &flat(&data.web), &data.input),
+    )
 }
 
 #[test]
@@ -84,8 +100,9 @@ fn a_command_that_cannot_be_read_is_never_more_than_asked_while_a_deny_may_be_me
     // Whatever the rules above ask about, a rule for the whole tool allows; a deny beside it must not be got past by being
     // unreadable.
     let rules = allows(&["Bash".into()]);
-    let guarded =
-        RuleSet::new(rules.rules().iter().cloned().chain([rules_support::rule(Decision::Deny, "Bash(evil:*)")]));
+    let guarded = RuleSet::new(
+        rules.rules().iter().cloned().chain([rules_support::rule(Decision::Deny, "Bash(evil:*)")]),
+    );
     let data: Bypasses = toml::from_str(include_str!("data/bypasses.toml")).unwrap();
     for command in flat(&data.bash).iter().filter(|command| command.contains("evil")) {
         assert_eq!(bash(&rules, command).decision, Decision::Allow, "{command}");

@@ -1,13 +1,18 @@
 //! How rules decide together: precedence, scopes and bounds, denies behind wrappers, examples, suggestions and files.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed test is allowed to stop loudly"
+)]
 
 mod rules_support;
 
 use std::path::Path;
 
 use plexus_activations::rules::{
-    Author, Decision, ExampleContext, ExampleError, Rule, RuleFile, RuleSet, Scope, covers, narrowest, suggest,
+    Author, Decision, ExampleContext, ExampleError, Rule, RuleFile, RuleSet, Scope, covers,
+    narrowest, suggest,
 };
 use rules_support::{bash, decide, links, rule, session, with_call};
 use serde_json::json;
@@ -20,7 +25,8 @@ fn set(rules: &[(Decision, &str)]) -> RuleSet {
 
 #[test]
 fn deny_beats_ask_beats_allow() {
-    let rules = set(&[(Allow, "Bash(git:*)"), (Ask, "Bash(git push:*)"), (Deny, "Bash(git push --force)")]);
+    let rules =
+        set(&[(Allow, "Bash(git:*)"), (Ask, "Bash(git push:*)"), (Deny, "Bash(git push --force)")]);
     assert_eq!(bash(&rules, "git fetch").decision, Allow);
     assert_eq!(bash(&rules, "git push").decision, Ask);
     assert_eq!(bash(&rules, "git push --force").decision, Deny);
@@ -89,10 +95,24 @@ fn a_deny_finds_its_command_wherever_it_runs() {
         assert_eq!(bash(&rules, command).decision, Deny, "{command}");
     }
     // Where it cannot be told, somebody is asked, although the whole tool is allowed.
-    for command in ["$X x", "r$Y x", "echo rm", "git -c alias.x='!rm' x", "GIT_PAGER=rm git log", "$'\\x72m' x"] {
+    for command in [
+        "$X x",
+        "r$Y x",
+        "echo rm",
+        "git -c alias.x='!rm' x",
+        "GIT_PAGER=rm git log",
+        "$'\\x72m' x",
+    ] {
         assert_eq!(bash(&rules, command).decision, Ask, "{command}");
     }
-    for command in ["ls", "rmdir x", "echo $HOME", "git commit -m 'rm it all'", "cat file > other", "grep -r farm ."] {
+    for command in [
+        "ls",
+        "rmdir x",
+        "echo $HOME",
+        "git commit -m 'rm it all'",
+        "cat file > other",
+        "grep -r farm .",
+    ] {
         assert_eq!(bash(&rules, command).decision, Allow, "{command}");
     }
 }
@@ -152,7 +172,11 @@ fn paths_are_anchored_at_the_root_the_home_and_the_working_directory() {
         ("/linked/x", Allow),
         ("/data/real/x", Ask),
     ] {
-        assert_eq!(decide(&rules, "Read", &json!({ "file_path": path })).decision, decision, "{path}");
+        assert_eq!(
+            decide(&rules, "Read", &json!({ "file_path": path })).decision,
+            decision,
+            "{path}"
+        );
     }
 }
 
@@ -166,7 +190,11 @@ fn an_edit_rule_covers_every_tool_that_edits_and_none_that_reads() {
         ("NotebookEdit", "notebook_path", Allow),
         ("Read", "file_path", Ask),
     ] {
-        assert_eq!(decide(&rules, tool, &json!({ field: "/src/new.rs" })).decision, decision, "{tool}");
+        assert_eq!(
+            decide(&rules, tool, &json!({ field: "/src/new.rs" })).decision,
+            decision,
+            "{tool}"
+        );
     }
     for path in ["/src/out/new", "/src/dangling", "/src/tohome/.bashrc"] {
         let verdict = decide(&rules, "Write", &json!({ "file_path": path, "content": "x" }));
@@ -176,7 +204,12 @@ fn an_edit_rule_covers_every_tool_that_edits_and_none_that_reads() {
 
 #[test]
 fn a_path_deny_looks_at_both_ends_of_a_link() {
-    let rules = set(&[(Allow, "Read"), (Deny, "Read(/etc/**)"), (Deny, "Read(/src/out/**)"), (Deny, "Read(**/.env)")]);
+    let rules = set(&[
+        (Allow, "Read"),
+        (Deny, "Read(/etc/**)"),
+        (Deny, "Read(/src/out/**)"),
+        (Deny, "Read(**/.env)"),
+    ]);
     let read = |path: &str| decide(&rules, "Read", &json!({ "file_path": path })).decision;
     assert_eq!(read("/etc/passwd"), Deny);
     assert_eq!(read("/src/deep/out/passwd"), Deny, "leads into a denied directory");
@@ -185,7 +218,8 @@ fn a_path_deny_looks_at_both_ends_of_a_link() {
     assert_eq!(read("/proc/self/root/etc/passwd"), Ask, "cannot be followed");
     assert_eq!(read(".env"), Deny);
     assert_eq!(read("/src/a.rs"), Allow);
-    let grep = |path: &str| decide(&rules, "Grep", &json!({ "path": path, "pattern": "x" })).decision;
+    let grep =
+        |path: &str| decide(&rules, "Grep", &json!({ "path": path, "pattern": "x" })).decision;
     assert_eq!(grep("/etc"), Deny);
     assert_eq!(grep("/"), Ask, "a denied directory is below");
     assert_eq!(grep("/src/deep"), Allow);
@@ -193,7 +227,8 @@ fn a_path_deny_looks_at_both_ends_of_a_link() {
 
 #[test]
 fn mcp_patterns_name_a_tool_a_prefix_or_a_server() {
-    let rules = set(&[(Allow, "mcp__github__get_*"), (Allow, "mcp__files"), (Deny, "mcp__files__delete")]);
+    let rules =
+        set(&[(Allow, "mcp__github__get_*"), (Allow, "mcp__files"), (Deny, "mcp__files__delete")]);
     for (tool, decision) in [
         ("mcp__github__get_issue", Allow),
         ("mcp__github__delete_repo", Ask),
@@ -234,21 +269,37 @@ fn a_rule_holds_for_its_scope_its_time_and_its_uses() {
 
 fn check(rule: &Rule) -> Result<(), ExampleError> {
     let paths = links();
-    rule.check_examples(&ExampleContext { working_dir: Path::new("/src"), home: None, paths: &paths })
+    rule.check_examples(&ExampleContext {
+        working_dir: Path::new("/src"),
+        home: None,
+        paths: &paths,
+    })
 }
 
 #[test]
 fn examples_are_checked_and_a_contradiction_is_named() {
     let good = Rule {
         matches: vec!["Bash(git status -s)".into(), "Bash(git status)".into()],
-        does_not_match: vec!["Bash(git stash)".into(), "Bash(git status; rm x)".into(), "Read(/src/a.rs)".into()],
+        does_not_match: vec![
+            "Bash(git stash)".into(),
+            "Bash(git status; rm x)".into(),
+            "Read(/src/a.rs)".into(),
+        ],
         ..rule(Allow, "Bash(git status:*)")
     };
     assert_eq!(check(&good), Ok(()));
-    let error = check(&Rule { matches: vec!["Bash(git stash)".into()], ..good.clone() }).unwrap_err();
-    assert!(matches!(&error, ExampleError::DoesNotMatch { example, .. } if example == "Bash(git stash)"), "{error}");
-    let error = check(&Rule { does_not_match: vec!["Bash(git status -s)".into()], ..good.clone() }).unwrap_err();
-    assert!(matches!(&error, ExampleError::Matches { example, .. } if example == "Bash(git status -s)"), "{error}");
+    let error =
+        check(&Rule { matches: vec!["Bash(git stash)".into()], ..good.clone() }).unwrap_err();
+    assert!(
+        matches!(&error, ExampleError::DoesNotMatch { example, .. } if example == "Bash(git stash)"),
+        "{error}"
+    );
+    let error = check(&Rule { does_not_match: vec!["Bash(git status -s)".into()], ..good.clone() })
+        .unwrap_err();
+    assert!(
+        matches!(&error, ExampleError::Matches { example, .. } if example == "Bash(git status -s)"),
+        "{error}"
+    );
     let error = check(&Rule { matches: vec!["git status".into()], ..good }).unwrap_err();
     assert!(matches!(error, ExampleError::NotACall(_)), "{error}");
     let deny = Rule {
@@ -262,7 +313,11 @@ fn examples_are_checked_and_a_contradiction_is_named() {
 #[test]
 fn every_suggestion_covers_its_call_and_the_narrowest_comes_first() {
     for (tool, input, expected) in [
-        ("Bash", json!({"command": "git status -s"}), &["Bash(git status -s)", "Bash(git status:*)", "Bash"][..]),
+        (
+            "Bash",
+            json!({"command": "git status -s"}),
+            &["Bash(git status -s)", "Bash(git status:*)", "Bash"][..],
+        ),
         (
             "Bash",
             json!({"command": "npm run build --silent"}),
@@ -276,25 +331,44 @@ fn every_suggestion_covers_its_call_and_the_narrowest_comes_first() {
         ("Bash", json!({"command": "echo :*"}), &["Bash(echo :\\*)", "Bash"]),
         ("Bash", json!({"command": "a; b\nc"}), &["Bash(a; b\nc)", "Bash"]),
         ("Read", json!({"file_path": "/src/a.rs"}), &["Read(/src/a.rs)", "Read(/src/**)", "Read"]),
-        ("Write", json!({"file_path": "/src/[x]*.rs"}), &["Write(/src/\\[x\\]\\*.rs)", "Write(/src/**)", "Write"]),
-        ("Write", json!({"file_path": "/src/out/x"}), &["Write(/etc/x)", "Write(/etc/**)", "Write"]),
-        ("Grep", json!({"path": "/src/deep", "pattern": "x"}), &["Grep(/src/deep/**)", "Grep(/src/**)", "Grep"]),
-        ("WebFetch", json!({"url": "https://example.org/x"}), &["WebFetch(domain:example.org)", "WebFetch"]),
+        (
+            "Write",
+            json!({"file_path": "/src/[x]*.rs"}),
+            &["Write(/src/\\[x\\]\\*.rs)", "Write(/src/**)", "Write"],
+        ),
+        (
+            "Write",
+            json!({"file_path": "/src/out/x"}),
+            &["Write(/etc/x)", "Write(/etc/**)", "Write"],
+        ),
+        (
+            "Grep",
+            json!({"path": "/src/deep", "pattern": "x"}),
+            &["Grep(/src/deep/**)", "Grep(/src/**)", "Grep"],
+        ),
+        (
+            "WebFetch",
+            json!({"url": "https://example.org/x"}),
+            &["WebFetch(domain:example.org)", "WebFetch"],
+        ),
         ("WebFetch", json!({"url": "https://example.org:8443/x"}), &["WebFetch"]),
         ("mcp__github__get_issue", json!({}), &["mcp__github__get_issue", "mcp__github__*"]),
         ("WebSearch", json!({"query": "x"}), &["WebSearch"]),
     ] {
         with_call(tool, &input, |call| {
             let suggestions = suggest(call);
-            let patterns: Vec<&str> = suggestions.iter().map(|suggestion| suggestion.pattern.as_str()).collect();
+            let patterns: Vec<&str> =
+                suggestions.iter().map(|suggestion| suggestion.pattern.as_str()).collect();
             assert_eq!(patterns, expected);
             for suggestion in suggestions {
                 let rule = Rule::new(Allow, suggestion.pattern);
                 assert!(covers(&rule, call), "{} does not cover {input}", rule.pattern);
             }
             let distinguishes = !matches!(tool, "WebSearch" | "mcp__github__get_issue");
-            let first =
-                expected.first().filter(|first| !(distinguishes && **first == tool)).map(|first| (*first).to_owned());
+            let first = expected
+                .first()
+                .filter(|first| !(distinguishes && **first == tool))
+                .map(|first| (*first).to_owned());
             assert_eq!(narrowest(call).map(|pattern| pattern.to_string()), first);
         });
     }
@@ -308,7 +382,8 @@ fn a_command_that_cannot_be_written_down_does_not_become_a_rule_for_all_of_bash(
 fn parse_file(text: &str) -> Result<RuleFile, String> {
     let paths = links();
     let context = ExampleContext { working_dir: Path::new("/src"), home: None, paths: &paths };
-    RuleFile::parse(Path::new("loopback.toml"), text, 1000, &context).map_err(|error| error.to_string())
+    RuleFile::parse(Path::new("loopback.toml"), text, 1000, &context)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
@@ -354,15 +429,24 @@ fn a_bad_rule_is_refused_with_file_and_line() {
         (format!("{start}pattern = \"Bash\"\nuses = 0\n"), 4, "at least 1"),
         (format!("{start}pattern = \"Bash\"\ncolour = 1\n"), 4, "colour"),
         (
-            format!("{start}pattern = \"Bash(ls)\"\nmatches = [\n  \"Bash(ls)\",\n  \"Bash(rm)\",\n]\n"),
+            format!(
+                "{start}pattern = \"Bash(ls)\"\nmatches = [\n  \"Bash(ls)\",\n  \"Bash(rm)\",\n]\n"
+            ),
             6,
             "does not match",
         ),
-        (format!("{start}pattern = \"Bash(ls)\"\ndoes_not_match = [\"Bash(ls)\"]\n"), 4, "counterexample"),
+        (
+            format!("{start}pattern = \"Bash(ls)\"\ndoes_not_match = [\"Bash(ls)\"]\n"),
+            4,
+            "counterexample",
+        ),
         (format!("{start}pattern = \"Bash(ls)\"\nmatches = [\"ls -l\"]\n"), 4, "no call"),
         (format!("{start}pattern = \n"), 3, ""),
     ] {
         let error = parse_file(&text).expect_err(&text);
-        assert!(error.starts_with(&format!("loopback.toml, line {line}: ")) && error.contains(what), "{error}");
+        assert!(
+            error.starts_with(&format!("loopback.toml, line {line}: ")) && error.contains(what),
+            "{error}"
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! Properties of rule sets, for random rules and random calls.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed test is allowed to stop loudly"
+)]
 
 mod rules_support;
 
@@ -58,13 +62,16 @@ const COMMANDS: &[&str] = &[
 ];
 
 fn calls() -> impl Strategy<Value = (String, Value)> {
-    let command = prop::sample::select(COMMANDS).prop_map(|command| ("Bash".to_owned(), json!({ "command": command })));
+    let command = prop::sample::select(COMMANDS)
+        .prop_map(|command| ("Bash".to_owned(), json!({ "command": command })));
     let compound = (
         prop::sample::select(COMMANDS),
         prop::sample::select(&["; ", " && ", " | "][..]),
         prop::sample::select(COMMANDS),
     )
-        .prop_map(|(a, operator, b)| ("Bash".to_owned(), json!({ "command": format!("{a}{operator}{b}") })));
+        .prop_map(|(a, operator, b)| {
+            ("Bash".to_owned(), json!({ "command": format!("{a}{operator}{b}") }))
+        });
     let path = (
         prop::sample::select(&["Read", "Write", "Edit"][..]),
         prop::sample::select(
@@ -83,11 +90,14 @@ fn calls() -> impl Strategy<Value = (String, Value)> {
         .prop_map(|(tool, path)| (tool.to_owned(), json!({ "file_path": path })));
     let tree = prop::sample::select(&["/src", "/src/secret", "/", "/etc"][..])
         .prop_map(|path| ("Grep".to_owned(), json!({ "path": path, "pattern": "x" })));
-    let url =
-        prop::sample::select(&["https://example.org/", "https://evil.example/", "https://a@example.org/", "x"][..])
-            .prop_map(|url| ("WebFetch".to_owned(), json!({ "url": url })));
-    let mcp = prop::sample::select(&["mcp__github__get_issue", "mcp__github__delete", "mcp__other__x"][..])
-        .prop_map(|tool| (tool.to_owned(), json!({})));
+    let url = prop::sample::select(
+        &["https://example.org/", "https://evil.example/", "https://a@example.org/", "x"][..],
+    )
+    .prop_map(|url| ("WebFetch".to_owned(), json!({ "url": url })));
+    let mcp = prop::sample::select(
+        &["mcp__github__get_issue", "mcp__github__delete", "mcp__other__x"][..],
+    )
+    .prop_map(|tool| (tool.to_owned(), json!({})));
     prop_oneof![3 => command, 3 => compound, 3 => path, 1 => tree, 1 => url, 1 => mcp]
 }
 
@@ -100,16 +110,15 @@ fn rules(decision: impl Strategy<Value = Decision>) -> impl Strategy<Value = Rul
     let author = prop_oneof![5 => Just(Author::Operator), 1 => (1..4_u128).prop_map(|n| Author::Session(session(n)))];
     let expires_at = prop_oneof![5 => Just(None), 1 => (999..1002_i64).prop_map(Some)];
     let uses_left = prop_oneof![5 => Just(None), 1 => (0..2_u32).prop_map(Some)];
-    (any::<u128>(), decision, prop::sample::select(PATTERNS), scope, author, expires_at, uses_left).prop_map(
-        |(id, decision, pattern, scope, author, expires_at, uses_left)| Rule {
+    (any::<u128>(), decision, prop::sample::select(PATTERNS), scope, author, expires_at, uses_left)
+        .prop_map(|(id, decision, pattern, scope, author, expires_at, uses_left)| Rule {
             id: RuleId::from_uuid(Uuid::from_u128(id)),
             scope,
             author,
             expires_at,
             uses_left,
             ..rules_support::rule(decision, pattern)
-        },
-    )
+        })
 }
 
 fn any_decision() -> impl Strategy<Value = Decision> {

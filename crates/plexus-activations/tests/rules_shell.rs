@@ -3,7 +3,11 @@
 //!
 //! The programs do not exist: `bash` is started with an empty PATH and a handler that writes down what it was asked to run.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed test is allowed to stop loudly"
+)]
 
 mod rules_support;
 
@@ -110,14 +114,18 @@ fn run(command: &str, directory: &Path) -> Vec<String> {
         .env_clear()
         .env("PATH", "/nonexistent")
         .env("LOG", &log)
-        .env("BASH_FUNC_command_not_found_handle%%", "() { local IFS='|'; printf '%s\\n' \"$*\" >> \"$LOG\"; }")
+        .env(
+            "BASH_FUNC_command_not_found_handle%%",
+            "() { local IFS='|'; printf '%s\\n' \"$*\" >> \"$LOG\"; }",
+        )
         .current_dir(&work)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
         .expect("bash starts");
-    let ran = std::fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect();
+    let ran =
+        std::fs::read_to_string(&log).unwrap_or_default().lines().map(str::to_owned).collect();
     let _ = std::fs::remove_file(&log);
     let written: Vec<_> = std::fs::read_dir(&work).unwrap().collect();
     assert!(written.is_empty(), "{command:?} wrote {written:?}");
@@ -144,14 +152,24 @@ fn bash_runs_nothing_but_what_the_rules_name() {
     let rules = rules();
     let directory = tempfile::tempdir().unwrap();
     // A fixed seed: the suite must not fail on one machine and pass on another. Another seed is a good way to spend a night.
-    let seed = std::env::var("RULES_SHELL_SEED").ok().and_then(|seed| seed.parse::<u8>().ok()).unwrap_or(7);
-    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]));
+    let seed = std::env::var("RULES_SHELL_SEED")
+        .ok()
+        .and_then(|seed| seed.parse::<u8>().ok())
+        .unwrap_or(7);
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]),
+    );
     let commands = prop::collection::vec(prop::sample::select(PIECES), 1..7);
     let mut allowed = 0;
     for _ in 0..COMMANDS {
         let pieces = commands.new_tree(&mut runner).unwrap().current();
         // Most random texts are asked at once; starting with an allowed command makes more of them interesting.
-        let command = if pieces.len() % 2 == 0 { format!("git status{}", pieces.concat()) } else { pieces.concat() };
+        let command = if pieces.len() % 2 == 0 {
+            format!("git status{}", pieces.concat())
+        } else {
+            pieces.concat()
+        };
         // Loops that never end are allowed to be asked for, but not to be waited for.
         if command.contains("while") || decide(&rules, &command).decision != Decision::Allow {
             continue;

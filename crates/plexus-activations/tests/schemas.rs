@@ -1,5 +1,10 @@
 //! The JSON Schemas of all methods and events in `schemas/` are those of the code. `UPDATE_SCHEMAS=1` writes them anew.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 
@@ -44,14 +49,25 @@ async fn the_schemas_in_the_folder_are_those_of_the_code() {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        let ours = ["claudecode.", "loopback.", "arbor.", "health.", "identity.", "plexus.", "chat_event."];
+        let ours = [
+            "claudecode.",
+            "loopback.",
+            "arbor.",
+            "health.",
+            "identity.",
+            "plexus.",
+            "chat_event.",
+        ];
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if ours.iter().any(|prefix| name.starts_with(prefix)) {
             found.insert(name, std::fs::read_to_string(&path).unwrap());
         }
     }
-    let stale: Vec<&String> =
-        expected.iter().filter(|(name, text)| found.get(*name) != Some(*text)).map(|(name, _)| name).collect();
+    let stale: Vec<&String> = expected
+        .iter()
+        .filter(|(name, text)| found.get(*name) != Some(*text))
+        .map(|(name, _)| name)
+        .collect();
     let left: Vec<&String> = found.keys().filter(|name| !expected.contains_key(*name)).collect();
     assert!(
         stale.is_empty() && left.is_empty(),

@@ -73,7 +73,13 @@ pub struct Figure {
 
 impl Figure {
     /// Returns a figure without rivals.
-    pub fn new(key: &'static str, what: impl Into<String>, unit: &'static str, rounds: Vec<f64>, aim: Aim) -> Self {
+    pub fn new(
+        key: &'static str,
+        what: impl Into<String>,
+        unit: &'static str,
+        rounds: Vec<f64>,
+        aim: Aim,
+    ) -> Self {
         Self { key, what: what.into(), unit, rounds, aim, rivals: Vec::new() }
     }
 

@@ -29,7 +29,8 @@ impl Tail {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
         // Watched before the position is taken: what is written in between is read, not missed.
         inotify::add_watch(&watch, segment, inotify::WatchFlags::MODIFY)?;
-        let mut file = File::open(segment).with_context(|| format!("could not open {}", segment.display()))?;
+        let mut file =
+            File::open(segment).with_context(|| format!("could not open {}", segment.display()))?;
         file.seek(SeekFrom::End(0))?;
         Ok(Self { file, watch, rest: Vec::new() })
     }

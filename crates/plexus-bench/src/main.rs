@@ -34,12 +34,23 @@ async fn main() -> ExitCode {
     };
     let chosen = measures::all()
         .into_iter()
-        .filter(|measure| arguments.only.is_empty() || arguments.only.iter().any(|part| measure.name().contains(part)))
+        .filter(|measure| {
+            arguments.only.is_empty()
+                || arguments.only.iter().any(|part| measure.name().contains(part))
+        })
         .collect::<Vec<_>>();
     let outcome = measure::run(&chosen, &sizes).await;
-    print(if arguments.json { report::json::render(&outcome) } else { report::table::render(&outcome) });
+    print(if arguments.json {
+        report::json::render(&outcome)
+    } else {
+        report::table::render(&outcome)
+    });
     // A figure that misses its aim is still a measurement; one that could not be taken is a failure of the run.
-    if outcome.missing.iter().any(|missing| missing.is_required) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if outcome.missing.iter().any(|missing| missing.is_required) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "this is what the program prints")]

@@ -64,10 +64,16 @@ pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
                 measure.run(sizes, &mut taken).await
             }
         };
-        let reason = result.err().map_or_else(|| "it was not measured".to_owned(), |error| format!("{error:#}"));
+        let reason = result
+            .err()
+            .map_or_else(|| "it was not measured".to_owned(), |error| format!("{error:#}"));
         for key in measure.keys() {
             if !taken.iter().any(|figure| figure.key == *key) {
-                missing.push(Missing { key, reason: reason.clone(), is_required: left_out.is_none() });
+                missing.push(Missing {
+                    key,
+                    reason: reason.clone(),
+                    is_required: left_out.is_none(),
+                });
             }
         }
         figures.append(&mut taken);
@@ -75,7 +81,10 @@ pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
     Outcome { mode: sizes.mode, figures, missing, took: started.elapsed() }
 }
 
-#[expect(clippy::print_stderr, reason = "a person who waits sees what for; stdout is the report alone")]
+#[expect(
+    clippy::print_stderr,
+    reason = "a person who waits sees what for; stdout is the report alone"
+)]
 fn progress(name: &str, started: Instant) {
     eprintln!("[{:>5.1} s] {name}", started.elapsed().as_secs_f64());
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use plexus_core::{NodeId, SessionId};
 use plexus_store::{
-    AppendEvents, AppendNode, Change, CreateSession, Durability, JsonText, NewEvent, NodeData, Priority, Session,
-    SqliteOptions, SqliteStore, StartChat, Store as _, limits,
+    AppendEvents, AppendNode, Change, CreateSession, Durability, JsonText, NewEvent, NodeData,
+    Priority, Session, SqliteOptions, SqliteStore, StartChat, Store as _, limits,
 };
 use serde_json::json;
 
@@ -22,21 +22,30 @@ pub fn open(data_dir: &Path) -> Result<SqliteStore> {
 }
 
 /// Creates `count` sessions that are configured as `like` is.
-pub async fn add_sessions(store: &SqliteStore, like: &Session, prefix: &str, count: usize) -> Result<Vec<SessionId>> {
+pub async fn add_sessions(
+    store: &SqliteStore,
+    like: &Session,
+    prefix: &str,
+    count: usize,
+) -> Result<Vec<SessionId>> {
     let new = |index: usize| {
         let session = CreateSession::new(format!("{prefix}-{index}"), None);
         CreateSession { config: like.config.clone(), ..session }
     };
     let sessions: Vec<CreateSession> = (0..count).map(new).collect();
     for some in sessions.chunks(SESSIONS_AT_ONCE) {
-        store.commit(some.iter().cloned().map(Change::CreateSession).collect(), Priority::Normal).await?;
+        store
+            .commit(some.iter().cloned().map(Change::CreateSession).collect(), Priority::Normal)
+            .await?;
     }
     Ok(sessions.iter().map(|session| session.id).collect())
 }
 
 /// Gives a session a running chat of `count` events, and returns the node of the last.
 pub async fn add_events(store: &SqliteStore, session: SessionId, count: u32) -> Result<NodeId> {
-    let started = store.commit(vec![Change::StartChat(StartChat::new(session, "go"))], Priority::Normal).await?;
+    let started = store
+        .commit(vec![Change::StartChat(StartChat::new(session, "go"))], Priority::Normal)
+        .await?;
     let chat = started.chat().context("no chat was started")?.chat;
     let numbers: Vec<u32> = (0..count).collect();
     let mut last = None;
@@ -70,7 +79,13 @@ pub async fn add_branches(
         for position in 0..length {
             let id = NodeId::generate();
             let data = NodeData::Text { content: format!("branch {branch}, node {position}") };
-            let append = AppendNode { id, tree: session.tree, parent, data, metadata: JsonText::empty_object() };
+            let append = AppendNode {
+                id,
+                tree: session.tree,
+                parent,
+                data,
+                metadata: JsonText::empty_object(),
+            };
             store.commit(vec![Change::AppendNode(append)], Priority::Normal).await?;
             parent = id;
             if position == length / 2 {

@@ -35,7 +35,10 @@ impl Server {
 
     /// The same for a server whose store is the database of this URL; an empty one means a file of its own.
     pub async fn start_on(database_url: &str, settings: &[(&str, String)]) -> Result<Self> {
-        let work = tempfile::Builder::new().prefix("plexus-bench-").tempdir().context("could not make a folder")?;
+        let work = tempfile::Builder::new()
+            .prefix("plexus-bench-")
+            .tempdir()
+            .context("could not make a folder")?;
         let mut arguments = vec!["--log".into(), "warn".into()];
         for (key, value) in settings {
             arguments.extend(["--set".into(), format!("{key}={value}").into()]);
@@ -45,7 +48,8 @@ impl Server {
             ("CLAUDE_CONFIG_DIR".to_owned(), work.path().join("claude").display().to_string()),
             ("DATABASE_URL".to_owned(), database_url.to_owned()),
         ];
-        let inner = TestServer::with(ServerOptions { arguments, env, ..ServerOptions::default() }).await?;
+        let inner =
+            TestServer::with(ServerOptions { arguments, env, ..ServerOptions::default() }).await?;
         Ok(Self { inner, work })
     }
 
@@ -99,8 +103,7 @@ impl Server {
 
     /// The same for a session that asks over `channel`.
     pub async fn create_on(&self, channel: &str, name: &str) -> Result<String> {
-        let params =
-            json!({"name": name, "working_dir": self.work.path(), "loopback_timeout_secs": 0, "channel": channel});
+        let params = json!({"name": name, "working_dir": self.work.path(), "loopback_timeout_secs": 0, "channel": channel});
         text(&self.call("claudecode.create", params).await?, "id")
     }
 
@@ -112,22 +115,38 @@ impl Server {
 
     /// Starts a chat and returns its number at once.
     pub async fn start_chat(&self, session: &str, prompt: &str) -> Result<u64> {
-        let started = self.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await?;
+        let started = self
+            .call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt}))
+            .await?;
         started["chat"].as_u64().context("a started chat has no number")
     }
 
     /// Plays a prompt until the chat ends or asks for permission, and returns what `poll` returns.
     pub async fn chat(&self, session: &str, prompt: &str) -> Result<Value> {
-        self.call("claudecode.chat", json!({"session_id": session, "prompt": prompt, "wait_ms": WAIT_MS})).await
+        self.call(
+            "claudecode.chat",
+            json!({"session_id": session, "prompt": prompt, "wait_ms": WAIT_MS}),
+        )
+        .await
     }
 
     /// Plays a prompt in every session, some at a time, until each chat is in `status`.
-    pub async fn chat_many(&self, sessions: &[String], prompt: &str, status: &str) -> Result<Vec<Value>> {
+    pub async fn chat_many(
+        &self,
+        sessions: &[String],
+        prompt: &str,
+        status: &str,
+    ) -> Result<Vec<Value>> {
         stream::iter(sessions)
             .map(async |session| {
                 let page = self.chat(session, prompt).await?;
-                let said = page["events"].as_array().and_then(|events| Some(&events.last()?["event"]));
-                ensure!(page["status"] == status, "a chat should be {status} and is {}: {said:?}", page["status"]);
+                let said =
+                    page["events"].as_array().and_then(|events| Some(&events.last()?["event"]));
+                ensure!(
+                    page["status"] == status,
+                    "a chat should be {status} and is {}: {said:?}",
+                    page["status"]
+                );
                 Ok(page)
             })
             .buffered(ABREAST)
@@ -137,13 +156,18 @@ impl Server {
 
     /// Waits for the permission request of a session and returns its id.
     pub async fn wait_for_approval(&self, session: &str) -> Result<String> {
-        let found = self.call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": WAIT_MS})).await?;
-        text(&found["approvals"][0], "id").with_context(|| format!("no permission request came: {found}"))
+        let found = self
+            .call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": WAIT_MS}))
+            .await?;
+        text(&found["approvals"][0], "id")
+            .with_context(|| format!("no permission request came: {found}"))
     }
 
     /// Allows a permission request.
     pub async fn allow(&self, approval: &str) -> Result<()> {
-        self.call("loopback.respond", json!({"approval_id": approval, "approve": true})).await.map(drop)
+        self.call("loopback.respond", json!({"approval_id": approval, "approve": true}))
+            .await
+            .map(drop)
     }
 
     /// Waits until no chat runs or waits for permission.

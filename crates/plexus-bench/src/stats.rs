@@ -43,7 +43,10 @@ mod tests {
     #[test]
     fn percentiles_are_samples_by_nearest_rank() {
         let samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        assert_eq!((percentile(&samples, 99.0), median(&samples), percentile(&samples, 100.0)), (198.0, 100.0, 200.0));
+        assert_eq!(
+            (percentile(&samples, 99.0), median(&samples), percentile(&samples, 100.0)),
+            (198.0, 100.0, 200.0)
+        );
         assert_eq!((percentile(&[7.0], 99.0), median(&[7.0]), median(&[])), (7.0, 7.0, 0.0));
     }
 }

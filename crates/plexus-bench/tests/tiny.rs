@@ -17,7 +17,8 @@ fn a_tiny_run_takes_every_figure_of_the_design() {
         .output()
         .unwrap();
     let printed = String::from_utf8(output.stdout).unwrap();
-    let object: Value = serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
+    let object: Value =
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"));
     for key in DESIGN_KEYS {
         assert!(object[key].is_f64(), "{key} is {}: {}", object[key], object["missing"]);
         assert!(object[key].as_f64() >= Some(0.0), "{key} is {}", object[key]);

@@ -13,7 +13,9 @@ use plexus_client::{Approval, Client, CreateSession, Event, Followed, Respond, S
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [directory, prompt] = arguments.as_slice() else { return Err("usage: supervise DIRECTORY PROMPT".into()) };
+    let [directory, prompt] = arguments.as_slice() else {
+        return Err("usage: supervise DIRECTORY PROMPT".into());
+    };
     let directory = Path::new(directory).canonicalize()?;
     let client = Client::from_data_dir(data_dir()?);
     let name = format!("rust-{}", std::process::id());
@@ -34,7 +36,10 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
             // An error may be one line that could not be read, or the end.
             Event::Error { .. } => {
-                if matches!(client.session(session).await?.status, Status::Failed | Status::Cancelled) {
+                if matches!(
+                    client.session(session).await?.status,
+                    Status::Failed | Status::Cancelled
+                ) {
                     return Ok(ExitCode::FAILURE);
                 }
             }
@@ -58,6 +63,10 @@ fn decide(approval: &Approval, directory: &Path) -> Respond {
 
 fn data_dir() -> Result<PathBuf, Box<dyn Error>> {
     let of = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let usual = || Some(of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))?.join("plexus"));
+    let usual = || {
+        Some(
+            of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))?.join("plexus"),
+        )
+    };
     of("PLEXUS_DATA_DIR").or_else(usual).ok_or_else(|| "set HOME or PLEXUS_DATA_DIR".into())
 }

@@ -37,7 +37,8 @@ impl Client {
     }
 
     fn new(endpoint: Endpoint) -> Self {
-        let builder = reqwest::Client::builder().timeout(CALL_TIMEOUT).connect_timeout(CONNECT_TIMEOUT);
+        let builder =
+            reqwest::Client::builder().timeout(CALL_TIMEOUT).connect_timeout(CONNECT_TIMEOUT);
         // The server is on this machine or was named outright; a proxy of the environment is not on the way.
         let http = builder.no_proxy().build().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plain HTTP client takes the place of ours");
@@ -62,7 +63,11 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Call`] when the server said no; the others when there was no answer.
-    pub async fn call<T: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> Result<T, ClientError> {
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: impl Serialize,
+    ) -> Result<T, ClientError> {
         #[derive(Serialize)]
         struct Request<'a, P> {
             jsonrpc: &'static str,
@@ -70,8 +75,9 @@ impl Client {
             method: &'a str,
             params: P,
         }
-        let body = serde_json::to_vec(&Request { jsonrpc: "2.0", id: 1, method, params })
-            .map_err(|error| CallError::invalid(format_args!("write the parameters of {method}: {error}")))?;
+        let body = serde_json::to_vec(&Request { jsonrpc: "2.0", id: 1, method, params }).map_err(
+            |error| CallError::invalid(format_args!("write the parameters of {method}: {error}")),
+        )?;
         let address = self.endpoint.address()?;
         let request = self
             .http
@@ -79,8 +85,10 @@ impl Client {
             .bearer_auth(address.token.expose())
             .header("content-type", "application/json")
             .body(body);
-        let unreachable =
-            |error: reqwest::Error| ClientError::Unreachable { url: address.url.clone(), problem: innermost(&error) };
+        let unreachable = |error: reqwest::Error| ClientError::Unreachable {
+            url: address.url.clone(),
+            problem: innermost(&error),
+        };
         let response = request.send().await.map_err(unreachable)?;
         let status = response.status();
         let body = response.bytes().await.map_err(unreachable)?;
@@ -134,10 +142,13 @@ fn read_answer<T: DeserializeOwned>(method: &str, body: &[u8]) -> Result<T, Clie
         error: Option<ErrorObject>,
     }
     let bad = |problem: String| ClientError::BadAnswer { method: method.to_owned(), problem };
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
+    let answer: Answer<'_> =
+        serde_json::from_slice(body).map_err(|error| bad(error.to_string()))?;
     match (answer.result, answer.error) {
         (_, Some(error)) => Err(error.into_call_error().into()),
-        (Some(result), None) => serde_json::from_str(result.get()).map_err(|error| bad(error.to_string())),
+        (Some(result), None) => {
+            serde_json::from_str(result.get()).map_err(|error| bad(error.to_string()))
+        }
         (None, None) => Err(bad("it has neither a result nor an error".to_owned())),
     }
 }
@@ -164,7 +175,10 @@ mod tests {
     #[tokio::test]
     async fn a_data_directory_without_a_server_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Client::from_data_dir(folder.path()).call::<Value>("plexus.version", ()).await.unwrap_err();
+        let error = Client::from_data_dir(folder.path())
+            .call::<Value>("plexus.version", ())
+            .await
+            .unwrap_err();
         assert!(matches!(error, ClientError::NoServer(_)) && error.is_absence());
     }
 

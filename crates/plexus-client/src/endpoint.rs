@@ -43,9 +43,11 @@ impl Endpoint {
         match self {
             Self::Fixed(address) => Ok(address.clone()),
             Self::DataDir(dir) => {
-                let announced = read_announcement(dir).ok_or_else(|| ClientError::NoServer(dir.clone()))?;
+                let announced =
+                    read_announcement(dir).ok_or_else(|| ClientError::NoServer(dir.clone()))?;
                 let path = dir.join("operator.token");
-                let token = std::fs::read_to_string(&path).map_err(|source| ClientError::Token { path, source })?;
+                let token = std::fs::read_to_string(&path)
+                    .map_err(|source| ClientError::Token { path, source })?;
                 Ok(Address::new(&announced.url, SecretToken::new(token.trim())))
             }
         }

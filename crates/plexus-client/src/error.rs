@@ -57,7 +57,9 @@ impl ClientError {
         match self {
             Self::Call(error) => &error.hint,
             Self::NoServer(_) => "start one with `plexus serve`",
-            Self::Token { .. } => "`plexus token` needs the data directory of the server; name it with --data-dir",
+            Self::Token { .. } => {
+                "`plexus token` needs the data directory of the server; name it with --data-dir"
+            }
             Self::Unreachable { .. } => "is the server running? `plexus doctor` looks",
             Self::BadAnswer { .. } => "is that address a Plexus server of this version?",
         }

@@ -164,9 +164,16 @@ mod tests {
     #[test]
     fn known_events_are_typed_and_others_are_kept_whole() {
         let read = |value: Value| serde_json::from_value::<Event>(value).unwrap();
-        assert_eq!(read(json!({"type": "content", "text": "a", "more": 1})), Event::Content { text: "a".into() });
-        for odd in [json!({"type": "tomorrow", "x": 1}), json!({"type": "content"}), json!({"pruned": true}), json!(7)]
-        {
+        assert_eq!(
+            read(json!({"type": "content", "text": "a", "more": 1})),
+            Event::Content { text: "a".into() }
+        );
+        for odd in [
+            json!({"type": "tomorrow", "x": 1}),
+            json!({"type": "content"}),
+            json!({"pruned": true}),
+            json!(7),
+        ] {
             assert_eq!(read(odd.clone()), Event::Other(odd));
         }
     }

@@ -117,7 +117,11 @@ impl Follower {
         }
     }
 
-    async fn follow_once(&mut self, lost: &mut bool, pause: &mut Duration) -> Result<NobodyListens, ClientError> {
+    async fn follow_once(
+        &mut self,
+        lost: &mut bool,
+        pause: &mut Duration,
+    ) -> Result<NobodyListens, ClientError> {
         let address = self.client.endpoint().address()?;
         if self.options.session.is_none() && self.options.cursor.is_none() {
             // "From now on" is fixed before the first connection, so that a reconnect does not move it.

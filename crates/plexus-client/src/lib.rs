@@ -44,6 +44,6 @@ pub use error::ClientError;
 pub use event::{Event, SessionEvent, Usage};
 pub use follow::{Follow, FollowOptions, Followed};
 pub use types::{
-    Approval, ChangedSession, CreateSession, Polled, Remember, Respond, Rule, RuleScope, Session, Spent, Status,
-    SuggestedRule,
+    Approval, ChangedSession, CreateSession, Polled, Remember, Respond, Rule, RuleScope, Session,
+    Spent, Status, SuggestedRule,
 };

@@ -33,7 +33,13 @@ impl Client {
         struct Started {
             chat: u32,
         }
-        Ok(self.call::<Started>("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await?.chat)
+        Ok(self
+            .call::<Started>(
+                "claudecode.chat_async",
+                json!({"session_id": session, "prompt": prompt}),
+            )
+            .await?
+            .chat)
     }
 
     /// Returns a session.
@@ -73,7 +79,8 @@ impl Client {
         let mut all = Vec::new();
         let mut cursor = None;
         loop {
-            let page: Listed = self.call("claudecode.list", with_cursor(json!({"limit": PAGE}), cursor)).await?;
+            let page: Listed =
+                self.call("claudecode.list", with_cursor(json!({"limit": PAGE}), cursor)).await?;
             all.extend(page.sessions);
             match page.cursor {
                 Some(next) => cursor = Some(next),
@@ -86,7 +93,12 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub async fn poll_from(&self, session: SessionId, chat: Option<u32>, from_seq: u32) -> Result<Polled, ClientError> {
+    pub async fn poll_from(
+        &self,
+        session: SessionId,
+        chat: Option<u32>,
+        from_seq: u32,
+    ) -> Result<Polled, ClientError> {
         let mut params = json!({"session_id": session, "from_seq": from_seq, "limit": PAGE});
         if let Some(chat) = chat {
             params["chat"] = chat.into();
@@ -98,7 +110,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub async fn wait(&self, after: Option<u64>, wait_ms: u64) -> Result<(u64, Vec<ChangedSession>), ClientError> {
+    pub async fn wait(
+        &self,
+        after: Option<u64>,
+        wait_ms: u64,
+    ) -> Result<(u64, Vec<ChangedSession>), ClientError> {
         #[derive(Deserialize)]
         struct Waited {
             after: u64,
@@ -117,7 +133,9 @@ impl Client {
     /// # Errors
     /// As [`Client::call`]; `conflict` when none runs.
     pub async fn cancel(&self, session: SessionId, reason: &str) -> Result<(), ClientError> {
-        self.call::<Value>("claudecode.cancel", json!({"session_id": session, "reason": reason})).await.map(drop)
+        self.call::<Value>("claudecode.cancel", json!({"session_id": session, "reason": reason}))
+            .await
+            .map(drop)
     }
 
     /// Returns the permission requests that wait, of one session or of all, oldest first.
@@ -158,7 +176,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::respond`].
-    pub async fn deny(&self, approval: ApprovalId, message: impl Into<String>) -> Result<(), ClientError> {
+    pub async fn deny(
+        &self,
+        approval: ApprovalId,
+        message: impl Into<String>,
+    ) -> Result<(), ClientError> {
         self.respond(&Respond::deny(approval, message)).await
     }
 }

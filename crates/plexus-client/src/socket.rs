@@ -49,12 +49,15 @@ pub(crate) struct Socket {
 
 impl Socket {
     pub(crate) async fn open(address: &Address) -> Result<Self, ClientError> {
-        let unreachable = |problem: String| ClientError::Unreachable { url: address.url.clone(), problem };
+        let unreachable =
+            |problem: String| ClientError::Unreachable { url: address.url.clone(), problem };
         let target = format!("{}/rpc", address.url.replacen("http", "ws", 1));
-        let mut request = target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
+        let mut request =
+            target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
         let token = HeaderValue::from_str(&format!("Bearer {}", address.token.expose()));
-        let mut token =
-            token.map_err(|_| plexus_core::CallError::unauthorized("send the token: it holds what no header can"))?;
+        let mut token = token.map_err(|_| {
+            plexus_core::CallError::unauthorized("send the token: it holds what no header can")
+        })?;
         token.set_sensitive(true);
         request.headers_mut().insert("authorization", token);
         let config = WebSocketConfig::default()
@@ -62,7 +65,9 @@ impl Socket {
             .max_frame_size(Some(MAX_MESSAGE_BYTES));
         let opening = tokio_tungstenite::connect_async_with_config(request, Some(config), true);
         let (stream, _) = match tokio::time::timeout(OPEN_TIMEOUT, opening).await {
-            Err(_) => return Err(unreachable(format!("no answer within {} s", OPEN_TIMEOUT.as_secs()))),
+            Err(_) => {
+                return Err(unreachable(format!("no answer within {} s", OPEN_TIMEOUT.as_secs())));
+            }
             Ok(Err(WsError::Http(response))) => {
                 return Err(refused(response.status(), response.body().as_deref(), &address.url));
             }
@@ -82,7 +87,8 @@ impl Socket {
         if options.deltas {
             params.insert("deltas".to_owned(), json!(true));
         }
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.follow", "params": params});
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.follow", "params": params});
         self.send(Message::text(call.to_string())).await
     }
 
@@ -104,10 +110,12 @@ impl Socket {
             };
             return match message {
                 Some(Ok(Message::Text(text))) => self.read(&text),
-                Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
-                    Ok(Heard::Alive)
+                Some(Ok(
+                    Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_),
+                )) => Ok(Heard::Alive),
+                Some(Ok(Message::Close(_))) | None => {
+                    Err(self.lost("the server has closed the connection"))
                 }
-                Some(Ok(Message::Close(_))) | None => Err(self.lost("the server has closed the connection")),
                 Some(Err(error)) => Err(self.lost(&error.to_string())),
             };
         }
@@ -137,12 +145,16 @@ impl Socket {
                 if cursor.is_none() {
                     let live = &event["event"];
                     return Ok(match live["type"].as_str() {
-                        Some("delta") => Heard::Delta { text: live["text"].as_str().unwrap_or_default().to_owned() },
+                        Some("delta") => Heard::Delta {
+                            text: live["text"].as_str().unwrap_or_default().to_owned(),
+                        },
                         Some("delta_start") => Heard::DeltaStart,
                         _ => Heard::Alive,
                     });
                 }
-                SessionEvent::read(event, cursor).map(|event| Heard::Event(Box::new(event))).map_err(bad)
+                SessionEvent::read(event, cursor)
+                    .map(|event| Heard::Event(Box::new(event)))
+                    .map_err(bad)
             }
         }
     }

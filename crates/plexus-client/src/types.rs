@@ -74,7 +74,13 @@ pub struct CreateSession {
 impl CreateSession {
     /// A session that works in a directory, with every default.
     pub fn new(name: impl Into<String>, working_dir: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), working_dir: working_dir.into(), parent: None, model: None, more: Map::new() }
+        Self {
+            name: name.into(),
+            working_dir: working_dir.into(),
+            parent: None,
+            model: None,
+            more: Map::new(),
+        }
     }
 
     /// Sets any other parameter of the method.
@@ -200,7 +206,14 @@ impl Respond {
     }
 
     fn bare(approval_id: ApprovalId, approve: bool) -> Self {
-        Self { approval_id, approve, message: None, updated_input: None, input_digest: None, remember: None }
+        Self {
+            approval_id,
+            approve,
+            message: None,
+            updated_input: None,
+            input_digest: None,
+            remember: None,
+        }
     }
 }
 

@@ -152,13 +152,22 @@ mod tests {
         let b: Value = serde_json::from_str(r#"{ "b":"\u00e9", "a":1 }"#).unwrap();
         assert_eq!(input_digest(&a), input_digest(&b));
         assert_ne!(input_digest(&a), input_digest(&json!({"a":1,"b":"e"})));
-        assert_ne!(input_digest(&json!(9007199254740993u64)), input_digest(&json!(9007199254740994u64)));
+        assert_ne!(
+            input_digest(&json!(9007199254740993u64)),
+            input_digest(&json!(9007199254740994u64))
+        );
         // Keys sort by UTF-16 code units: U+1F600 (a surrogate pair) comes before U+FB33.
-        assert_eq!(canonical(&json!({"\u{fb33}":1,"\u{1f600}":2})), "{\"\u{1f600}\":2,\"\u{fb33}\":1}");
+        assert_eq!(
+            canonical(&json!({"\u{fb33}":1,"\u{1f600}":2})),
+            "{\"\u{1f600}\":2,\"\u{fb33}\":1}"
+        );
     }
 
     #[test]
     fn the_digest_of_the_empty_object_is_known() {
-        assert_eq!(input_digest(&json!({})), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+        assert_eq!(
+            input_digest(&json!({})),
+            "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+        );
     }
 }

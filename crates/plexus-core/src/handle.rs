@@ -43,7 +43,12 @@ pub enum HandleParseError {
 
 impl Handle {
     /// Makes a handle; `meta` is what the owner needs to find it again.
-    pub fn new(plugin_id: PluginId, version: impl Into<String>, method: impl Into<String>, meta: Vec<String>) -> Self {
+    pub fn new(
+        plugin_id: PluginId,
+        version: impl Into<String>,
+        method: impl Into<String>,
+        meta: Vec<String>,
+    ) -> Self {
         Self { plugin_id, version: version.into(), method: method.into(), meta }
     }
 }
@@ -75,7 +80,9 @@ fn decode(part: &str) -> Result<String, HandleParseError> {
             continue;
         }
         let hex = tail.get(..2).filter(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-        let value = hex.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let value = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         let value = value.ok_or(HandleParseError::Form("% stands before two hex digits"))?;
         bytes.push(value);
         rest = &tail[2..];
@@ -104,16 +111,24 @@ impl FromStr for Handle {
         if text.len() > MAX_HANDLE_BYTES {
             return Err(HandleParseError::TooLong);
         }
-        let (plugin, rest) = text.split_once('@').ok_or(HandleParseError::Form("there is no @ in this"))?;
-        let (version, rest) = rest.split_once("::").ok_or(HandleParseError::Form("there is no :: in this"))?;
-        let plugin_id = Uuid::from_str(plugin).map_err(|_| HandleParseError::Form("the plugin id is not a UUID"))?;
+        let (plugin, rest) =
+            text.split_once('@').ok_or(HandleParseError::Form("there is no @ in this"))?;
+        let (version, rest) =
+            rest.split_once("::").ok_or(HandleParseError::Form("there is no :: in this"))?;
+        let plugin_id = Uuid::from_str(plugin)
+            .map_err(|_| HandleParseError::Form("the plugin id is not a UUID"))?;
         let mut parts = rest.split(':');
         let method = decode(parts.next().unwrap_or_default())?;
         let meta = parts.map(decode).collect::<Result<Vec<_>, _>>()?;
         if meta.len() > MAX_META_PARTS {
             return Err(HandleParseError::TooLong);
         }
-        Ok(Self { plugin_id: PluginId::from_uuid(plugin_id), version: decode(version)?, method, meta })
+        Ok(Self {
+            plugin_id: PluginId::from_uuid(plugin_id),
+            version: decode(version)?,
+            method,
+            meta,
+        })
     }
 }
 

@@ -83,17 +83,22 @@ impl Hub {
         let info = activation.info();
         let table = Arc::clone(&activation).methods();
         for method in table.methods.values() {
-            schema::check_params(&method.descriptor.params)
-                .map_err(|problem| RegisterError::Schema { method: method.descriptor.full_name(), problem })?;
+            schema::check_params(&method.descriptor.params).map_err(|problem| {
+                RegisterError::Schema { method: method.descriptor.full_name(), problem }
+            })?;
         }
         let hub = Arc::clone(&activation).as_hub();
-        let entry = Registered { activation: activation.clone(), hub, methods: Arc::new(table.methods) };
+        let entry =
+            Registered { activation: activation.clone(), hub, methods: Arc::new(table.methods) };
         {
             let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
             let taken = registry.by_plugin.contains_key(&info.plugin_id())
                 || registry.by_namespace.contains_key(info.namespace);
             if taken || info.namespace == self.info.namespace {
-                return Err(RegisterError::Taken { namespace: info.namespace, plugin_id: info.plugin_id() });
+                return Err(RegisterError::Taken {
+                    namespace: info.namespace,
+                    plugin_id: info.plugin_id(),
+                });
             }
             registry.by_plugin.insert(info.plugin_id(), info.namespace);
             registry.by_namespace.insert(info.namespace, entry);
@@ -108,7 +113,12 @@ impl Hub {
     ///
     /// # Errors
     /// What the method answers; `-32601` for one that does not exist; `forbidden` for one that is not for this caller.
-    pub async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+    pub async fn call(
+        &self,
+        call: Call,
+        name: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Reply, CallError> {
         let caller = call.caller;
         let answer = self.dispatch(call, name, params).await;
         if let Err(error) = &answer
@@ -119,7 +129,12 @@ impl Hub {
         answer
     }
 
-    async fn dispatch(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+    async fn dispatch(
+        &self,
+        call: Call,
+        name: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Reply, CallError> {
         let method = self.find(name).filter(|method| method.descriptor.door != Door::Internal);
         let method = method.ok_or_else(|| CallError::unknown_method(name))?;
         if !method.descriptor.audience.admits(&call.caller) {
@@ -137,7 +152,12 @@ impl Hub {
     ///
     /// # Errors
     /// As [`Hub::call`].
-    pub async fn call_internal(&self, call: Call, name: &str, params: Box<RawValue>) -> Result<Reply, CallError> {
+    pub async fn call_internal(
+        &self,
+        call: Call,
+        name: &str,
+        params: Box<RawValue>,
+    ) -> Result<Reply, CallError> {
         let method = self.find(name).ok_or_else(|| CallError::unknown_method(name))?;
         if !method.descriptor.audience.admits(&call.caller) {
             return Err(CallError::forbidden(format_args!("call {name}: it is not for you")));
@@ -163,7 +183,8 @@ impl Hub {
     /// Lists every method, internal ones included, for generating schemas.
     #[must_use]
     pub fn all_methods(&self) -> Vec<Arc<MethodDescriptor>> {
-        let mut all: Vec<_> = self.own_methods().values().map(|method| Arc::clone(&method.descriptor)).collect();
+        let mut all: Vec<_> =
+            self.own_methods().values().map(|method| Arc::clone(&method.descriptor)).collect();
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
         for entry in registry.by_namespace.values() {
             all.extend(entry.methods.values().map(|method| Arc::clone(&method.descriptor)));
@@ -177,13 +198,19 @@ impl Hub {
     ///
     /// # Errors
     /// `not_found` when nobody owns it; the owner's own error when the owner failed.
-    pub async fn resolve_handle(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
+    pub async fn resolve_handle(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Value, CallError> {
         let mut visited = HashSet::new();
         match self.resolve_within(caller, handle, &mut visited).await {
             Resolution::Found(value) => Ok(value),
             Resolution::Failed(error) => Err(error),
-            Resolution::NotMine => Err(CallError::not_found(format_args!("resolve {handle}: nobody here owns it"))
-                .with_hint("plexus.methods lists the activations of this server")),
+            Resolution::NotMine => {
+                Err(CallError::not_found(format_args!("resolve {handle}: nobody here owns it"))
+                    .with_hint("plexus.methods lists the activations of this server"))
+            }
         }
     }
 
@@ -205,7 +232,8 @@ impl Hub {
                     .get(&handle.plugin_id)
                     .and_then(|namespace| registry.by_namespace.get(namespace))
                     .cloned();
-                let hubs: Vec<_> = registry.by_namespace.values().filter_map(|entry| entry.hub.clone()).collect();
+                let hubs: Vec<_> =
+                    registry.by_namespace.values().filter_map(|entry| entry.hub.clone()).collect();
                 (owner, hubs)
             };
             if let Some(owner) = owner {
@@ -228,14 +256,20 @@ impl Hub {
     async fn report(&self) -> HealthReport {
         let entries: Vec<(&'static str, Arc<dyn Activation>)> = {
             let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-            registry.by_namespace.iter().map(|(namespace, entry)| (*namespace, Arc::clone(&entry.activation))).collect()
+            registry
+                .by_namespace
+                .iter()
+                .map(|(namespace, entry)| (*namespace, Arc::clone(&entry.activation)))
+                .collect()
         };
         let mut activations = BTreeMap::new();
         for (namespace, activation) in entries {
             match activation.health().await {
                 Ok(Some(value)) => drop(activations.insert(namespace, value)),
                 Ok(None) => {}
-                Err(error) => drop(activations.insert(namespace, serde_json::json!({ "error": error }))),
+                Err(error) => {
+                    drop(activations.insert(namespace, serde_json::json!({ "error": error })))
+                }
             }
         }
         HealthReport { version: env!("CARGO_PKG_VERSION"), activations }
@@ -269,7 +303,12 @@ impl HubContext {
     ///
     /// # Errors
     /// As [`Hub::call`]; `unavailable` when the hub is gone.
-    pub async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+    pub async fn call(
+        &self,
+        call: Call,
+        name: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Reply, CallError> {
         self.upgrade()?.call(call, name, params).await
     }
 
@@ -277,7 +316,11 @@ impl HubContext {
     ///
     /// # Errors
     /// As [`Hub::resolve_handle`]; `unavailable` when the hub is gone.
-    pub async fn resolve_handle(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
+    pub async fn resolve_handle(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Value, CallError> {
         self.upgrade()?.resolve_handle(caller, handle).await
     }
 

@@ -102,7 +102,9 @@ uuid_id! {
 }
 
 /// Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in every process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct PluginId(Uuid);
 
@@ -139,14 +141,22 @@ mod tests {
         assert_eq!(PluginId::of("claudecode", 1), PluginId::of("claudecode", 1));
         assert_ne!(PluginId::of("claudecode", 1), PluginId::of("claudecode", 2));
         assert_ne!(PluginId::of("claudecode", 1), PluginId::of("loopback", 1));
-        assert_eq!(PluginId::of("claudecode", 1).to_string(), "2521206c-8130-5001-93af-ced7d73e8917");
+        assert_eq!(
+            PluginId::of("claudecode", 1).to_string(),
+            "2521206c-8130-5001-93af-ced7d73e8917"
+        );
     }
 
     #[test]
     fn an_id_has_one_spelling() {
         let id = SessionId::generate();
         assert_eq!(id.to_string().parse::<SessionId>().ok(), Some(id));
-        for other in [format!("{{{id}}}"), format!("urn:uuid:{id}"), id.to_string().replace('-', ""), String::new()] {
+        for other in [
+            format!("{{{id}}}"),
+            format!("urn:uuid:{id}"),
+            id.to_string().replace('-', ""),
+            String::new(),
+        ] {
             assert!(other.parse::<SessionId>().is_err(), "{other}");
         }
     }

@@ -79,7 +79,9 @@ mod tests {
             latency.note(Duration::from_micros(micros));
         }
         let read = latency.read();
-        let under = |bound: u64| read.up_to.iter().find(|(at, _)| *at == Duration::from_micros(bound)).unwrap().1;
+        let under = |bound: u64| {
+            read.up_to.iter().find(|(at, _)| *at == Duration::from_micros(bound)).unwrap().1
+        };
         assert_eq!((under(100), under(500), under(15_000_000), under(60_000_000)), (2, 3, 3, 4));
         assert_eq!((under(86_400_000_000), read.count), (4, 5));
         assert!(read.sum > Duration::from_secs(60));

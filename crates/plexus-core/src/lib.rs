@@ -34,6 +34,6 @@ pub use hub::{Hub, HubContext, RegisterError};
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use latency::{Latency, LatencyReading};
 pub use method::{
-    Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm, Resume, Shape,
-    StreamItem, WireForm,
+    Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm,
+    Resume, Shape, StreamItem, WireForm,
 };

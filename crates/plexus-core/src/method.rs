@@ -235,7 +235,8 @@ impl MethodDescriptor {
     }
 }
 
-type Handler = Arc<dyn Fn(Call, Box<RawValue>) -> BoxFuture<'static, Result<Reply, CallError>> + Send + Sync>;
+type Handler =
+    Arc<dyn Fn(Call, Box<RawValue>) -> BoxFuture<'static, Result<Reply, CallError>> + Send + Sync>;
 
 /// One method: its descriptor and what runs when it is called.
 #[derive(Clone)]
@@ -308,7 +309,10 @@ impl MethodTable {
         description: &'static str,
         shape: Shape,
         adjust: fn(&mut MethodDescriptor),
-        handler: impl Fn(Call, Box<RawValue>) -> Pin<Box<dyn Future<Output = Result<Reply, CallError>> + Send>>
+        handler: impl Fn(
+            Call,
+            Box<RawValue>,
+        ) -> Pin<Box<dyn Future<Output = Result<Reply, CallError>> + Send>>
         + Send
         + Sync
         + 'static,
@@ -329,7 +333,8 @@ impl MethodTable {
             hints: Hints::default(),
         };
         adjust(&mut descriptor);
-        self.methods.insert(name, Method { descriptor: Arc::new(descriptor), handler: Arc::new(handler) });
+        self.methods
+            .insert(name, Method { descriptor: Arc::new(descriptor), handler: Arc::new(handler) });
         self
     }
 }

@@ -73,9 +73,10 @@ pub fn no_boolean_schemas(schema: &Value, at: &str) -> Result<(), String> {
             }
             Ok(())
         }
-        Value::Array(items) => {
-            items.iter().enumerate().try_for_each(|(i, item)| no_boolean_schemas(item, &format!("{at}/{i}")))
-        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, item)| no_boolean_schemas(item, &format!("{at}/{i}"))),
         _ => Ok(()),
     }
 }

@@ -1,13 +1,16 @@
 //! The hub: routing, audiences, and resolution through hubs in hubs.
-#![expect(clippy::unwrap_used, reason = "a failed test may stop loudly, also in a helper of several tests")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed test may stop loudly, also in a helper of several tests"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, ErrorKind, Handle, Hub, MethodTable,
-    RegisterError, Reply, Resolution, SessionId,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, ErrorKind, Handle, Hub,
+    MethodTable, RegisterError, Reply, Resolution, SessionId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +52,12 @@ impl Activation for Owner {
 
     fn methods(self: Arc<Self>) -> MethodTable {
         MethodTable::new(self.namespace)
-            .unary("echo", "Says it again.", |_| {}, |_: Call, p: EchoParams| async move { Ok(Echo { text: p.text }) })
+            .unary(
+                "echo",
+                "Says it again.",
+                |_| {},
+                |_: Call, p: EchoParams| async move { Ok(Echo { text: p.text }) },
+            )
             .unary(
                 "ask",
                 "For children.",
@@ -89,9 +97,13 @@ async fn calls_reach_their_activation_also_through_a_hub_in_a_hub() {
     outer.register(Owner::new("flat", Resolution::NotMine)).unwrap();
     outer.register(inner).unwrap();
     for name in ["flat.echo", "inner.deep.echo"] {
-        assert_eq!(call(&outer, Caller::Operator, name, json!({"text": "hi"})).await, Ok(json!({"text": "hi"})));
+        assert_eq!(
+            call(&outer, Caller::Operator, name, json!({"text": "hi"})).await,
+            Ok(json!({"text": "hi"}))
+        );
     }
-    for name in ["flat.nothing", "deep.echo", "inner.deep.nothing", "flat", "", "inner.inner.echo"] {
+    for name in ["flat.nothing", "deep.echo", "inner.deep.nothing", "flat", "", "inner.inner.echo"]
+    {
         let error = call(&outer, Caller::Operator, name, json!({})).await.unwrap_err();
         assert_eq!((error.rpc_code(), error.kind), (-32601, ErrorKind::NotFound), "{name}");
     }
@@ -101,9 +113,11 @@ async fn calls_reach_their_activation_also_through_a_hub_in_a_hub() {
 async fn wrong_parameters_are_refused_by_name() {
     let hub = Hub::new(info("plexus"));
     hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
-    for (params, word) in
-        [(json!({"text": "x", "colour": 1}), "colour"), (json!({}), "text"), (json!({"text": 7}), "string")]
-    {
+    for (params, word) in [
+        (json!({"text": "x", "colour": 1}), "colour"),
+        (json!({}), "text"),
+        (json!({"text": 7}), "string"),
+    ] {
         let error = call(&hub, Caller::Operator, "flat.echo", params).await.unwrap_err();
         assert_eq!((error.kind, error.rpc_code()), (ErrorKind::Invalid, -32602));
         assert!(error.message.contains(word), "{}", error.message);
@@ -115,11 +129,17 @@ async fn methods_for_others_are_neither_listed_nor_called() {
     let hub = Hub::new(info("plexus"));
     hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
     let session = SessionId::generate();
-    let listed = |caller: Caller| -> Vec<String> { hub.methods_for(&caller).iter().map(|m| m.full_name()).collect() };
+    let listed = |caller: Caller| -> Vec<String> {
+        hub.methods_for(&caller).iter().map(|m| m.full_name()).collect()
+    };
     assert!(listed(Caller::Operator).contains(&"flat.echo".to_owned()));
     assert!(!listed(Caller::Operator).contains(&"flat.ask".to_owned()));
-    assert_eq!(listed(Caller::Child(session)), ["flat.ask", "plexus.methods", "plexus.schema", "plexus.version"]);
-    let error = call(&hub, Caller::Child(session), "flat.echo", json!({"text": "x"})).await.unwrap_err();
+    assert_eq!(
+        listed(Caller::Child(session)),
+        ["flat.ask", "plexus.methods", "plexus.schema", "plexus.version"]
+    );
+    let error =
+        call(&hub, Caller::Child(session), "flat.echo", json!({"text": "x"})).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Forbidden);
     let error = call(&hub, Caller::Operator, "flat.inner", json!({"text": "x"})).await.unwrap_err();
     assert_eq!(error.rpc_code(), -32601);
@@ -130,7 +150,10 @@ async fn a_second_plugin_of_the_same_id_is_refused() {
     let hub = Hub::new(info("plexus"));
     hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
     let again = hub.register(Owner::new("flat", Resolution::NotMine));
-    assert_eq!(again, Err(RegisterError::Taken { namespace: "flat", plugin_id: info("flat").plugin_id() }));
+    assert_eq!(
+        again,
+        Err(RegisterError::Taken { namespace: "flat", plugin_id: info("flat").plugin_id() })
+    );
     assert!(hub.register(Owner::new("plexus", Resolution::NotMine)).is_err());
 }
 
@@ -141,7 +164,10 @@ async fn an_owner_that_fails_is_not_reported_as_missing() {
     outer.register(Owner::new("fine", Resolution::Found(json!({"type": "thing"})))).unwrap();
     inner.register(Owner::new("broken", Resolution::Failed(broken.clone()))).unwrap();
     outer.register(inner).unwrap();
-    assert_eq!(outer.resolve_handle(&Caller::Operator, &handle("fine")).await, Ok(json!({"type": "thing"})));
+    assert_eq!(
+        outer.resolve_handle(&Caller::Operator, &handle("fine")).await,
+        Ok(json!({"type": "thing"}))
+    );
     assert_eq!(outer.resolve_handle(&Caller::Operator, &handle("broken")).await, Err(broken));
     let nobody = outer.resolve_handle(&Caller::Operator, &handle("nobody")).await.unwrap_err();
     assert_eq!(nobody.kind, ErrorKind::NotFound);
@@ -156,7 +182,9 @@ async fn cycles_are_harmless_and_each_hub_is_visited_once() {
     b.register(Arc::clone(&a)).unwrap();
     assert!(a.resolve_handle(&Caller::Operator, &handle("deep")).await.is_err());
     assert_eq!(declines.asked.load(Ordering::SeqCst), 1);
-    assert!(call(&a, Caller::Operator, "b.a.b.a.b.deep.echo", json!({"text": "round"})).await.is_ok());
+    assert!(
+        call(&a, Caller::Operator, "b.a.b.a.b.deep.echo", json!({"text": "round"})).await.is_ok()
+    );
 }
 
 #[tokio::test]
@@ -165,7 +193,8 @@ async fn resolve_handle_takes_the_object_and_the_text() {
     hub.register(Owner::new("fine", Resolution::Found(json!({"type": "thing"})))).unwrap();
     let handle = handle("fine");
     for form in [json!(handle), json!(handle.to_string())] {
-        let answer = call(&hub, Caller::Operator, "plexus.resolve_handle", json!({"handle": form})).await;
+        let answer =
+            call(&hub, Caller::Operator, "plexus.resolve_handle", json!({"handle": form})).await;
         assert_eq!(answer, Ok(json!({"type": "thing"})));
     }
 }
@@ -282,6 +311,7 @@ async fn an_activation_outlives_its_hub_without_holding_it() {
     let context = keeps.0.lock().unwrap().clone();
     assert!(context.call(Call::plain(Caller::Operator), "plexus.version", None).await.is_ok());
     drop(hub);
-    let gone = context.call(Call::plain(Caller::Operator), "plexus.version", None).await.unwrap_err();
+    let gone =
+        context.call(Call::plain(Caller::Operator), "plexus.version", None).await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::Unavailable);
 }

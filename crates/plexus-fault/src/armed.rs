@@ -69,7 +69,10 @@ pub fn cut<'a>(name: &str, bytes: &'a [u8]) -> &'a [u8] {
     if waits { &bytes[..bytes.len().div_ceil(2)] } else { bytes }
 }
 
-fn order(name: &str, wanted: impl Fn(Action) -> bool) -> Option<(&'static Order, &'static PathBuf)> {
+fn order(
+    name: &str,
+    wanted: impl Fn(Action) -> bool,
+) -> Option<(&'static Order, &'static PathBuf)> {
     static ORDERS: OnceLock<Option<Orders>> = OnceLock::new();
     let orders = ORDERS.get_or_init(from_environment).as_ref()?;
     let order = orders.list.iter().find(|order| order.name == name && wanted(order.action))?;

@@ -13,7 +13,9 @@
 //! A release of Plexus cannot be built with the feature: see the error below.
 
 #[cfg(all(feature = "armed", not(debug_assertions)))]
-compile_error!("plexus-fault/armed is for tests: a release has no fault points; build without `--all-features`");
+compile_error!(
+    "plexus-fault/armed is for tests: a release has no fault points; build without `--all-features`"
+);
 
 #[cfg(feature = "armed")]
 mod armed;

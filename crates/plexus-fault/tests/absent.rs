@@ -21,7 +21,8 @@ fn compile(into: &Path, flags: &[&str]) -> (bool, String) {
             .expect("rustc runs");
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let library = [&["--crate-name", "plexus_fault", "--crate-type", "lib", "src/lib.rs"], flags].concat();
+    let library =
+        [&["--crate-name", "plexus_fault", "--crate-type", "lib", "src/lib.rs"], flags].concat();
     let (built, words) = rustc(&library);
     if !built {
         return (false, words);
@@ -71,14 +72,23 @@ fn nothing_turns_the_points_on_by_default() {
     for package in metadata["packages"].as_array().expect("packages") {
         let name = &package["name"];
         for (feature, enables) in package["features"].as_object().expect("features") {
-            let enables: Vec<&str> = enables.as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
-            let arms = enables.iter().any(|it| it.contains("plexus-fault/") || it.contains("/faults"));
-            assert!(!arms || (name == "plexus" && feature == "faults"), "{name}/{feature} arms the points");
-            assert!(feature != "default" || !enables.contains(&"faults"), "{name} has faults by default");
+            let enables: Vec<&str> =
+                enables.as_array().expect("a list").iter().filter_map(|it| it.as_str()).collect();
+            let arms =
+                enables.iter().any(|it| it.contains("plexus-fault/") || it.contains("/faults"));
+            assert!(
+                !arms || (name == "plexus" && feature == "faults"),
+                "{name}/{feature} arms the points"
+            );
+            assert!(
+                feature != "default" || !enables.contains(&"faults"),
+                "{name} has faults by default"
+            );
         }
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let features = dependency["features"].as_array().expect("features");
-            let arms = dependency["name"] == "plexus-fault" && features.iter().any(|feature| feature == "armed");
+            let arms = dependency["name"] == "plexus-fault"
+                && features.iter().any(|feature| feature == "armed");
             assert!(!arms, "{name} arms the points by depending on them");
         }
     }

@@ -81,12 +81,15 @@ impl Options {
         let mut args = args.into_iter();
         let mut options = Self::new("", "");
         loop {
-            let flag = args.next().ok_or_else(|| UsageError("there is no -- PROGRAM".to_owned()))?;
+            let flag =
+                args.next().ok_or_else(|| UsageError("there is no -- PROGRAM".to_owned()))?;
             if flag == "--" {
                 break;
             }
-            let flag = flag.into_string().map_err(|_| UsageError("a flag is not UTF-8".to_owned()))?;
-            let mut value = || args.next().ok_or_else(|| UsageError(format!("{flag} needs a value")));
+            let flag =
+                flag.into_string().map_err(|_| UsageError("a flag is not UTF-8".to_owned()))?;
+            let mut value =
+                || args.next().ok_or_else(|| UsageError(format!("{flag} needs a value")));
             match flag.as_str() {
                 "--dir" => options.dir = PathBuf::from(value()?),
                 "--stdin" => options.stdin = parse_stdin(&value()?)?,
@@ -95,11 +98,14 @@ impl Options {
                 "--backlog-bytes" => options.backlog_bytes = number(&flag, &value()?)?,
                 "--idle-secs" => options.idle = Duration::from_secs(number(&flag, &value()?)?),
                 "--orphan-secs" => options.orphan = Duration::from_secs(number(&flag, &value()?)?),
-                "--leash-secs" => options.leash = Some(Duration::from_secs(number(&flag, &value()?)?)),
+                "--leash-secs" => {
+                    options.leash = Some(Duration::from_secs(number(&flag, &value()?)?))
+                }
                 _ => return Err(UsageError(format!("{flag} is not a flag of the shim"))),
             }
         }
-        options.program = args.next().ok_or_else(|| UsageError("there is no program after --".to_owned()))?;
+        options.program =
+            args.next().ok_or_else(|| UsageError("there is no program after --".to_owned()))?;
         options.args = args.collect();
         options.check()
     }
@@ -115,7 +121,8 @@ impl Options {
                 text
             }
         };
-        let mut args: Vec<OsString> = vec!["--dir".into(), self.dir.clone().into(), "--stdin".into(), stdin];
+        let mut args: Vec<OsString> =
+            vec!["--dir".into(), self.dir.clone().into(), "--stdin".into(), stdin];
         let numbers = [
             ("--grace-ms", u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX)),
             ("--segment-bytes", self.segment_bytes),
@@ -141,7 +148,9 @@ impl Options {
         }
         // With less, a segment that is still open could fill the backlog alone, and the server can take only closed ones.
         if self.segment_bytes == 0 || self.backlog_bytes / 2 < self.segment_bytes {
-            return Err(UsageError("--backlog-bytes must be at least twice --segment-bytes".to_owned()));
+            return Err(UsageError(
+                "--backlog-bytes must be at least twice --segment-bytes".to_owned(),
+            ));
         }
         Ok(self)
     }
@@ -153,14 +162,19 @@ fn parse_stdin(value: &OsStr) -> Result<StdinSource, UsageError> {
         b"inbox" => Ok(StdinSource::Inbox),
         b"null" => Ok(StdinSource::Null),
         bytes => match bytes.strip_prefix(b"file:") {
-            Some(path) if !path.is_empty() => Ok(StdinSource::File(PathBuf::from(OsStr::from_bytes(path)))),
+            Some(path) if !path.is_empty() => {
+                Ok(StdinSource::File(PathBuf::from(OsStr::from_bytes(path))))
+            }
             _ => Err(UsageError("--stdin takes inbox, null or file:PATH".to_owned())),
         },
     }
 }
 
 fn number(flag: &str, value: &OsStr) -> Result<u64, UsageError> {
-    value.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| UsageError(format!("{flag} takes a whole number")))
+    value
+        .to_str()
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| UsageError(format!("{flag} takes a whole number")))
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ pub(crate) struct Moment(Duration);
 impl Moment {
     pub(crate) fn now() -> Self {
         let now = clock_gettime(ClockId::Boottime);
-        Self(Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0)))
+        Self(Duration::new(
+            u64::try_from(now.tv_sec).unwrap_or(0),
+            u32::try_from(now.tv_nsec).unwrap_or(0),
+        ))
     }
 
     /// Returns how long after `earlier` this is, and zero when it is not.

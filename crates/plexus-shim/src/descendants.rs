@@ -98,7 +98,8 @@ impl Family {
 fn stop_all() -> HashSet<(i32, u64)> {
     let mut stopped = HashSet::new();
     for _ in 0..STOP_ROUNDS {
-        let newcomers: Vec<_> = living_descendants().into_iter().filter(|member| !stopped.contains(member)).collect();
+        let newcomers: Vec<_> =
+            living_descendants().into_iter().filter(|member| !stopped.contains(member)).collect();
         if newcomers.is_empty() {
             break;
         }

@@ -94,7 +94,13 @@ enum Source {
 
 impl Hold {
     /// Takes over a child that was just started, with pipes that do not block.
-    pub(crate) fn new(options: &Options, run: &RunDir, mut child: Child, journal: Journal, signals: Signals) -> Self {
+    pub(crate) fn new(
+        options: &Options,
+        run: &RunDir,
+        mut child: Child,
+        journal: Journal,
+        signals: Signals,
+    ) -> Self {
         let now = Moment::now();
         Self {
             run: run.clone(),
@@ -170,13 +176,22 @@ impl Hold {
         ];
         sources.extend(self.watch.fd().map(|fd| (Source::Files, fd, PollFlags::IN)));
         if self.may_read() {
-            sources.extend(self.stdout.as_ref().map(|pipe| (Source::Stdout, pipe.as_fd(), PollFlags::IN)));
+            sources.extend(
+                self.stdout.as_ref().map(|pipe| (Source::Stdout, pipe.as_fd(), PollFlags::IN)),
+            );
             // Within a line of stdout there is no place for one of stderr.
             if !self.stdout_lines.in_pieces() {
-                sources.extend(self.stderr.as_ref().map(|pipe| (Source::Stderr, pipe.as_fd(), PollFlags::IN)));
+                sources.extend(
+                    self.stderr.as_ref().map(|pipe| (Source::Stderr, pipe.as_fd(), PollFlags::IN)),
+                );
             }
         }
-        sources.extend(self.stdin.as_ref().and_then(Stdin::waits_for).map(|fd| (Source::Stdin, fd, PollFlags::OUT)));
+        sources.extend(
+            self.stdin
+                .as_ref()
+                .and_then(Stdin::waits_for)
+                .map(|fd| (Source::Stdin, fd, PollFlags::OUT)),
+        );
         sources
     }
 
@@ -187,7 +202,9 @@ impl Hold {
     fn next_deadline(&self) -> Moment {
         let stage = match self.stage {
             Stage::Running | Stage::Over => None,
-            Stage::StdinClosed { until } | Stage::Terminating { until } | Stage::Draining { until } => Some(until),
+            Stage::StdinClosed { until }
+            | Stage::Terminating { until }
+            | Stage::Draining { until } => Some(until),
         };
         let room = self.journal.is_backlogged().then(|| Moment::now().plus(LOOK_AGAIN));
         [stage, self.journal.retry_at(), room, self.inbox_look_at]
@@ -206,7 +223,9 @@ impl Hold {
             Source::ChildExit => {
                 self.signals.clear_child();
                 self.family.reap();
-                if self.family.child_status.is_some() && !matches!(self.stage, Stage::Draining { .. } | Stage::Over) {
+                if self.family.child_status.is_some()
+                    && !matches!(self.stage, Stage::Draining { .. } | Stage::Over)
+                {
                     self.stage = Stage::Draining { until: now.plus(DRAIN_GRACE) };
                 }
             }
@@ -239,7 +258,9 @@ impl Hold {
         match self.stage {
             Stage::StdinClosed { until } if now >= until => self.terminate(now),
             Stage::Terminating { until } if now >= until => self.stage = Stage::Over,
-            Stage::Draining { until } if now >= until || (self.stdout.is_none() && self.stderr.is_none()) => {
+            Stage::Draining { until }
+                if now >= until || (self.stdout.is_none() && self.stderr.is_none()) =>
+            {
                 self.stage = Stage::Over;
             }
             _ => {}
@@ -251,7 +272,9 @@ impl Hold {
         self.reason.get_or_insert("ended by a signal to the shim");
         match self.stage {
             Stage::Running | Stage::StdinClosed { .. } => self.terminate(now),
-            Stage::Terminating { .. } | Stage::Draining { .. } | Stage::Over => self.stage = Stage::Over,
+            Stage::Terminating { .. } | Stage::Draining { .. } | Stage::Over => {
+                self.stage = Stage::Over
+            }
         }
     }
 
@@ -305,7 +328,8 @@ impl Hold {
     fn read_stdout(&mut self, now: Moment) -> Chunk {
         let chunk = read_chunk(&mut self.stdout, &mut self.buffer);
         if let Chunk::Data(length) = chunk {
-            self.stdout_lines.push(self.buffer.get(..length).unwrap_or_default(), self.journal.queue());
+            self.stdout_lines
+                .push(self.buffer.get(..length).unwrap_or_default(), self.journal.queue());
             self.heard(now);
         }
         chunk
@@ -314,7 +338,8 @@ impl Hold {
     fn read_stderr(&mut self, now: Moment) -> Chunk {
         let chunk = read_chunk(&mut self.stderr, &mut self.buffer);
         if let Chunk::Data(length) = chunk {
-            self.stderr_lines.push(self.buffer.get(..length).unwrap_or_default(), self.journal.queue());
+            self.stderr_lines
+                .push(self.buffer.get(..length).unwrap_or_default(), self.journal.queue());
             self.heard(now);
         }
         chunk

@@ -133,11 +133,15 @@ impl Journal {
         }
         let rest = self.queue.get(done..).unwrap_or_default();
         // The segment is full with the line that holds this byte, if that is among what we have.
-        let room = usize::try_from(self.segment_bytes.saturating_sub(self.written)).unwrap_or(usize::MAX).max(1);
-        let slice = match rest.get(room - 1..).and_then(|tail| tail.iter().position(|&byte| byte == b'\n')) {
-            Some(newline) => rest.get(..room + newline).unwrap_or(rest),
-            None => rest,
-        };
+        let room = usize::try_from(self.segment_bytes.saturating_sub(self.written))
+            .unwrap_or(usize::MAX)
+            .max(1);
+        let slice =
+            match rest.get(room - 1..).and_then(|tail| tail.iter().position(|&byte| byte == b'\n'))
+            {
+                Some(newline) => rest.get(..room + newline).unwrap_or(rest),
+                None => rest,
+            };
         plexus_fault::point!("shim.journal.between", when !self.at_line_border);
         plexus_fault::point!("shim.journal.before");
         let count = self.file.write(plexus_fault::cut!("shim.journal.between", slice))?;
@@ -189,7 +193,11 @@ mod tests {
     }
 
     fn contents(run: &RunDir) -> Vec<String> {
-        run.segments().unwrap().into_iter().map(|no| std::fs::read_to_string(run.segment(no)).unwrap()).collect()
+        run.segments()
+            .unwrap()
+            .into_iter()
+            .map(|no| std::fs::read_to_string(run.segment(no)).unwrap())
+            .collect()
     }
 
     #[test]
@@ -217,7 +225,11 @@ mod tests {
         write(&mut journal, "cc\n");
         assert!(journal.is_backlogged());
         journal.look_for_room();
-        assert_eq!(run.segments().unwrap().len(), 4, "the full segment is complete, so the server can take it");
+        assert_eq!(
+            run.segments().unwrap().len(),
+            4,
+            "the full segment is complete, so the server can take it"
+        );
         std::fs::remove_file(run.segment(SegmentNo::FIRST)).unwrap();
         journal.look_for_room();
         assert!(!journal.is_backlogged());

@@ -58,7 +58,9 @@ impl Lease {
 
     /// Looks at the lease. `quiet_since` is when the child last said something.
     pub(crate) fn look(&mut self, now: Moment, quiet_since: Moment) -> Option<Lapse> {
-        if std::fs::symlink_metadata(self.run.path()).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        if std::fs::symlink_metadata(self.run.path())
+            .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        {
             return Some(Lapse::DirectoryGone);
         }
         // A lease that cannot be read has not been touched.
@@ -67,7 +69,9 @@ impl Lease {
             // It changed since we last looked. When the file's time says when, and that fits, we believe it; otherwise we
             // take the earliest moment it can have been, since a leash must rather end too early than too late.
             let since_look = now.since(self.looked_at);
-            let age = seen.and_then(|at| SystemTime::now().duration_since(at).ok()).filter(|age| *age <= since_look);
+            let age = seen
+                .and_then(|at| SystemTime::now().duration_since(at).ok())
+                .filter(|age| *age <= since_look);
             self.touched_at = age.map_or(self.looked_at, |age| now.minus(age));
             self.seen = seen;
         }

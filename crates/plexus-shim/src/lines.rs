@@ -78,7 +78,8 @@ impl StdoutLines {
     }
 
     fn pass_on(&mut self, part: &[u8], journal: &mut Vec<u8>) {
-        let room = usize::try_from(MAX_LINE_BYTES.saturating_sub(self.passed_on)).unwrap_or(usize::MAX);
+        let room =
+            usize::try_from(MAX_LINE_BYTES.saturating_sub(self.passed_on)).unwrap_or(usize::MAX);
         let (kept, left_out) = part.split_at(part.len().min(room));
         journal.extend_from_slice(kept);
         self.passed_on += kept.len() as u64;
@@ -89,7 +90,10 @@ impl StdoutLines {
         journal.append(&mut self.held);
         journal.push(b'\n');
         if self.left_out > 0 {
-            push_note(&format!("{} bytes of a line that was too long were left out", self.left_out), journal);
+            push_note(
+                &format!("{} bytes of a line that was too long were left out", self.left_out),
+                journal,
+            );
         }
         self.passed_on = 0;
         self.left_out = 0;
@@ -232,7 +236,8 @@ mod tests {
         assert_eq!(bytes, MAX_LINE_BYTES);
         lines.push(b"\nnext\n", &mut journal);
         let left_out = 200 * piece.len() as u64 - MAX_LINE_BYTES;
-        let note = format!("plexus shim: {left_out} bytes of a line that was too long were left out");
+        let note =
+            format!("plexus shim: {left_out} bytes of a line that was too long were left out");
         assert_eq!(
             String::from_utf8(journal).unwrap(),
             format!("\n{{\"type\":\"plexus_stderr\",\"text\":\"{note}\"}}\nnext\n")
@@ -256,6 +261,9 @@ mod tests {
         let cut = format!("{{\"type\":\"plexus_stderr\",\"text\":\"{kept} […cut]\"}}\n");
         assert_eq!(stderr(&[&long, b"more\n"]), cut);
         assert_eq!(stderr(&[&long, b"\n"]), cut.replace(" […cut]", ""));
-        assert_eq!(stderr(&[&long, b"x", b"y\nok"]), format!("{cut}{{\"type\":\"plexus_stderr\",\"text\":\"ok\"}}\n"));
+        assert_eq!(
+            stderr(&[&long, b"x", b"y\nok"]),
+            format!("{cut}{{\"type\":\"plexus_stderr\",\"text\":\"ok\"}}\n")
+        );
     }
 }

@@ -14,7 +14,8 @@ use crate::args::{Options, StdinSource};
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::layout::{
-    ExitFile, FORMAT_VERSION, LayoutError, PidFile, RUN_VARIABLE, RunDir, Stat, boot_id, now_ms, process_identity,
+    ExitFile, FORMAT_VERSION, LayoutError, PidFile, RUN_VARIABLE, RunDir, Stat, boot_id, now_ms,
+    process_identity,
 };
 use crate::signals::Signals;
 
@@ -80,13 +81,17 @@ impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DirectoryInUse => f.write_str("the run directory belongs to another run"),
-            Self::Abandoned => f.write_str("the run directory is not there: whoever starts a shim makes it"),
+            Self::Abandoned => {
+                f.write_str("the run directory is not there: whoever starts a shim makes it")
+            }
             Self::Layout(error) => match std::error::Error::source(error) {
                 Some(source) => write!(f, "{error}: {source}"),
                 None => write!(f, "{error}"),
             },
             Self::Step(what, error) => write!(f, "could not {what}: {error}"),
-            Self::Spawn(program, error) => write!(f, "could not start {}: {error}", program.display()),
+            Self::Spawn(program, error) => {
+                write!(f, "could not start {}: {error}", program.display())
+            }
         }
     }
 }
@@ -109,17 +114,23 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
         return Err(StartFailure::DirectoryInUse);
     }
     // Of two shims at once, the one that creates the first segment has the directory.
-    let journal = Journal::create(run.clone(), options.segment_bytes, options.backlog_bytes).map_err(|error| {
-        match error.kind() {
+    let journal = Journal::create(run.clone(), options.segment_bytes, options.backlog_bytes)
+        .map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StartFailure::DirectoryInUse,
             _ => StartFailure::Step("begin the journal", error),
-        }
-    })?;
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(step("open /dev/null"))?;
-    rustix::stdio::dup2_stdin(&null).map_err(|error| StartFailure::Step("leave stdin", error.into()))?;
-    rustix::stdio::dup2_stdout(&null).map_err(|error| StartFailure::Step("leave stdout", error.into()))?;
+        })?;
+    let null = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(step("open /dev/null"))?;
+    rustix::stdio::dup2_stdin(&null)
+        .map_err(|error| StartFailure::Step("leave stdin", error.into()))?;
+    rustix::stdio::dup2_stdout(&null)
+        .map_err(|error| StartFailure::Step("leave stdout", error.into()))?;
     lead_a_session().map_err(step("lead a session"))?;
-    set_child_subreaper(Some(getpid())).map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
+    set_child_subreaper(Some(getpid()))
+        .map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
     // The server does without huge pages, which is inherited; a child may well gain from them. An old system that knows no such setting has not changed it.
     let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
@@ -176,9 +187,10 @@ fn spawn(options: &Options, run: &RunDir) -> Result<Child, StartFailure> {
     let stdin = match &options.stdin {
         StdinSource::Inbox => Stdio::piped(),
         StdinSource::Null => Stdio::null(),
-        StdinSource::File(path) => {
-            Stdio::from(File::open(path).map_err(|error| StartFailure::Step("open the file for stdin", error))?)
-        }
+        StdinSource::File(path) => Stdio::from(
+            File::open(path)
+                .map_err(|error| StartFailure::Step("open the file for stdin", error))?,
+        ),
     };
     Command::new(&options.program)
         .args(&options.args)

@@ -82,7 +82,13 @@ enum Loaded {
 impl Stdin {
     /// Takes over a pipe that does not block, so that a child that does not read delays nobody.
     pub(crate) fn new(run: RunDir, pipe: ChildStdin) -> Self {
-        Self { run, pipe: Some(pipe), sending: None, waiting: VecDeque::new(), sent: SentNumbers::default() }
+        Self {
+            run,
+            pipe: Some(pipe),
+            sending: None,
+            waiting: VecDeque::new(),
+            sent: SentNumbers::default(),
+        }
     }
 
     /// Returns the pipe to wait for, while a message waits for room in it.
@@ -125,7 +131,8 @@ impl Stdin {
     fn load(&mut self, seq: InboxSeq) -> Result<(), LayoutError> {
         let path = self.run.inbox_message(seq);
         if self.sent.contains(seq) {
-            return std::fs::remove_file(&path).map_err(|source| LayoutError::io("remove", &path, source));
+            return std::fs::remove_file(&path)
+                .map_err(|source| LayoutError::io("remove", &path, source));
         }
         match read_message(&path).map_err(|source| LayoutError::io("read", &path, source))? {
             Loaded::Message(line) => {
@@ -149,14 +156,17 @@ impl Stdin {
         if state.close_waiting && self.waiting.is_empty() {
             let close = self.run.inbox_close();
             self.close();
-            std::fs::remove_file(&close).map_err(|source| LayoutError::io("remove", &close, source))?;
+            std::fs::remove_file(&close)
+                .map_err(|source| LayoutError::io("remove", &close, source))?;
         }
         Ok(!self.waiting.is_empty())
     }
 
     /// Writes on at the current message; `false` when the pipe is full.
     fn write_some(&mut self) -> Result<bool, LayoutError> {
-        let (Some(pipe), Some(sending)) = (&mut self.pipe, &mut self.sending) else { return Ok(true) };
+        let (Some(pipe), Some(sending)) = (&mut self.pipe, &mut self.sending) else {
+            return Ok(true);
+        };
         plexus_fault::point!("shim.stdin.before", when sending.done == 0);
         plexus_fault::point!("shim.stdin.between", when sending.done > 0);
         let rest = sending.line.get(sending.done..).unwrap_or_default();
@@ -186,7 +196,9 @@ impl Stdin {
             std::fs::remove_file(&from)
         } else {
             let marked = std::fs::rename(&from, self.run.inbox_sent(seq));
-            marked.and_then(|()| before.map_or(Ok(()), |before| std::fs::remove_file(self.run.inbox_sent(before))))
+            marked.and_then(|()| {
+                before.map_or(Ok(()), |before| std::fs::remove_file(self.run.inbox_sent(before)))
+            })
         };
         done.map_err(|source| LayoutError::io("mark as sent", &from, source))
     }
@@ -226,11 +238,17 @@ mod tests {
     fn numbers_are_remembered_in_any_order() {
         let mut sent = SentNumbers::default();
         assert_eq!(sent.highest(), None);
-        for (number, highest, kept) in [(1, 1, 0), (2, 2, 0), (5, 5, 1), (4, 5, 2), (3, 5, 0), (9, 9, 1)] {
+        for (number, highest, kept) in
+            [(1, 1, 0), (2, 2, 0), (5, 5, 1), (4, 5, 2), (3, 5, 0), (9, 9, 1)]
+        {
             assert!(!sent.contains(InboxSeq(number)));
             sent.insert(InboxSeq(number));
             assert!(sent.contains(InboxSeq(number)));
-            assert_eq!((sent.highest(), sent.above.len()), (Some(InboxSeq(highest)), kept), "after {number}");
+            assert_eq!(
+                (sent.highest(), sent.above.len()),
+                (Some(InboxSeq(highest)), kept),
+                "after {number}"
+            );
         }
         assert!(!sent.contains(InboxSeq(6)));
     }

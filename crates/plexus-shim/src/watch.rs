@@ -125,7 +125,8 @@ mod tests {
         run.create().unwrap();
         run.put_inbox(InboxSeq::FIRST, b"{}").unwrap();
         let mut watch = Watch::new(&run);
-        std::fs::rename(run.inbox_message(InboxSeq::FIRST), run.inbox_sent(InboxSeq::FIRST)).unwrap();
+        std::fs::rename(run.inbox_message(InboxSeq::FIRST), run.inbox_sent(InboxSeq::FIRST))
+            .unwrap();
         assert!(!watch.take_inbox_changed());
     }
 }

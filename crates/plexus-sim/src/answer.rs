@@ -41,12 +41,18 @@ pub(crate) fn parse(answer: &Value, from: Answerer) -> Answer {
                 Some(input @ Value::Object(_)) => Some(input.clone()),
                 Some(_) => return unusable(from),
             };
-            let updates = answer.get("updatedPermissions").and_then(Value::as_array).cloned().unwrap_or_default();
+            let updates = answer
+                .get("updatedPermissions")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default();
             Answer::Allow { input, updates }
         }
         Some("deny") => match answer.get("message").and_then(Value::as_str) {
             None => unusable(from),
-            Some(_) if answer.get("interrupt") == Some(&Value::Bool(true)) => Answer::DenyAndInterrupt,
+            Some(_) if answer.get("interrupt") == Some(&Value::Bool(true)) => {
+                Answer::DenyAndInterrupt
+            }
             Some(message) => Answer::Deny { message: message.to_owned() },
         },
         Some(_) | None => unusable(from),
@@ -55,7 +61,8 @@ pub(crate) fn parse(answer: &Value, from: Answerer) -> Answer {
 
 /// Reads what the permit tool of an MCP server returned.
 pub(crate) fn parse_tool_result(result: &Value) -> Answer {
-    let content = result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let content =
+        result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let first_text = content
         .first()
         .filter(|block| block.get("type").and_then(Value::as_str) == Some("text"))
@@ -101,7 +108,10 @@ mod tests {
     #[test]
     fn an_allow_runs_with_the_input_it_carries() {
         let allow = |input| Answer::Allow { input, updates: vec![] };
-        assert_eq!(of_text(r#"{"behavior":"allow","updatedInput":{"a":1}}"#), allow(Some(json!({"a": 1}))));
+        assert_eq!(
+            of_text(r#"{"behavior":"allow","updatedInput":{"a":1}}"#),
+            allow(Some(json!({"a": 1})))
+        );
         assert_eq!(of_text(r#"{"behavior":"allow"}"#), allow(None));
         assert_eq!(of_text(r#"{"behavior":"allow","updatedInput":{}}"#), allow(None));
     }
@@ -110,7 +120,10 @@ mod tests {
     fn a_deny_carries_its_message_unless_it_interrupts() {
         let message = "no".to_owned();
         assert_eq!(of_text(r#"{"behavior":"deny","message":"no"}"#), Answer::Deny { message });
-        assert_eq!(of_text(r#"{"behavior":"deny","message":"no","interrupt":true}"#), Answer::DenyAndInterrupt);
+        assert_eq!(
+            of_text(r#"{"behavior":"deny","message":"no","interrupt":true}"#),
+            Answer::DenyAndInterrupt
+        );
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(crate) struct ToolCall {
 impl Sim {
     /// Tells whether questions go to stdout and answers come on stdin.
     pub(crate) fn asks_on_stdio(&self) -> bool {
-        self.options.stream_input && self.options.permission_prompt_tool.as_deref() == Some(CONTROL_CHANNEL)
+        self.options.stream_input
+            && self.options.permission_prompt_tool.as_deref() == Some(CONTROL_CHANNEL)
     }
 
     /// Waits for an answer; `None` when nobody could be asked at all.
@@ -67,7 +68,10 @@ impl Sim {
     async fn ask_permit_tool(&self, tool: &str, call: &ToolCall) -> Answer {
         let mut arguments = Map::new();
         arguments.insert("tool_name".to_owned(), json!(call.name));
-        arguments.insert("input".to_owned(), question::completed_input(call, &self.cwd).unwrap_or(call.input.clone()));
+        arguments.insert(
+            "input".to_owned(),
+            question::completed_input(call, &self.cwd).unwrap_or(call.input.clone()),
+        );
         arguments.insert("tool_use_id".to_owned(), json!(call.id));
         match self.servers.call(tool, arguments, &call.id).await {
             Ok(result) => answer::parse_tool_result(&result),
@@ -82,7 +86,11 @@ impl Sim {
     }
 
     /// Writes a question; its answer comes through the receiver.
-    pub(crate) fn open_question(&self, call: &ToolCall, because: AskedBecause) -> oneshot::Receiver<Answer> {
+    pub(crate) fn open_question(
+        &self,
+        call: &ToolCall,
+        because: AskedBecause,
+    ) -> oneshot::Receiver<Answer> {
         let (answer, wait) = oneshot::channel();
         if self.input_closed.get() {
             // Dropping the sender is the answer.
@@ -91,7 +99,11 @@ impl Sim {
         let request_id = line_id().to_string();
         let request = question::can_use_tool(call, because, &self.cwd);
         self.set_state("requires_action");
-        self.emit(&ControlRequest { r#type: "control_request", request_id: &request_id, request: &request });
+        self.emit(&ControlRequest {
+            r#type: "control_request",
+            request_id: &request_id,
+            request: &request,
+        });
         self.questions.borrow_mut().push(Question { request_id, request, answer });
         wait
     }
@@ -104,7 +116,11 @@ impl Sim {
         let (answer, wait) = oneshot::channel();
         let request_id = line_id().to_string();
         let request = json!({"subtype": subtype});
-        self.emit(&ControlRequest { r#type: "control_request", request_id: &request_id, request: &request });
+        self.emit(&ControlRequest {
+            r#type: "control_request",
+            request_id: &request_id,
+            request: &request,
+        });
         self.requests.borrow_mut().insert(request_id, answer);
         wait.await.ok()
     }
@@ -112,10 +128,15 @@ impl Sim {
     /// Withdraws the question about one call.
     pub(crate) fn cancel_question(&self, tool_use_id: &str) {
         let mut questions = self.questions.borrow_mut();
-        if let Some(position) = questions.iter().position(|question| question.request.tool_use_id == tool_use_id) {
+        if let Some(position) =
+            questions.iter().position(|question| question.request.tool_use_id == tool_use_id)
+        {
             let request_id = questions.remove(position).request_id;
             drop(questions);
-            self.emit(&ControlCancelRequest { r#type: "control_cancel_request", request_id: &request_id });
+            self.emit(&ControlCancelRequest {
+                r#type: "control_cancel_request",
+                request_id: &request_id,
+            });
             self.set_state("running");
         }
     }
@@ -124,7 +145,10 @@ impl Sim {
     pub(crate) fn cancel_questions(&self) {
         self.requests.take();
         for question in self.questions.take() {
-            self.emit(&ControlCancelRequest { r#type: "control_cancel_request", request_id: &question.request_id });
+            self.emit(&ControlCancelRequest {
+                r#type: "control_cancel_request",
+                request_id: &question.request_id,
+            });
         }
     }
 

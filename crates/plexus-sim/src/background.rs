@@ -51,7 +51,8 @@ pub(crate) struct Notification {
 impl Tasks {
     pub(crate) fn new(session_id: &str) -> (Self, mpsc::UnboundedReceiver<News>) {
         let (news, receiver) = mpsc::unbounded_channel();
-        let folder = std::env::temp_dir().join(format!("plexus-sim-{session_id}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("plexus-sim-{session_id}-{}", std::process::id()));
         (Self { running: RefCell::default(), news, folder }, receiver)
     }
 
@@ -98,7 +99,9 @@ impl Sim {
     pub(crate) fn start_task(&self, tool_use_id: &str, input: &Value) -> ToolOutput {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         let Some(command) = text("command") else {
-            return ToolOutput::use_error("InputValidationError: The required parameter `command` is missing");
+            return ToolOutput::use_error(
+                "InputValidationError: The required parameter `command` is missing",
+            );
         };
         let id = format!("b{}", &line_id().simple().to_string()[..8]);
         let output_file = self.tasks.folder.join(format!("{id}.output"));
@@ -161,10 +164,13 @@ impl Sim {
             }
         };
         let task = self.tasks.take(&task_id)?;
-        let (status, word) = if code == 0 { ("completed", "completed") } else { ("failed", "failed") };
-        let summary = format!("Background command \"{}\" {word} (exit code {code})", task.description);
+        let (status, word) =
+            if code == 0 { ("completed", "completed") } else { ("failed", "failed") };
+        let summary =
+            format!("Background command \"{}\" {word} (exit code {code})", task.description);
         self.emit_end(&task, status, status, &summary);
-        let origin = json!({"kind": "task-notification", "producer": "session-task", "runId": task.run_id});
+        let origin =
+            json!({"kind": "task-notification", "producer": "session-task", "runId": task.run_id});
         Some(Notification { summary, origin })
     }
 
@@ -178,7 +184,8 @@ impl Sim {
 
     /// Stops every task, because the process ends.
     pub(crate) fn stop_all_tasks(&self) {
-        let ids: Vec<String> = self.tasks.running.borrow().iter().map(|task| task.id.clone()).collect();
+        let ids: Vec<String> =
+            self.tasks.running.borrow().iter().map(|task| task.id.clone()).collect();
         for id in ids {
             if let Err(error) = self.stop_task(&id) {
                 complain(&error);

@@ -73,7 +73,9 @@ impl Shell {
         let stderr = self.child.stderr.take();
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let status = {
-            let mut read = std::pin::pin!(async { tokio::join!(drain(stdout, &mut out), drain(stderr, &mut err)) });
+            let mut read = std::pin::pin!(async {
+                tokio::join!(drain(stdout, &mut out), drain(stderr, &mut err))
+            });
             let mut read_all = false;
             let status = loop {
                 tokio::select! {
@@ -100,7 +102,9 @@ impl Shell {
 impl Drop for Shell {
     fn drop(&mut self) {
         #[cfg(unix)]
-        if let Some(pid) = self.pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)) {
+        if let Some(pid) =
+            self.pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?))
+        {
             use rustix::process::{Signal, kill_process, kill_process_group};
             // Before `setsid` has run there is no group yet, and the process itself is all there is. Both may be gone.
             if kill_process_group(pid, Signal::KILL).is_err() {

@@ -71,11 +71,15 @@ pub(crate) enum UsageError {
     NeedsVerbose,
     #[error("Error: --input-format=stream-json requires output-format=stream-json.")]
     NeedsStreamOutput,
-    #[error("Error: --replay-user-messages requires both --input-format=stream-json and --output-format=stream-json.")]
+    #[error(
+        "Error: --replay-user-messages requires both --input-format=stream-json and --output-format=stream-json."
+    )]
     NeedsStreamInput,
     #[error("Error: Invalid session ID. Must be a valid UUID.")]
     BadSessionId,
-    #[error("Error: --session-id can only be used with --continue or --resume if --fork-session is also specified.")]
+    #[error(
+        "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified."
+    )]
     SessionIdWithResume,
     #[error("Error: {0} cannot be used by root or by a simulator")]
     SkipsPermissions(String),
@@ -99,16 +103,26 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
             continue;
         }
         let (flag, inline) = match word.split_once('=') {
-            Some((flag, value)) if flag.starts_with("--") => (flag.to_owned(), Some(value.to_owned())),
+            Some((flag, value)) if flag.starts_with("--") => {
+                (flag.to_owned(), Some(value.to_owned()))
+            }
             _ => (word, None),
         };
-        let mut one =
-            || inline.clone().or_else(|| words.next()).ok_or_else(|| UsageError::MissingArgument(flag.clone()));
+        let mut one = || {
+            inline
+                .clone()
+                .or_else(|| words.next())
+                .ok_or_else(|| UsageError::MissingArgument(flag.clone()))
+        };
         match flag.as_str() {
             "-v" | "--version" => return Ok(Invocation::Version),
             "-h" | "--help" => return Ok(Invocation::Help),
             // The simulator has no other mode than print, no hooks, no telemetry and no settings files: nothing to do.
-            "-p" | "--print" | "--strict-mcp-config" | "--include-hook-events" | "--no-session-persistence" => {}
+            "-p"
+            | "--print"
+            | "--strict-mcp-config"
+            | "--include-hook-events"
+            | "--no-session-persistence" => {}
             "--verbose" => options.verbose = true,
             "--include-partial-messages" => options.partial_messages = true,
             "--replay-user-messages" => options.replay_user_messages = true,
@@ -136,8 +150,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
             | "--name" => {
                 one()?;
             }
-            "--mcp-config" | "--allowedTools" | "--allowed-tools" | "--disallowedTools" | "--disallowed-tools"
-            | "--add-dir" | "--tools" => {
+            "--mcp-config" | "--allowedTools" | "--allowed-tools" | "--disallowedTools"
+            | "--disallowed-tools" | "--add-dir" | "--tools" => {
                 // These take every word up to the next option, as the real CLI's do.
                 let mut values = vec![one()?];
                 while let Some(value) = words.next_if(|word| !word.starts_with('-')) {
@@ -147,7 +161,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
                     "--mcp-config" => options.mcp_config.extend(values),
                     "--add-dir" => options.add_dirs.extend(values),
                     "--tools" => {}
-                    "--allowedTools" | "--allowed-tools" => options.allowed_tools.extend(rule_list(&values)),
+                    "--allowedTools" | "--allowed-tools" => {
+                        options.allowed_tools.extend(rule_list(&values))
+                    }
                     _ => options.disallowed_tools.extend(rule_list(&values)),
                 }
             }
@@ -210,7 +226,11 @@ fn output_format(value: String) -> Result<OutputFormat, UsageError> {
         "text" => Ok(OutputFormat::Text),
         "json" => Ok(OutputFormat::Json),
         "stream-json" => Ok(OutputFormat::StreamJson),
-        _ => Err(UsageError::BadChoice { flag: "--output-format <format>", value, choices: "text, json, stream-json" }),
+        _ => Err(UsageError::BadChoice {
+            flag: "--output-format <format>",
+            value,
+            choices: "text, json, stream-json",
+        }),
     }
 }
 
@@ -218,14 +238,20 @@ fn input_format(value: String) -> Result<bool, UsageError> {
     match value.as_str() {
         "text" => Ok(false),
         "stream-json" => Ok(true),
-        _ => Err(UsageError::BadChoice { flag: "--input-format <format>", value, choices: "text, stream-json" }),
+        _ => Err(UsageError::BadChoice {
+            flag: "--input-format <format>",
+            value,
+            choices: "text, stream-json",
+        }),
     }
 }
 
 fn permission_mode(value: String) -> Result<String, UsageError> {
     match value.as_str() {
         "default" | "acceptEdits" | "plan" | "dontAsk" | "auto" => Ok(value),
-        "bypassPermissions" => Err(UsageError::SkipsPermissions("--permission-mode bypassPermissions".to_owned())),
+        "bypassPermissions" => {
+            Err(UsageError::SkipsPermissions("--permission-mode bypassPermissions".to_owned()))
+        }
         _ => Err(UsageError::BadChoice {
             flag: "--permission-mode <mode>",
             value,
@@ -235,7 +261,11 @@ fn permission_mode(value: String) -> Result<String, UsageError> {
 }
 
 fn max_turns(value: String) -> Result<u32, UsageError> {
-    value.parse().map_err(|_| UsageError::BadChoice { flag: "--max-turns <turns>", value, choices: "a number" })
+    value.parse().map_err(|_| UsageError::BadChoice {
+        flag: "--max-turns <turns>",
+        value,
+        choices: "a number",
+    })
 }
 
 #[cfg(test)]
@@ -286,12 +316,16 @@ mod tests {
 
     #[test]
     fn stream_json_without_verbose_is_refused() {
-        let error = parse(["-p", "--output-format=stream-json", "x"].map(OsString::from)).unwrap_err();
+        let error =
+            parse(["-p", "--output-format=stream-json", "x"].map(OsString::from)).unwrap_err();
         assert_eq!(error, UsageError::NeedsVerbose);
     }
 
     #[test]
     fn commas_inside_parentheses_stay_in_their_rule() {
-        assert_eq!(rule_list(&["Bash(git log,x),Read Edit".to_owned()]), ["Bash(git log,x)", "Read", "Edit"]);
+        assert_eq!(
+            rule_list(&["Bash(git log,x),Read Edit".to_owned()]),
+            ["Bash(git log,x)", "Read", "Edit"]
+        );
     }
 }

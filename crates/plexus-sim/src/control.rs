@@ -44,7 +44,8 @@ impl Sim {
         let text = match body.get("content") {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Array(blocks)) => {
-                let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
+                let texts =
+                    blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
                 texts.collect::<Vec<_>>().join("\n")
             }
             _ => String::new(),
@@ -58,7 +59,8 @@ impl Sim {
             self.emit_replay(&prompt, None);
             return;
         }
-        if let Some(uuid) = prompt.uuid.as_ref().filter(|uuid| self.earlier_prompts.contains(*uuid)) {
+        if let Some(uuid) = prompt.uuid.as_ref().filter(|uuid| self.earlier_prompts.contains(*uuid))
+        {
             // An earlier process of this conversation has run it.
             self.emit_replay(&prompt, None);
             self.emit_lifecycle(uuid, "completed");
@@ -88,7 +90,10 @@ impl Sim {
         }
         let question = {
             let mut questions = self.questions.borrow_mut();
-            let Some(position) = questions.iter().position(|question| question.request_id == id) else { return };
+            let Some(position) = questions.iter().position(|question| question.request_id == id)
+            else {
+                return;
+            };
             questions.remove(position)
         };
         let is_error = response.get("subtype").and_then(Value::as_str) == Some("error");
@@ -101,12 +106,17 @@ impl Sim {
             let error = response.get("error").and_then(Value::as_str).unwrap_or("unknown error");
             Answer::Unusable { message: format!("Tool permission request failed: Error: {error}") }
         } else {
-            answer::parse(response.get("response").unwrap_or(&Value::Null), Answerer::ControlChannel)
+            answer::parse(
+                response.get("response").unwrap_or(&Value::Null),
+                Answerer::ControlChannel,
+            )
         });
     }
 
     fn take_request(&self, message: &Value) -> Order {
-        let text = |key: &str| message.get("request").and_then(|request| request.get(key)).and_then(Value::as_str);
+        let text = |key: &str| {
+            message.get("request").and_then(|request| request.get(key)).and_then(Value::as_str)
+        };
         let request_id = message.get("request_id").and_then(Value::as_str).unwrap_or_default();
         let success = |response: Value| self.emit(&control_success(request_id, response));
         let error = |error: String| self.emit(&control_error(request_id, error, None));
@@ -119,7 +129,8 @@ impl Sim {
             "set_model" => {
                 let model = model_name(text("model"));
                 self.model.borrow_mut().clone_from(&model);
-                let note = format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
+                let note =
+                    format!("<local-command-stdout>Set model to `{model}`</local-command-stdout>");
                 let message = json!({"role": "user", "content": note});
                 self.emit_replay(&Prompt { text: note, message, uuid: None }, Some(now()));
                 success(json!({"model": model}));
@@ -130,7 +141,9 @@ impl Sim {
                     success(json!({"mode": mode}));
                     self.emit_system("status", json!({"status": null, "permissionMode": mode}));
                 }
-                mode => error(format!("Cannot set permission mode to {}", mode.unwrap_or("nothing"))),
+                mode => {
+                    error(format!("Cannot set permission mode to {}", mode.unwrap_or("nothing")))
+                }
             },
             "mcp_status" => {
                 let servers: Vec<Value> = self
@@ -179,7 +192,8 @@ impl Sim {
     pub(crate) fn interrupt(&self, request_id: &str, turn_runs: bool) -> Option<Ending> {
         self.cancel_questions();
         let queue = self.queue.borrow();
-        let still_queued: Vec<&String> = queue.iter().filter_map(|prompt| prompt.uuid.as_ref()).collect();
+        let still_queued: Vec<&String> =
+            queue.iter().filter_map(|prompt| prompt.uuid.as_ref()).collect();
         self.emit(&control_success(request_id, json!({"still_queued": still_queued})));
         turn_runs.then(|| self.abort_turn())
     }

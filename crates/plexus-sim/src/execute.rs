@@ -112,7 +112,12 @@ impl Sim {
             }
             Ruling::Refused { message, decision } => {
                 self.note_denial(&call.name, &call.id, &call.input);
-                self.conclude(call, ToolOutput::error(&message), Some("permission-rule"), Some(decision))
+                self.conclude(
+                    call,
+                    ToolOutput::error(&message),
+                    Some("permission-rule"),
+                    Some(decision),
+                )
             }
             Ruling::Asks(because) => {
                 self.turn.borrow_mut().set_stage(&call.id, ToolStage::Asking);
@@ -145,7 +150,11 @@ impl Sim {
             }
             Answer::DenyAndInterrupt => {
                 self.reject_open_tools();
-                Executed { ran: false, text: String::new(), end: Some(TurnEnd::Ended(Ending::InterruptedTools)) }
+                Executed {
+                    ran: false,
+                    text: String::new(),
+                    end: Some(TurnEnd::Ended(Ending::InterruptedTools)),
+                }
             }
             Answer::NobodyToAsk { error } => {
                 let error = format!("Error calling tool ({}): {error}", call.name);
@@ -169,12 +178,19 @@ impl Sim {
         self.conclude(call, output, Some("permission-rule"), Some(REJECTED_UNASKED))
     }
 
-    async fn really_run(&self, call: &ToolCall, input: &Value, decision: PermissionDecision) -> Executed {
+    async fn really_run(
+        &self,
+        call: &ToolCall,
+        input: &Value,
+        decision: PermissionDecision,
+    ) -> Executed {
         plexus_fault::point!("sim.tool.before");
         self.turn.borrow_mut().begin_tool(&call.id, decision);
         diary::note(&call.id, &call.name, input, decision.source);
         let output = match call.name.as_str() {
-            "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => self.start_task(&call.id, input),
+            "Bash" if input.get("run_in_background") == Some(&Value::Bool(true)) => {
+                self.start_task(&call.id, input)
+            }
             "Bash" => self.run_bash(&call.id, input).await,
             "Read" | "Write" | "Edit" => tools::file(&call.name, input, &self.cwd),
             name if name.starts_with("mcp__") => {
@@ -187,7 +203,9 @@ impl Sim {
                     }
                 }
             }
-            name => ToolOutput::use_error(&format!("Error: the simulator does not play the tool {name}")),
+            name => ToolOutput::use_error(&format!(
+                "Error: the simulator does not play the tool {name}"
+            )),
         };
         plexus_fault::point!("sim.tool.after");
         let ran = output.is_error != Some(true);
@@ -210,7 +228,8 @@ impl Sim {
         started["is_backgrounded"] = json!(false);
         started["task_type"] = json!("local_bash");
         self.emit_system("task_started", started);
-        if let Some(tool) = self.turn.borrow_mut().open_tools.iter_mut().find(|tool| tool.id == id) {
+        if let Some(tool) = self.turn.borrow_mut().open_tools.iter_mut().find(|tool| tool.id == id)
+        {
             tool.announced = Some(task.clone());
         }
         let output = command.await;
@@ -246,7 +265,11 @@ impl Sim {
             non_execution_kind,
             permission_decision: Some(decision),
         });
-        self.emit_user(result_block(&call.id, output.content, output.is_error), Some(output.detail), meta);
+        self.emit_user(
+            result_block(&call.id, output.content, output.is_error),
+            Some(output.detail),
+            meta,
+        );
         Executed { ran: false, text, end: None }
     }
 

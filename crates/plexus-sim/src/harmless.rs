@@ -4,22 +4,27 @@
 //! file does not understand asks, which is the safe way to be wrong.
 
 /// Commands that only read, whatever their arguments, as long as those stay inside the working directory.
-const READERS: &[&str] = &["ls", "cat", "grep", "find", "echo", "sleep", "ps", "pwd", "head", "tail", "wc", "true"];
+const READERS: &[&str] =
+    &["ls", "cat", "grep", "find", "echo", "sleep", "ps", "pwd", "head", "tail", "wc", "true"];
 
 /// Reading subcommands of git.
 const GIT_READERS: &[&str] = &["status", "log", "diff"];
 
 /// Options of `find` that do more than look.
-const FIND_ACTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"];
+const FIND_ACTIONS: &[&str] =
+    &["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"];
 
 /// Tells whether every part of a command line is harmless. `is_inside` judges paths.
 pub(crate) fn is_harmless(command: &str, is_inside: impl Fn(&str) -> bool) -> bool {
     // Substitutions, redirections, quotes and backgrounding can hide another command: such lines ask.
-    if command.trim().is_empty() || command.contains(['$', '`', '>', '<', '\\', '\n', '(', '{', '\'', '"']) {
+    if command.trim().is_empty()
+        || command.contains(['$', '`', '>', '<', '\\', '\n', '(', '{', '\'', '"'])
+    {
         return false;
     }
     let command = command.replace("&&", ";").replace("||", ";").replace('|', ";");
-    !command.contains('&') && command.split(';').all(|part| is_harmless_part(part.trim(), &is_inside))
+    !command.contains('&')
+        && command.split(';').all(|part| is_harmless_part(part.trim(), &is_inside))
 }
 
 fn is_harmless_part(part: &str, is_inside: &impl Fn(&str) -> bool) -> bool {
@@ -44,7 +49,15 @@ mod tests {
     #[test]
     fn anything_that_could_change_something_asks() {
         let inside = |path: &str| !path.starts_with('/') && !path.starts_with("..");
-        for command in ["ls", "cat a.txt", "git log", "grep -r x src/", "ls | wc -l", "ps aux", "sleep 4; echo x"] {
+        for command in [
+            "ls",
+            "cat a.txt",
+            "git log",
+            "grep -r x src/",
+            "ls | wc -l",
+            "ps aux",
+            "sleep 4; echo x",
+        ] {
             assert!(is_harmless(command, inside), "{command} should run unasked");
         }
         for command in [

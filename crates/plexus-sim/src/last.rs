@@ -31,7 +31,10 @@ pub(crate) struct Unresolved(String);
 impl Last {
     /// Reads the text of a result.
     pub(crate) fn of_text(text: &str, all_ran: bool) -> Self {
-        Self { value: serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())), all_ran }
+        Self {
+            value: serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())),
+            all_ran,
+        }
     }
 
     /// Puts values in place of every `${last.…}` in a text.
@@ -60,8 +63,19 @@ impl Last {
             raw_input = raw(&input);
         }
         let id = made_up("toolu_sim");
-        let block = Block::ToolUse { id: id.clone(), name: step.name.clone(), input: raw_input.clone() };
-        Ok((block, ToolCall { id, name: step.name, raw_input, input, manners: step.manners, early_answer: None }))
+        let block =
+            Block::ToolUse { id: id.clone(), name: step.name.clone(), input: raw_input.clone() };
+        Ok((
+            block,
+            ToolCall {
+                id,
+                name: step.name,
+                raw_input,
+                input,
+                manners: step.manners,
+                early_answer: None,
+            },
+        ))
     }
 
     fn fill_value(&self, value: &mut Value) -> Result<(), Unresolved> {
@@ -75,7 +89,9 @@ impl Last {
                 };
             }
             Value::Array(items) => items.iter_mut().try_for_each(|item| self.fill_value(item))?,
-            Value::Object(fields) => fields.values_mut().try_for_each(|field| self.fill_value(field))?,
+            Value::Object(fields) => {
+                fields.values_mut().try_for_each(|field| self.fill_value(field))?
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
         Ok(())
@@ -104,7 +120,8 @@ mod tests {
         assert_eq!(last.fill_text("a ${last.id} b ${last.list.0.n}").unwrap(), "a s1 b 7");
         let step = ToolStep {
             name: "x".to_owned(),
-            input: serde_json::from_str(r#"{"whole":"${last.list.0}","part":"<${last.id}>"}"#).unwrap(),
+            input: serde_json::from_str(r#"{"whole":"${last.list.0}","part":"<${last.id}>"}"#)
+                .unwrap(),
             manners: Manners::Good,
         };
         let (_, call) = last.fill_call(step).unwrap();

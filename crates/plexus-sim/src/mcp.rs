@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
-    MetaObject, ProtocolVersion, RequestMetaObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+    Implementation, MetaObject, ProtocolVersion, RequestMetaObject, ServerResult,
 };
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -104,7 +104,8 @@ impl Servers {
                 std::fs::read_to_string(config)
                     .map_err(|_| ConfigError(format!("MCP config file not found: {config}")))?
             };
-            let file: ConfigFile = serde_json::from_str(&text).map_err(|error| ConfigError(error.to_string()))?;
+            let file: ConfigFile =
+                serde_json::from_str(&text).map_err(|error| ConfigError(error.to_string()))?;
             servers.extend(file.servers.into_iter().map(|(name, entry)| {
                 let status = std::cell::Cell::new("pending");
                 (name, Server { entry: entry.expanded(), connection: Mutex::default(), status })
@@ -157,7 +158,8 @@ impl Servers {
                 continue;
             }
             let Ok(live) = server.live().await else { continue };
-            if let Some(tool) = live.tools.iter().find(|tool| model_name(server_name, tool) == name) {
+            if let Some(tool) = live.tools.iter().find(|tool| model_name(server_name, tool) == name)
+            {
                 return server.call(&live, tool.clone(), arguments, tool_use_id).await;
             }
         }
@@ -206,13 +208,19 @@ impl Server {
         }
         .with_meta(RequestMetaObject(meta));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let call = async { live.connection.send_request_with_option(request, options).await?.await_response().await };
+        let call = async {
+            live.connection.send_request_with_option(request, options).await?.await_response().await
+        };
         match call.await {
             Ok(ServerResult::CallToolResult(result)) => {
                 serde_json::to_value(result).map_err(|error| CallError::Failed(error.to_string()))
             }
-            Ok(_) => Err(CallError::Failed("the server answered something else than a tool result".to_owned())),
-            Err(ServiceError::McpError(error)) => Err(CallError::Failed(error.message.into_owned())),
+            Ok(_) => Err(CallError::Failed(
+                "the server answered something else than a tool result".to_owned(),
+            )),
+            Err(ServiceError::McpError(error)) => {
+                Err(CallError::Failed(error.message.into_owned()))
+            }
             Err(error) => Err(CallError::Failed(error.to_string())),
         }
     }
@@ -229,8 +237,11 @@ impl Entry {
     }
 
     async fn connect(&self) -> Result<Live, String> {
-        let info = ClientConfig::new(ClientCapabilities::default(), Implementation::new("claude-code", VERSION))
-            .with_protocol_version(ProtocolVersion::V_2025_11_25);
+        let info = ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("claude-code", VERSION),
+        )
+        .with_protocol_version(ProtocolVersion::V_2025_11_25);
         // As the CLI starts: look for the newest protocol first, fall back to `initialize`.
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
@@ -239,7 +250,10 @@ impl Entry {
         let text = |error: rmcp::service::ClientInitializeError| error.to_string();
         let (connection, process) = match (&self.url, &self.command) {
             (Some(url), _) => {
-                let transport = StreamableHttpClientTransport::with_client(http_client()?, self.http_config(url)?);
+                let transport = StreamableHttpClientTransport::with_client(
+                    http_client()?,
+                    self.http_config(url)?,
+                );
                 (info.serve_with_lifecycle(transport, lifecycle).await.map_err(text)?, None)
             }
             (None, Some(command)) => {
@@ -252,10 +266,19 @@ impl Entry {
                     .kill_on_drop(true)
                     .spawn()
                     .map_err(|error| format!("could not start {command}: {error}"))?;
-                let pipes = process.stdout.take().zip(process.stdin.take()).ok_or("its pipes are missing")?;
+                let pipes = process
+                    .stdout
+                    .take()
+                    .zip(process.stdin.take())
+                    .ok_or("its pipes are missing")?;
                 (info.serve_with_lifecycle(pipes, lifecycle).await.map_err(text)?, Some(process))
             }
-            (None, None) => return Err(format!("a server of type {:?} has neither url nor command", self.r#type)),
+            (None, None) => {
+                return Err(format!(
+                    "a server of type {:?} has neither url nor command",
+                    self.r#type
+                ));
+            }
         };
         let tools = connection.list_all_tools().await.map_err(|error| error.to_string())?;
         let tools = tools.into_iter().map(|tool| tool.name.into_owned()).collect();
@@ -265,8 +288,10 @@ impl Entry {
     fn http_config(&self, url: &str) -> Result<StreamableHttpClientTransportConfig, String> {
         let mut headers = HashMap::new();
         for (name, value) in &self.headers {
-            let name = HeaderName::try_from(name).map_err(|error| format!("header {name}: {error}"))?;
-            let value = HeaderValue::try_from(value).map_err(|error| format!("header {name}: {error}"))?;
+            let name =
+                HeaderName::try_from(name).map_err(|error| format!("header {name}: {error}"))?;
+            let value =
+                HeaderValue::try_from(value).map_err(|error| format!("header {name}: {error}"))?;
             headers.insert(name, value);
         }
         let mut retry = FixedInterval::default();
@@ -286,7 +311,9 @@ fn http_client() -> Result<reqwest::Client, String> {
 /// The name under which the model knows a tool: anything unusual becomes an underscore.
 fn model_name(server: &str, tool: &str) -> String {
     let plain = |text: &str| -> String {
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
+        text.chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+            .collect()
     };
     format!("mcp__{}__{}", plain(server), plain(tool))
 }
@@ -302,7 +329,8 @@ fn expand(text: &str) -> String {
             rest = after;
             continue;
         };
-        let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, text)| (name, Some(text)));
+        let (name, default) =
+            inside.split_once(":-").map_or((inside, None), |(name, text)| (name, Some(text)));
         match std::env::var(name).ok().or_else(|| default.map(str::to_owned)) {
             Some(value) => expanded.push_str(&value),
             None => expanded.push_str(&format!("${{{inside}}}")),

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::sim::Sim;
 use crate::wire::{
-    ApiEvent, Assistant, AssistantMessage, Block, Delta, MessageUsage, PromptedBy, StartedMessage, StopDelta,
-    StreamEvent, line_id, now,
+    ApiEvent, Assistant, AssistantMessage, Block, Delta, MessageUsage, PromptedBy, StartedMessage,
+    StopDelta, StreamEvent, line_id, now,
 };
 
 /// A text or an input arrives in at most this many deltas; more would only repeat the same thing.
@@ -54,7 +54,12 @@ impl Message {
                 stop_sequence: None,
                 usage: MessageUsage::AT_START,
             };
-            message.emit_event(sim, ApiEvent::MessageStart { message: started }, Some("updates"), Some(1));
+            message.emit_event(
+                sim,
+                ApiEvent::MessageStart { message: started },
+                Some("updates"),
+                Some(1),
+            );
         }
         message
     }
@@ -68,10 +73,19 @@ impl Message {
         if sim.options.partial_messages {
             let content_block = match block {
                 Block::Text { .. } => json!({"type": "text", "text": ""}),
-                Block::Thinking { .. } => json!({"type": "thinking", "thinking": "", "signature": ""}),
-                Block::ToolUse { id, name, .. } => json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                Block::Thinking { .. } => {
+                    json!({"type": "thinking", "thinking": "", "signature": ""})
+                }
+                Block::ToolUse { id, name, .. } => {
+                    json!({"type": "tool_use", "id": id, "name": name, "input": {}})
+                }
             };
-            self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, display, None);
+            self.emit_event(
+                sim,
+                ApiEvent::ContentBlockStart { index, content_block },
+                display,
+                None,
+            );
         }
         self.add_deltas(sim, index, block);
         self.emit_block(sim, block, false);
@@ -88,14 +102,20 @@ impl Message {
             let content_block = json!({"type": "text", "text": ""});
             self.emit_event(sim, ApiEvent::ContentBlockStart { index, content_block }, None, None);
         }
-        sim.turn.borrow_mut().speech = Some(Speech { message: self.clone(), index, text: String::new() });
+        sim.turn.borrow_mut().speech =
+            Some(Speech { message: self.clone(), index, text: String::new() });
     }
 
     /// Speaks one more word.
     pub(crate) fn speak(&self, sim: &Sim, word: &str) {
         if sim.options.partial_messages {
             let delta = Delta::Text { text: word };
-            self.emit_event(sim, ApiEvent::ContentBlockDelta { index: self.blocks - 1, delta }, None, None);
+            self.emit_event(
+                sim,
+                ApiEvent::ContentBlockDelta { index: self.blocks - 1, delta },
+                None,
+                None,
+            );
         }
         if let Some(speech) = &mut sim.turn.borrow_mut().speech {
             speech.text.push_str(word);
@@ -149,26 +169,35 @@ impl Message {
     pub(crate) fn end(self, sim: &Sim, stop_reason: Option<&'static str>) {
         if sim.options.partial_messages {
             let delta = StopDelta { stop_reason, stop_sequence: None };
-            self.emit_event(sim, ApiEvent::MessageDelta { delta, usage: MessageUsage::AT_START }, None, None);
+            self.emit_event(
+                sim,
+                ApiEvent::MessageDelta { delta, usage: MessageUsage::AT_START },
+                None,
+                None,
+            );
             self.emit_event(sim, ApiEvent::MessageStop, None, None);
         }
     }
 
     fn add_deltas(&self, sim: &Sim, index: usize, block: &Block) {
         let partial = sim.options.partial_messages;
-        let emit = |delta, display| self.emit_event(sim, ApiEvent::ContentBlockDelta { index, delta }, display, None);
+        let emit = |delta, display| {
+            self.emit_event(sim, ApiEvent::ContentBlockDelta { index, delta }, display, None)
+        };
         match block {
             Block::Text { text } if partial => {
                 pieces(text).for_each(|text| emit(Delta::Text { text }, None));
             }
             Block::ToolUse { input, .. } if partial => {
-                pieces(input.get()).for_each(|partial_json| emit(Delta::InputJson { partial_json }, None));
+                pieces(input.get())
+                    .for_each(|partial_json| emit(Delta::InputJson { partial_json }, None));
             }
             Block::Text { .. } | Block::ToolUse { .. } => {}
             Block::Thinking { thinking, signature } => {
                 // The count of thought tokens is told with and without partial messages.
                 for (n, thinking) in pieces(thinking).enumerate() {
-                    let mut tokens = json!({"estimated_tokens": n + 1, "estimated_tokens_delta": 1});
+                    let mut tokens =
+                        json!({"estimated_tokens": n + 1, "estimated_tokens_delta": 1});
                     if let Some(prompt) = sim.turn.borrow().prompts.first() {
                         tokens["user_message_uuid"] = json!(prompt);
                     }
@@ -184,9 +213,17 @@ impl Message {
         }
     }
 
-    fn emit_event(&self, sim: &Sim, event: ApiEvent<'_>, thinking_display: Option<&'static str>, ttft_ms: Option<u64>) {
+    fn emit_event(
+        &self,
+        sim: &Sim,
+        event: ApiEvent<'_>,
+        thinking_display: Option<&'static str>,
+        ttft_ms: Option<u64>,
+    ) {
         let prompted_by = match event {
-            ApiEvent::MessageStart { .. } if sim.turn.borrow().unnamed => PromptedBy::new(&sim.turn.borrow().prompts),
+            ApiEvent::MessageStart { .. } if sim.turn.borrow().unnamed => {
+                PromptedBy::new(&sim.turn.borrow().prompts)
+            }
             _ => PromptedBy::default(),
         };
         sim.emit(&StreamEvent {
@@ -212,7 +249,12 @@ impl Speech {
     /// Closes the message that was interrupted.
     pub(crate) fn close(self, sim: &Sim) {
         if sim.options.partial_messages {
-            self.message.emit_event(sim, ApiEvent::ContentBlockStop { index: self.index }, None, None);
+            self.message.emit_event(
+                sim,
+                ApiEvent::ContentBlockStop { index: self.index },
+                None,
+                None,
+            );
             self.message.end(sim, None);
         }
     }
@@ -221,7 +263,11 @@ impl Speech {
 /// Names the prompts of the turn on its first line, and on that one only.
 pub(crate) fn prompted_by(sim: &Sim) -> PromptedBy {
     let mut turn = sim.turn.borrow_mut();
-    if std::mem::take(&mut turn.unnamed) { PromptedBy::new(&turn.prompts) } else { PromptedBy::default() }
+    if std::mem::take(&mut turn.unnamed) {
+        PromptedBy::new(&turn.prompts)
+    } else {
+        PromptedBy::default()
+    }
 }
 
 /// A thought of the model.
@@ -254,7 +300,8 @@ mod tests {
 
     #[test]
     fn the_pieces_of_a_text_make_up_the_text() {
-        for text in ["", "a", "let me think", "ääääääääääää", "日本語のテキスト"] {
+        for text in ["", "a", "let me think", "ääääääääääää", "日本語のテキスト"]
+        {
             let cut: Vec<&str> = pieces(text).collect();
             assert_eq!(cut.concat(), text);
             assert!(cut.len() <= super::MAX_DELTAS, "{cut:?}");

@@ -38,13 +38,18 @@ impl Out {
         let (lines, receiver) = mpsc::unbounded_channel();
         let waiting = Arc::new(Waiting::default());
         let shared = Arc::clone(&waiting);
-        std::thread::Builder::new().name("stdout".to_owned()).spawn(move || write_lines(receiver, &shared))?;
+        std::thread::Builder::new()
+            .name("stdout".to_owned())
+            .spawn(move || write_lines(receiver, &shared))?;
         Ok(Self { lines, waiting })
     }
 
     /// Writes one JSON line.
     pub(crate) fn line(&self, line: &impl Serialize) {
-        #[expect(clippy::expect_used, reason = "our own line types hold string keys and finite numbers only")]
+        #[expect(
+            clippy::expect_used,
+            reason = "our own line types hold string keys and finite numbers only"
+        )]
         let bytes = serde_json::to_vec(line).expect("a line of ours is always valid JSON");
         self.raw(bytes);
     }

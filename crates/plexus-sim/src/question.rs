@@ -51,11 +51,14 @@ pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -
             question.decision_reason_type = Some("workingDir");
         }
         name => {
-            if let Some((server, tool)) = name.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
+            if let Some((server, tool)) =
+                name.strip_prefix("mcp__").and_then(|name| name.split_once("__"))
+            {
                 question.mcp_server = Some(json!({"name": server, "source": "dynamic"}));
                 question.display_name = tool.to_owned();
             }
-            question.permission_suggestions = vec![add_rules(&json!({"toolName": name}), "localSettings")];
+            question.permission_suggestions =
+                vec![add_rules(&json!({"toolName": name}), "localSettings")];
         }
     }
     if because == AskedBecause::Rule {
@@ -99,7 +102,8 @@ fn describe_bash(question: &mut CanUseTool, call: &ToolCall, cwd: &Path) {
         question.decision_reason_type = Some("other");
         return;
     };
-    let pattern = if command.contains([';', '&', '|']) { command.to_owned() } else { format!("{command} *") };
+    let pattern =
+        if command.contains([';', '&', '|']) { command.to_owned() } else { format!("{command} *") };
     question.permission_suggestions = vec![
         add_rules(&json!({"toolName": "Bash", "ruleContent": pattern}), "localSettings"),
         json!({"type": "addDirectories", "directories": [cwd], "destination": "session"}),

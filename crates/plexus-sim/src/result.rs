@@ -37,7 +37,10 @@ impl Bill {
     }
 
     fn by_model(&self) -> Value {
-        self.0.iter().map(|(model, messages)| (model.clone(), model_usage(model, *messages))).collect()
+        self.0
+            .iter()
+            .map(|(model, messages)| (model.clone(), model_usage(model, *messages)))
+            .collect()
     }
 }
 
@@ -68,7 +71,9 @@ impl Ending {
     pub(crate) fn lifecycle(&self) -> &'static str {
         match self {
             Ending::Success { .. } | Ending::MaxTurns { .. } | Ending::Failed { .. } => "completed",
-            Ending::InterruptedSpeech | Ending::InterruptedTools | Ending::ApiError { .. } => "cancelled",
+            Ending::InterruptedSpeech | Ending::InterruptedTools | Ending::ApiError { .. } => {
+                "cancelled"
+            }
         }
     }
 }
@@ -172,7 +177,9 @@ impl ResultLine {
         let (subtype, terminal_reason, stop_reason) = match ending {
             Ending::Success { .. } => ("success", "completed", Some("end_turn")),
             Ending::InterruptedSpeech => ("error_during_execution", "aborted_streaming", None),
-            Ending::InterruptedTools => ("error_during_execution", "aborted_tools", Some("tool_use")),
+            Ending::InterruptedTools => {
+                ("error_during_execution", "aborted_tools", Some("tool_use"))
+            }
             Ending::ApiError { .. } => ("success", "api_error", Some("stop_sequence")),
             Ending::MaxTurns { .. } => ("error_max_turns", "max_turns", Some("tool_use")),
             Ending::Failed { .. } => ("error_during_execution", "completed", None),
@@ -196,9 +203,9 @@ impl ResultLine {
                     stop_reason.unwrap_or("null")
                 )],
             },
-            Ending::MaxTurns { max } => {
-                Outcome::Failure { errors: vec![format!("Reached maximum number of turns ({max})")] }
-            }
+            Ending::MaxTurns { max } => Outcome::Failure {
+                errors: vec![format!("Reached maximum number of turns ({max})")],
+            },
             Ending::Failed { error } => Outcome::Failure { errors: vec![error.clone()] },
         };
         let prompted = report.prompted_by.user_message_uuid.is_some();

@@ -77,14 +77,20 @@ pub(crate) struct SettingsError(String);
 
 const BY_CONFIGURATION: PermissionDecision =
     PermissionDecision { decision: "accept", source: "config", reason_type: None };
-const REFUSED_BY_ITS_COMMANDS: PermissionDecision =
-    PermissionDecision { decision: "reject", source: "config", reason_type: Some("subcommandResults") };
+const REFUSED_BY_ITS_COMMANDS: PermissionDecision = PermissionDecision {
+    decision: "reject",
+    source: "config",
+    reason_type: Some("subcommandResults"),
+};
 const BY_RULE: PermissionDecision =
     PermissionDecision { decision: "accept", source: "config", reason_type: Some("rule") };
 const BY_MODE: PermissionDecision =
     PermissionDecision { decision: "accept", source: "config", reason_type: Some("mode") };
-const BY_ITS_COMMANDS: PermissionDecision =
-    PermissionDecision { decision: "accept", source: "config", reason_type: Some("subcommandResults") };
+const BY_ITS_COMMANDS: PermissionDecision = PermissionDecision {
+    decision: "accept",
+    source: "config",
+    reason_type: Some("subcommandResults"),
+};
 const REFUSED_BY_RULE: PermissionDecision =
     PermissionDecision { decision: "reject", source: "config", reason_type: Some("rule") };
 
@@ -95,7 +101,8 @@ impl Rules {
             None => Settings::default(),
         }
         .permissions;
-        let rules = |texts: &[String]| texts.iter().map(|text| Rule::parse(text)).collect::<Vec<_>>();
+        let rules =
+            |texts: &[String]| texts.iter().map(|text| Rule::parse(text)).collect::<Vec<_>>();
         let mode = options.permission_mode.clone().or(settings.default_mode);
         Ok(Self {
             allow: [rules(&options.allowed_tools), rules(&settings.allow)].concat(),
@@ -130,7 +137,9 @@ impl Rules {
         if matches(&self.deny) {
             return match tool {
                 "Bash" => Ruling::Refused {
-                    message: format!("Permission to use Bash with command {subject} has been denied."),
+                    message: format!(
+                        "Permission to use Bash with command {subject} has been denied."
+                    ),
                     decision: REFUSED_BY_ITS_COMMANDS,
                 },
                 _ => Ruling::Refused {
@@ -147,11 +156,14 @@ impl Rules {
         }
         match tool {
             "Read" if self.is_inside(subject) => Ruling::Runs(BY_MODE),
-            "Write" | "Edit" if self.mode == "acceptEdits" && self.is_inside(subject) => Ruling::Runs(BY_MODE),
-            "Bash" if harmless::is_harmless(subject, |path| self.is_inside(path)) => Ruling::Runs(BY_ITS_COMMANDS),
-            "Skill" | "Task" | "ToolSearch" | "EnterWorktree" | "ListAgents" | "SendMessage" | "CronCreate" => {
-                Ruling::Runs(BY_CONFIGURATION)
+            "Write" | "Edit" if self.mode == "acceptEdits" && self.is_inside(subject) => {
+                Ruling::Runs(BY_MODE)
             }
+            "Bash" if harmless::is_harmless(subject, |path| self.is_inside(path)) => {
+                Ruling::Runs(BY_ITS_COMMANDS)
+            }
+            "Skill" | "Task" | "ToolSearch" | "EnterWorktree" | "ListAgents" | "SendMessage"
+            | "CronCreate" => Ruling::Runs(BY_CONFIGURATION),
             _ => Ruling::Asks(AskedBecause::Nothing),
         }
     }
@@ -170,7 +182,8 @@ impl Rules {
                     let rules = update.get("rules").and_then(Value::as_array).into_iter().flatten();
                     let rules = rules.filter_map(|rule| {
                         let tool = rule.get("toolName")?.as_str()?.to_owned();
-                        let content = rule.get("ruleContent").and_then(Value::as_str).map(str::to_owned);
+                        let content =
+                            rule.get("ruleContent").and_then(Value::as_str).map(str::to_owned);
                         Some(Rule { tool, content })
                     });
                     match text("behavior") {
@@ -180,7 +193,8 @@ impl Rules {
                     }
                 }
                 Some("addDirectories") => {
-                    let folders = update.get("directories").and_then(Value::as_array).into_iter().flatten();
+                    let folders =
+                        update.get("directories").and_then(Value::as_array).into_iter().flatten();
                     self.directories.extend(folders.filter_map(Value::as_str).map(PathBuf::from));
                 }
                 _ => {}
@@ -191,14 +205,17 @@ impl Rules {
     /// Tells whether a path lies in the working directory or one that was added.
     pub(crate) fn is_inside(&self, path: &str) -> bool {
         let path = resolve(&self.cwd, path);
-        path.starts_with(&self.cwd) || self.directories.iter().any(|folder| path.starts_with(folder))
+        path.starts_with(&self.cwd)
+            || self.directories.iter().any(|folder| path.starts_with(folder))
     }
 }
 
 impl Rule {
     fn parse(text: &str) -> Self {
         match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
-            Some((tool, content)) => Self { tool: tool.to_owned(), content: Some(content.to_owned()) },
+            Some((tool, content)) => {
+                Self { tool: tool.to_owned(), content: Some(content.to_owned()) }
+            }
             None => Self { tool: text.to_owned(), content: None },
         }
     }
@@ -216,10 +233,12 @@ impl Rule {
         self.names(tool)
             && match self.content.as_deref() {
                 None | Some("*") => true,
-                Some(content) => match content.strip_suffix(":*").or_else(|| content.strip_suffix('*')) {
-                    Some(prefix) => subject.starts_with(prefix),
-                    None => subject == content,
-                },
+                Some(content) => {
+                    match content.strip_suffix(":*").or_else(|| content.strip_suffix('*')) {
+                        Some(prefix) => subject.starts_with(prefix),
+                        None => subject == content,
+                    }
+                }
             }
     }
 }

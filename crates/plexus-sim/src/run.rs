@@ -60,7 +60,10 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
         if turn.is_none() {
             turn = next_turn(sim, &mut notifications);
         }
-        if turn.is_none() && sim.input_closed.get() && (sim.options.stream_input || sim.tasks.is_empty()) {
+        if turn.is_none()
+            && sim.input_closed.get()
+            && (sim.options.stream_input || sim.tasks.is_empty())
+        {
             break Exit::Code(code);
         }
         tokio::select! {
@@ -150,7 +153,8 @@ fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> R
 
 /// Does what the CLI does when it is told to go, and returns the exit code.
 fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
-    let stage = |wanted: ToolStage| sim.turn.borrow().open_tools.iter().any(|tool| tool.stage == wanted);
+    let stage =
+        |wanted: ToolStage| sim.turn.borrow().open_tools.iter().any(|tool| tool.stage == wanted);
     match signal {
         Signal::Interrupt => {
             // Blocked in a permit tool it goes without a word; anywhere else it reports the end of the turn.
@@ -178,7 +182,11 @@ fn report_killed_tools(sim: &Sim) {
             sim.emit_announced_end(task, "stopped");
         }
         let block = crate::turn::result_block(&tool.id, Value::from("Exit code 137"), Some(true));
-        let meta = ToolResultMeta { id: tool.id, non_execution_kind: None, permission_decision: tool.accepted };
+        let meta = ToolResultMeta {
+            id: tool.id,
+            non_execution_kind: None,
+            permission_decision: tool.accepted,
+        };
         sim.emit_user(block, Some(Value::from("Error: Exit code 137")), Some(meta));
     }
 }
@@ -201,7 +209,9 @@ impl Sim {
             prompted_by: PromptedBy::new(&turn.prompts),
             result_index,
         };
-        if let Err(error) = self.transcript.borrow().end_turn(&turn.bill, turn.last_message.as_deref()) {
+        if let Err(error) =
+            self.transcript.borrow().end_turn(&turn.bill, turn.last_message.as_deref())
+        {
             complain(&error.to_string());
         }
         let line = ResultLine::new(ending, report);
@@ -214,7 +224,9 @@ impl Sim {
             (OutputFormat::Text, Ending::Success { text } | Ending::ApiError { text, .. }) => {
                 self.out.raw(text.clone().into_bytes());
             }
-            (OutputFormat::Text, Ending::Failed { error }) => self.out.raw(error.clone().into_bytes()),
+            (OutputFormat::Text, Ending::Failed { error }) => {
+                self.out.raw(error.clone().into_bytes())
+            }
             (OutputFormat::Text, Ending::MaxTurns { max }) => {
                 self.out.raw(format!("Error: Reached max turns ({max})").into_bytes());
             }

@@ -167,7 +167,8 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
         "breach" => Ok(Step::Tools(vec![parse_tool("breach", rest, Manners::Lies)?])),
         "request" => Ok(Step::Request { subtype: text("request", rest)? }),
         "parallel" => {
-            let calls = rest.split(";;").map(|call| parse_tool("parallel", call.trim(), Manners::Good));
+            let calls =
+                rest.split(";;").map(|call| parse_tool("parallel", call.trim(), Manners::Good));
             Ok(Step::Tools(calls.collect::<Result<_, _>>()?))
         }
         "sleep" => Ok(Step::Sleep { millis: number("sleep", rest, u64::from(u32::MAX))? }),
@@ -219,7 +220,8 @@ fn parse_tool(step: &'static str, call: &str, manners: Manners) -> Result<ToolSt
         return Err(Problem::Missing(step, "the name of a tool"));
     }
     let bad = |reason: String| Problem::BadInput { tool: name.to_owned(), reason };
-    let input: Box<RawValue> = serde_json::from_str(input.trim()).map_err(|error| bad(error.to_string()))?;
+    let input: Box<RawValue> =
+        serde_json::from_str(input.trim()).map_err(|error| bad(error.to_string()))?;
     if !input.get().starts_with('{') {
         return Err(bad("it is not an object".to_owned()));
     }
@@ -236,13 +238,16 @@ mod tests {
                       parallel Read {\"file_path\":\"a\"} ;; Read {\"file_path\":\"b\"}\nsleep 5\nwake 5 up\nburst 3 10\n\
                       stderr oh\noverrule Bash {}\nbreach Bash {}\nrequest x\nrecall\nfail 529\ngarbage\nunknown\nhang\nexit 3\ncrash\n";
         let steps = steps_of(script, 0).unwrap();
-        let names: Vec<String> =
-            steps.iter().map(|step| format!("{step:?}").split(['(', ' ', '{']).next().unwrap().to_owned()).collect();
+        let names: Vec<String> = steps
+            .iter()
+            .map(|step| format!("{step:?}").split(['(', ' ', '{']).next().unwrap().to_owned())
+            .collect();
         assert_eq!(
             names,
             [
-                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Wake", "Burst", "Stderr", "Tools", "Tools",
-                "Request", "Recall", "Fail", "Garbage", "Unknown", "Hang", "Exit", "Crash"
+                "Say", "Slowly", "Think", "Tools", "Tools", "Sleep", "Wake", "Burst", "Stderr",
+                "Tools", "Tools", "Request", "Recall", "Fail", "Garbage", "Unknown", "Hang",
+                "Exit", "Crash"
             ]
         );
         let Step::Tools(calls) = &steps[4] else { panic!("not tools: {:?}", steps[4]) };
@@ -257,7 +262,10 @@ mod tests {
         for (script, expected) in [
             ("sim:\nsay a\njump", "line 3: unknown step `jump`"),
             ("sim:\ntool", "line 2: `tool` needs the name of a tool"),
-            ("sim:\ntool Bash [1]", "the input of `Bash` must be a JSON object: it is not an object"),
+            (
+                "sim:\ntool Bash [1]",
+                "the input of `Bash` must be a JSON object: it is not an object",
+            ),
             ("sim:\nburst 1", "line 2: `burst` wants a number"),
             ("sim:\nexit 300", "line 2: `exit` wants a number up to 255, not `300`"),
         ] {

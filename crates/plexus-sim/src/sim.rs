@@ -22,8 +22,8 @@ use crate::rules::Rules;
 use crate::tools::BUILT_IN;
 use crate::transcript::Transcript;
 use crate::wire::{
-    CommandLifecycle, DEFAULT_MODEL, Init, PermissionDecision, Replay, System, ToolResultMeta, User, UserMessage,
-    VERSION, line_id, now,
+    CommandLifecycle, DEFAULT_MODEL, Init, PermissionDecision, Replay, System, ToolResultMeta,
+    User, UserMessage, VERSION, line_id, now,
 };
 
 /// One simulated CLI process.
@@ -148,12 +148,24 @@ impl Sim {
     }
 
     pub(crate) fn emit_system(&self, subtype: &'static str, fields: impl Serialize) {
-        self.emit(&System { r#type: "system", subtype, fields, uuid: line_id(), session_id: &self.session_id });
+        self.emit(&System {
+            r#type: "system",
+            subtype,
+            fields,
+            uuid: line_id(),
+            session_id: &self.session_id,
+        });
     }
 
     pub(crate) fn emit_lifecycle(&self, command_uuid: &str, state: &'static str) {
         let session_id = &self.session_id;
-        self.emit(&CommandLifecycle { r#type: "command_lifecycle", command_uuid, state, uuid: line_id(), session_id });
+        self.emit(&CommandLifecycle {
+            r#type: "command_lifecycle",
+            command_uuid,
+            state,
+            uuid: line_id(),
+            session_id,
+        });
     }
 
     /// Notes a change of state, and tells it where the environment asks for that. Saying `idle` again is told again.
@@ -184,7 +196,11 @@ impl Sim {
             permission_mode: rules.mode(),
             slash_commands: ["clear", "compact", "context"],
             terminal_slash_commands: ["doctor"],
-            api_key_source: if std::env::var_os("ANTHROPIC_API_KEY").is_some() { "ANTHROPIC_API_KEY" } else { "none" },
+            api_key_source: if std::env::var_os("ANTHROPIC_API_KEY").is_some() {
+                "ANTHROPIC_API_KEY"
+            } else {
+                "none"
+            },
             claude_code_version: VERSION,
             output_style: "default",
             agents: ["general-purpose"],
@@ -232,7 +248,12 @@ impl Sim {
     }
 
     /// Writes a `user` line of the current turn.
-    pub(crate) fn emit_user(&self, content: Value, detail: Option<Value>, meta: Option<ToolResultMeta>) {
+    pub(crate) fn emit_user(
+        &self,
+        content: Value,
+        detail: Option<Value>,
+        meta: Option<ToolResultMeta>,
+    ) {
         self.turn.borrow_mut().user_lines += 1;
         self.emit(&User {
             r#type: "user",

@@ -32,7 +32,9 @@ enum StartError {
     Mcp(#[from] ConfigError),
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
-    #[error("Error: Input must be provided either through stdin or as a prompt argument when using --print")]
+    #[error(
+        "Error: Input must be provided either through stdin or as a prompt argument when using --print"
+    )]
     NoPrompt,
     #[error("could not start: {0}")]
     Io(#[from] std::io::Error),
@@ -56,7 +58,9 @@ fn start(args: impl IntoIterator<Item = OsString>) -> Result<Exit, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let options = match cli::parse(args)? {
         Invocation::Run(options) => *options,
-        Invocation::Version => return runtime.block_on(print(&format!("{VERSION} (Claude Code simulator)"))),
+        Invocation::Version => {
+            return runtime.block_on(print(&format!("{VERSION} (Claude Code simulator)")));
+        }
         Invocation::Help => return runtime.block_on(print(HELP)),
     };
     runtime.block_on(run_with(options))
@@ -150,7 +154,10 @@ fn assemble(
 
 async fn refuse_to_resume(options: &Options, out: &Out, error: &TranscriptError) {
     if options.output != OutputFormat::Text {
-        out.line(&unknown_conversation(options.resume.as_deref().unwrap_or_default(), &error.to_string()));
+        out.line(&unknown_conversation(
+            options.resume.as_deref().unwrap_or_default(),
+            &error.to_string(),
+        ));
         out.flush().await;
     }
 }

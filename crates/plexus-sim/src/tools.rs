@@ -10,10 +10,12 @@ use crate::bash::{Output, Shell};
 use crate::rules::resolve;
 
 /// Tools that the model is offered besides those of MCP servers, in the order of the CLI's own list.
-pub(crate) const BUILT_IN: &[&str] = &["Task", "Bash", "Edit", "Read", "Skill", "ToolSearch", "Write"];
+pub(crate) const BUILT_IN: &[&str] =
+    &["Task", "Bash", "Edit", "Read", "Skill", "ToolSearch", "Write"];
 
 /// Programs from which no output is expected.
-const SILENT_PROGRAMS: &[&str] = &["touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod", "chown"];
+const SILENT_PROGRAMS: &[&str] =
+    &["touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod", "chown"];
 
 /// What the CLI tells the model after every change of a file.
 const STATE_IS_CURRENT: &str = "(file state is current in your context — no need to Read it back)";
@@ -47,9 +49,10 @@ impl ToolOutput {
     pub(crate) fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
-            Value::Array(blocks) => {
-                blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect()
-            }
+            Value::Array(blocks) => blocks
+                .iter()
+                .filter_map(|block| block.get("text").and_then(Value::as_str))
+                .collect(),
             _ => String::new(),
         }
     }
@@ -58,7 +61,8 @@ impl ToolOutput {
 /// Runs a shell command to its end.
 pub(crate) async fn bash(input: &Value, cwd: &Path) -> ToolOutput {
     let Some(command) = text(input, "command") else { return missing("Bash", "command") };
-    let silent = command.split_whitespace().next().is_some_and(|program| SILENT_PROGRAMS.contains(&program));
+    let silent =
+        command.split_whitespace().next().is_some_and(|program| SILENT_PROGRAMS.contains(&program));
     let finished = match Shell::start(command, cwd) {
         Ok(shell) => shell.finish().await,
         Err(error) => Err(error),
@@ -78,7 +82,11 @@ fn bash_output(output: &Output, no_output_expected: bool) -> ToolOutput {
         lines.extend(both.iter().map(|text| (*text).to_owned()));
         return ToolOutput::error(&lines.join("\n"));
     }
-    let content = if both.is_empty() { "(Bash completed with no output)".to_owned() } else { both.join("\n") };
+    let content = if both.is_empty() {
+        "(Bash completed with no output)".to_owned()
+    } else {
+        both.join("\n")
+    };
     let detail = json!({
         "stdout": stdout, "stderr": stderr, "interrupted": false, "isImage": false,
         "noOutputExpected": no_output_expected,
@@ -97,7 +105,9 @@ pub(crate) fn file(tool: &str, input: &Value, cwd: &Path) -> ToolOutput {
             None => missing(tool, "content"),
         },
         _ => match (text(input, "old_string"), text(input, "new_string")) {
-            (Some(old), Some(new)) => edit(&path, old, new, input.get("replace_all") == Some(&Value::Bool(true))),
+            (Some(old), Some(new)) => {
+                edit(&path, old, new, input.get("replace_all") == Some(&Value::Bool(true)))
+            }
             _ => missing(tool, "old_string"),
         },
     }
@@ -112,10 +122,13 @@ fn read(path: &Path, cwd: &Path) -> ToolOutput {
                 cwd.display()
             ));
         }
-        Err(error) => return ToolOutput::error(&format!("could not read {}: {error}", path.display())),
+        Err(error) => {
+            return ToolOutput::error(&format!("could not read {}: {error}", path.display()));
+        }
     };
     let lines: Vec<&str> = content.split('\n').collect();
-    let numbered: Vec<String> = lines.iter().enumerate().map(|(n, line)| format!("{}\t{line}", n + 1)).collect();
+    let numbered: Vec<String> =
+        lines.iter().enumerate().map(|(n, line)| format!("{}\t{line}", n + 1)).collect();
     let detail = json!({"type": "text", "file": {
         "filePath": path, "content": content, "numLines": lines.len(), "startLine": 1, "totalLines": lines.len(),
     }});
@@ -128,13 +141,23 @@ fn read(path: &Path, cwd: &Path) -> ToolOutput {
 
 fn write(path: &PathBuf, content: &str) -> ToolOutput {
     let original = fs::read_to_string(path).ok();
-    let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, content));
+    let written =
+        path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, content));
     if let Err(error) = written {
         return ToolOutput::error(&format!("could not write {}: {error}", path.display()));
     }
     let (kind, text) = match original {
-        None => ("create", format!("File created successfully at: {} {STATE_IS_CURRENT}", path.display())),
-        Some(_) => ("update", format!("The file {} has been updated successfully. {STATE_IS_CURRENT}", path.display())),
+        None => (
+            "create",
+            format!("File created successfully at: {} {STATE_IS_CURRENT}", path.display()),
+        ),
+        Some(_) => (
+            "update",
+            format!(
+                "The file {} has been updated successfully. {STATE_IS_CURRENT}",
+                path.display()
+            ),
+        ),
     };
     let detail = json!({
         "type": kind, "filePath": path, "content": content, "structuredPatch": [], "originalFile": original,
@@ -146,7 +169,9 @@ fn write(path: &PathBuf, content: &str) -> ToolOutput {
 fn edit(path: &PathBuf, old: &str, new: &str, replace_all: bool) -> ToolOutput {
     let original = match fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) => return ToolOutput::error(&format!("could not read {}: {error}", path.display())),
+        Err(error) => {
+            return ToolOutput::error(&format!("could not read {}: {error}", path.display()));
+        }
     };
     let edited = match original.matches(old).count() {
         0 => return ToolOutput::use_error("String to replace not found in file."),
@@ -161,7 +186,8 @@ fn edit(path: &PathBuf, old: &str, new: &str, replace_all: bool) -> ToolOutput {
         "filePath": path, "oldString": old, "newString": new, "originalFile": original, "structuredPatch": [],
         "userModified": false, "replaceAll": replace_all,
     });
-    let text = format!("The file {} has been updated successfully. {STATE_IS_CURRENT}", path.display());
+    let text =
+        format!("The file {} has been updated successfully. {STATE_IS_CURRENT}", path.display());
     ToolOutput { content: json!(text), is_error: None, detail }
 }
 

@@ -97,7 +97,9 @@ impl Transcript {
         let earlier = match &options.resume {
             Some(id) => Some((id.clone(), read(folder.as_deref(), id)?)),
             // Nothing to continue silently starts a new session.
-            None if options.continue_last => folder.as_deref().and_then(|folder| newest(folder, cwd)),
+            None if options.continue_last => {
+                folder.as_deref().and_then(|folder| newest(folder, cwd))
+            }
             None => None,
         };
         let earlier = match (earlier, &options.resume_session_at) {
@@ -113,7 +115,8 @@ impl Transcript {
                 Ok(Self { session_id, file, earlier })
             }
             earlier => {
-                let session_id = options.session_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
+                let session_id =
+                    options.session_id.clone().unwrap_or_else(|| Uuid::new_v4().to_string());
                 let file = folder.map(|folder| file_of(&folder, &session_id));
                 let earlier = earlier.map(|(_, earlier)| earlier).unwrap_or_default();
                 let transcript = Self { session_id, file, earlier };
@@ -151,7 +154,11 @@ impl Transcript {
     }
 
     /// Notes that a turn has ended.
-    pub(crate) fn end_turn(&self, bill: &Bill, message: Option<&str>) -> Result<(), TranscriptError> {
+    pub(crate) fn end_turn(
+        &self,
+        bill: &Bill,
+        message: Option<&str>,
+    ) -> Result<(), TranscriptError> {
         self.append(&[Line::turn(bill, message)], fs::OpenOptions::new().append(true).create(true))
     }
 
@@ -241,9 +248,16 @@ fn newest(folder: &Path, cwd: &str) -> Option<(String, Earlier)> {
     let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let here = files.filter_map(|path| {
         let text = fs::read_to_string(&path).ok()?;
-        let Line::Session { cwd: its_cwd } = serde_json::from_str(text.lines().next()?).ok()? else { return None };
+        let Line::Session { cwd: its_cwd } = serde_json::from_str(text.lines().next()?).ok()?
+        else {
+            return None;
+        };
         let id = path.file_stem()?.to_str()?.to_owned();
-        if its_cwd == cwd { read(Some(folder), &id).ok().map(|earlier| (id, earlier)) } else { None }
+        if its_cwd == cwd {
+            read(Some(folder), &id).ok().map(|earlier| (id, earlier))
+        } else {
+            None
+        }
     });
     here.max_by_key(|(_, earlier)| earlier.ended_at)
 }

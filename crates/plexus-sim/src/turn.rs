@@ -60,19 +60,30 @@ impl Sim {
         self.emit_init(&prompts).await;
         let steps = match cause {
             Cause::Prompt(prompt) => {
-                let steps = script::steps_of(&prompt.text, self.transcript.borrow().prompts().len());
-                if let Err(error) = self.transcript.borrow_mut().add(&prompt.text, prompt.uuid.as_deref()) {
+                let steps =
+                    script::steps_of(&prompt.text, self.transcript.borrow().prompts().len());
+                if let Err(error) =
+                    self.transcript.borrow_mut().add(&prompt.text, prompt.uuid.as_deref())
+                {
                     return TurnEnd::Ended(Ending::Failed { error: error.to_string() });
                 }
                 match steps {
                     Ok(steps) => steps.into(),
-                    Err(error) => return TurnEnd::Ended(Ending::Failed { error: error.to_string() }),
+                    Err(error) => {
+                        return TurnEnd::Ended(Ending::Failed { error: error.to_string() });
+                    }
                 }
             }
             Cause::Task { summary } => VecDeque::from([Step::Say(summary)]),
         };
-        let mut play =
-            Play { sim: self, steps, message: None, last: Last::default(), said: String::new(), speechless: true };
+        let mut play = Play {
+            sim: self,
+            steps,
+            message: None,
+            last: Last::default(),
+            said: String::new(),
+            speechless: true,
+        };
         play.play_all().await.unwrap_or_else(|end| end)
     }
 }

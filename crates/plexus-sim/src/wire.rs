@@ -138,8 +138,12 @@ pub(crate) struct MessageUsage {
 }
 
 impl MessageUsage {
-    pub(crate) const AT_START: Self =
-        Self { input_tokens: 100, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 1 };
+    pub(crate) const AT_START: Self = Self {
+        input_tokens: 100,
+        cache_creation_input_tokens: 0,
+        cache_read_input_tokens: 0,
+        output_tokens: 1,
+    };
 }
 
 /// The `assistant` line that the CLI makes up when the API fails.
@@ -345,7 +349,10 @@ pub(crate) struct ControlResponse<T> {
 }
 
 /// A `control_response` that says yes.
-pub(crate) fn control_success(request_id: &str, response: Value) -> ControlResponse<impl Serialize> {
+pub(crate) fn control_success(
+    request_id: &str,
+    response: Value,
+) -> ControlResponse<impl Serialize> {
     #[derive(Serialize)]
     struct Success {
         subtype: &'static str,
@@ -374,7 +381,12 @@ pub(crate) fn control_error(
     }
     ControlResponse {
         r#type: "control_response",
-        response: Failure { subtype: "error", request_id: request_id.to_owned(), error, error_code },
+        response: Failure {
+            subtype: "error",
+            request_id: request_id.to_owned(),
+            error,
+            error_code,
+        },
     }
 }
 

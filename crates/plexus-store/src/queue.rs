@@ -58,7 +58,8 @@ pub(crate) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let state = State { urgent: VecDeque::new(), normal: VecDeque::new(), bytes: 0, closed: false };
+        let state =
+            State { urgent: VecDeque::new(), normal: VecDeque::new(), bytes: 0, closed: false };
         Self { state: Mutex::new(state), filled: Condvar::new(), filled_async: Notify::new() }
     }
 }
@@ -80,8 +81,13 @@ impl<T> Queue<T> {
             Priority::Urgent => MAX_QUEUE_ENTRIES + URGENT_RESERVE,
             Priority::Normal => MAX_QUEUE_ENTRIES,
         };
-        if state.urgent.len() + state.normal.len() >= limit || state.bytes + job.bytes > MAX_QUEUE_BYTES {
-            return Err(StoreError::busy("queue the changes: too much waits to be written", RETRY_FULL));
+        if state.urgent.len() + state.normal.len() >= limit
+            || state.bytes + job.bytes > MAX_QUEUE_BYTES
+        {
+            return Err(StoreError::busy(
+                "queue the changes: too much waits to be written",
+                RETRY_FULL,
+            ));
         }
         state.bytes += job.bytes;
         match priority {

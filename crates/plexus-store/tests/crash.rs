@@ -17,9 +17,10 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval, JournalPosition,
-    JsonText, NewEvent, OpenApproval, PageRequest, PostgresOptions, PostgresStore, Priority, ReadLimit, RunKey,
-    SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore, StartChat, Store, StoreError, Verdict,
+    AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval,
+    JournalPosition, JsonText, NewEvent, OpenApproval, PageRequest, PostgresOptions, PostgresStore,
+    Priority, ReadLimit, RunKey, SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore,
+    StartChat, Store, StoreError, Verdict,
 };
 use serde_json::json;
 
@@ -83,11 +84,15 @@ fn main() {
         }
         Some("full") => block_on(full(Path::new(&args[2]))).expect("a full disk is survived"),
         _ => {
-            let full = Trial::test("a_full_file_system_is_an_error_and_works_again_with_room", full_disk)
-                .with_ignored_flag(!can_mount());
+            let full =
+                Trial::test("a_full_file_system_is_an_error_and_works_again_with_room", full_disk)
+                    .with_ignored_flag(!can_mount());
             let tests = vec![
                 Trial::test("everything_acknowledged_survives_200_kills", killed),
-                Trial::test("everything_acknowledged_survives_kills_on_postgres", killed_on_postgres),
+                Trial::test(
+                    "everything_acknowledged_survives_kills_on_postgres",
+                    killed_on_postgres,
+                ),
                 full,
             ];
             libtest_mimic::run(&Arguments::from_args(), tests).exit();
@@ -96,7 +101,8 @@ fn main() {
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(work)
 }
 
@@ -105,7 +111,10 @@ fn open(dir: &Path) -> Result<SqliteStore, StoreError> {
 }
 
 fn event(n: u64) -> NewEvent {
-    NewEvent::now("content", JsonText::from(json!({ "type": "content", "n": n, "text": "x".repeat(200) })))
+    NewEvent::now(
+        "content",
+        JsonText::from(json!({ "type": "content", "n": n, "text": "x".repeat(200) })),
+    )
 }
 
 // The other process.
@@ -113,7 +122,8 @@ fn event(n: u64) -> NewEvent {
 /// Appends events together with a journal position, opens approvals and decides them, and says what was acknowledged, until it is killed.
 async fn writer(place: &Place) -> anyhow::Result<()> {
     let store = place.open().await?;
-    let producers = (0..PRODUCERS).map(|n| tokio::spawn(produce_on(store.clone(), format!("producer-{n}"))));
+    let producers =
+        (0..PRODUCERS).map(|n| tokio::spawn(produce_on(store.clone(), format!("producer-{n}"))));
     for producer in futures::future::join_all(producers).await {
         producer??;
     }
@@ -138,7 +148,12 @@ async fn produce(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
             let id = new.id;
             let run = CreateRun { expects_n: Some(0), ..new_run(id) };
             let start = Change::StartChat(StartChat::new(id, "go"));
-            store.commit(vec![Change::CreateSession(new), Change::CreateRun(run), start], Priority::Normal).await?;
+            store
+                .commit(
+                    vec![Change::CreateSession(new), Change::CreateRun(run), start],
+                    Priority::Normal,
+                )
+                .await?;
             id
         }
         Err(error) => return Err(error.into()),
@@ -192,7 +207,9 @@ impl Acknowledged {
     fn hear(&mut self, line: &str) -> anyhow::Result<()> {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
-            ["events", session, offset] => drop(self.offsets.insert(session.parse()?, offset.parse()?)),
+            ["events", session, offset] => {
+                drop(self.offsets.insert(session.parse()?, offset.parse()?))
+            }
             ["asked", id, _] => drop(self.approvals.insert(id.parse()?, false)),
             ["decided", id, _] => drop(self.approvals.insert(id.parse()?, true)),
             // The kill may cut the last line in two; then it was not said.
@@ -212,7 +229,8 @@ fn killed() -> Result<(), Failed> {
 
 fn killed_on_postgres() -> Result<(), Failed> {
     let Some(cluster) = testkit::postgres::own() else { return Ok(()) };
-    let run = || block_on(kill_and_look(&Place::Database(cluster.fresh_database()?), POSTGRES_KILLS));
+    let run =
+        || block_on(kill_and_look(&Place::Database(cluster.fresh_database()?), POSTGRES_KILLS));
     run().map_err(|error| Failed::from(format!("{error:?}")))
 }
 
@@ -224,14 +242,23 @@ async fn kill_and_look(place: &Place, kills: u32) -> anyhow::Result<()> {
     for (n, moment) in moments.enumerate() {
         heard += run_and_kill(place, moment, &mut acknowledged)?;
         let deep = n % 40 == 39;
-        look(place, &acknowledged, deep).await.map_err(|error| error.context(format!("after kill {}", n + 1)))?;
+        look(place, &acknowledged, deep)
+            .await
+            .map_err(|error| error.context(format!("after kill {}", n + 1)))?;
     }
-    anyhow::ensure!(heard >= kills as usize, "the writer hardly wrote: {heard} lines in {kills} lives");
+    anyhow::ensure!(
+        heard >= kills as usize,
+        "the writer hardly wrote: {heard} lines in {kills} lives"
+    );
     println!("{kills} kills, {heard} acknowledgements, all of them there");
     Ok(())
 }
 
-fn run_and_kill(place: &Place, moment: Duration, acknowledged: &mut Acknowledged) -> anyhow::Result<usize> {
+fn run_and_kill(
+    place: &Place,
+    moment: Duration,
+    acknowledged: &mut Acknowledged,
+) -> anyhow::Result<usize> {
     let mut child = place.writer()?.stdout(Stdio::piped()).spawn()?;
     let mut out = BufReader::new(child.stdout.take().expect("a piped stdout"));
     // The clock starts at the first acknowledgement, so that every life writes something, however slow the machine is today.
@@ -241,7 +268,8 @@ fn run_and_kill(place: &Place, moment: Duration, acknowledged: &mut Acknowledged
     child.kill()?;
     child.wait()?;
     out.read_to_string(&mut text)?;
-    let lines: Vec<_> = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).collect();
+    let lines: Vec<_> =
+        text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')).collect();
     for line in &lines {
         acknowledged.hear(line)?;
     }
@@ -277,13 +305,20 @@ async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow:
     }
     for (id, decided) in &acknowledged.approvals {
         let status = store.approval(*id).await?.status;
-        anyhow::ensure!(!decided || status == ApprovalStatus::Denied, "{id} was decided and is {status:?}");
+        anyhow::ensure!(
+            !decided || status == ApprovalStatus::Denied,
+            "{id} was decided and is {status:?}"
+        );
     }
     if deep {
         let faults = store.integrity().await?;
         anyhow::ensure!(faults.is_empty(), "{faults:?}");
         let all = store.approvals(ApprovalFilter::default(), PageRequest::first(1000)).await?;
-        anyhow::ensure!(all.items.iter().all(|it| (it.status == ApprovalStatus::Pending) == it.decision.is_none()));
+        anyhow::ensure!(
+            all.items
+                .iter()
+                .all(|it| (it.status == ApprovalStatus::Pending) == it.decision.is_none())
+        );
     }
     // Dropped without closing in most of the lives, so that the next one finds a log as often as none.
     match place {
@@ -338,7 +373,8 @@ async fn full(dir: &Path) -> anyhow::Result<()> {
     std::fs::write(&ballast, vec![0; BALLAST_BYTES])?;
     let store = open(&dir.join("data"))?;
     let session = session_with_chat(&store, "s").await?;
-    let append = |n| Change::AppendEvents(AppendEvents { session, chat: 0, events: vec![event(n)] });
+    let append =
+        |n| Change::AppendEvents(AppendEvents { session, chat: 0, events: vec![event(n)] });
     for round in 0..2 {
         let error = loop {
             let n = u64::from(store.chat(session, None).await?.total_events);
@@ -350,8 +386,14 @@ async fn full(dir: &Path) -> anyhow::Result<()> {
         };
         anyhow::ensure!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
         let before = store.chat(session, None).await?.total_events;
-        anyhow::ensure!(store.commit(vec![append(0)], Priority::Urgent).await.is_err(), "still full");
-        anyhow::ensure!(store.chat(session, None).await?.total_events == before, "a refused event is there");
+        anyhow::ensure!(
+            store.commit(vec![append(0)], Priority::Urgent).await.is_err(),
+            "still full"
+        );
+        anyhow::ensure!(
+            store.chat(session, None).await?.total_events == before,
+            "a refused event is there"
+        );
         if round == 0 {
             std::fs::remove_file(&ballast)?;
             store.commit(vec![append(u64::from(before))], Priority::Normal).await?;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use plexus_core::SessionId;
 use plexus_store::{
-    AppendEvents, Change, Cursor, JsonText, NewEvent, PageRequest, Priority, ReadLimit, SessionFilter, SetCursor,
-    SqliteOptions, SqliteStore, Store, StoreError,
+    AppendEvents, Change, Cursor, JsonText, NewEvent, PageRequest, Priority, ReadLimit,
+    SessionFilter, SetCursor, SqliteOptions, SqliteStore, Store, StoreError,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -29,7 +29,11 @@ async fn filled(store: &dyn Store) -> anyhow::Result<SessionId> {
 
 fn content(session: SessionId, text: &str) -> Change {
     let body = JsonText::from(json!({ "type": "content", "text": text }));
-    Change::AppendEvents(AppendEvents { session, chat: 0, events: vec![NewEvent::now("content", body)] })
+    Change::AppendEvents(AppendEvents {
+        session,
+        chat: 0,
+        events: vec![NewEvent::now("content", body)],
+    })
 }
 
 /// Everything in the directory but the lock, byte for byte.
@@ -52,7 +56,12 @@ async fn what_was_committed_is_there_after_reopening() -> Test {
     let store = open(dir.path())?;
     let session = filled(&store).await?;
     let cursor = Cursor { session, chat: 0, next: 1 };
-    store.commit(vec![Change::SetCursor(SetCursor { consumer: "c".into(), cursor })], Priority::Normal).await?;
+    store
+        .commit(
+            vec![Change::SetCursor(SetCursor { consumer: "c".into(), cursor })],
+            Priority::Normal,
+        )
+        .await?;
     let (before, newest) = (store.session(session).await?, store.newest_commit().await?);
     store.close().await?;
     assert!(!dir.path().join("plexus.db-wal").exists(), "a closed store is one file");
@@ -71,8 +80,14 @@ async fn only_the_owner_can_read_its_files() -> Test {
     let data = dir.path().join("data");
     let store = open(&data)?;
     filled(&store).await?;
-    for (path, mode) in [("", 0o700), ("plexus.db", 0o600), ("plexus.db-wal", 0o600), ("plexus.lock", 0o600)] {
-        assert_eq!(std::fs::metadata(data.join(path))?.permissions().mode() & 0o777, mode, "{path}");
+    for (path, mode) in
+        [("", 0o700), ("plexus.db", 0o600), ("plexus.db-wal", 0o600), ("plexus.lock", 0o600)]
+    {
+        assert_eq!(
+            std::fs::metadata(data.join(path))?.permissions().mode() & 0o777,
+            mode,
+            "{path}"
+        );
     }
     Ok(())
 }
@@ -81,7 +96,9 @@ async fn only_the_owner_can_read_its_files() -> Test {
 async fn a_second_server_is_kept_out_and_told_who_holds_the_lock() -> Test {
     let dir = tempfile::tempdir()?;
     let store = open(dir.path())?;
-    let Err(StoreError::Locked { holder }) = open(dir.path()) else { panic!("two stores in one directory") };
+    let Err(StoreError::Locked { holder }) = open(dir.path()) else {
+        panic!("two stores in one directory")
+    };
     assert!(holder.contains(&std::process::id().to_string()), "{holder}");
     store.close().await?;
     open(dir.path())?.close().await?;
@@ -116,7 +133,8 @@ async fn a_newer_version_that_is_only_in_the_log_is_refused_too() -> Test {
     let before = contents(other.path())?;
     let result = open(other.path());
     assert!(matches!(result, Err(StoreError::Newer { found: 99, .. })), "{result:?}");
-    let after: Vec<_> = contents(other.path())?.into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect();
+    let after: Vec<_> =
+        contents(other.path())?.into_iter().filter(|(name, _)| !name.ends_with("-shm")).collect();
     assert_eq!(after, before, "neither the file nor its log changed");
     Ok(())
 }
@@ -124,7 +142,8 @@ async fn a_newer_version_that_is_only_in_the_log_is_refused_too() -> Test {
 #[tokio::test]
 async fn foreign_and_damaged_files_are_refused_untouched() -> Test {
     let foreign_database = |path: &Path| -> Test {
-        Connection::open(path)?.execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)")?;
+        Connection::open(path)?
+            .execute_batch("CREATE TABLE theirs (a); INSERT INTO theirs VALUES (1)")?;
         Ok(())
     };
     let cut_off = |path: &Path| -> Test {
@@ -134,7 +153,9 @@ async fn foreign_and_damaged_files_are_refused_untouched() -> Test {
     };
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("plexus.db");
-    for (what, expected) in [("text", "Foreign"), ("database", "Foreign"), ("short", "Corrupt"), ("cut", "Corrupt")] {
+    for (what, expected) in
+        [("text", "Foreign"), ("database", "Foreign"), ("short", "Corrupt"), ("cut", "Corrupt")]
+    {
         std::fs::remove_file(&path).ok();
         match what {
             "text" => std::fs::write(&path, "dear diary, ".repeat(50))?,
@@ -205,7 +226,10 @@ async fn a_backup_made_while_others_write_is_a_whole_store() -> Test {
     let path = copy.path().join("plexus.db");
     let acknowledged = store.chat(session, None).await?.total_events;
     store.backup_to(&path).await?;
-    assert!(matches!(store.backup_to(&path).await, Err(StoreError::Invalid { .. })), "a backup overwrites nothing");
+    assert!(
+        matches!(store.backup_to(&path).await, Err(StoreError::Invalid { .. })),
+        "a backup overwrites nothing"
+    );
     writer.await??;
     let restored = open(copy.path())?;
     assert_eq!(restored.integrity().await?, Vec::<String>::new());
@@ -218,7 +242,10 @@ async fn a_backup_made_while_others_write_is_a_whole_store() -> Test {
 #[tokio::test]
 async fn a_full_disk_is_an_error_and_nothing_is_lost() -> Test {
     let dir = tempfile::tempdir()?;
-    let store = SqliteStore::open(&SqliteOptions { max_pages: Some(120), ..SqliteOptions::new(dir.path()) })?;
+    let store = SqliteStore::open(&SqliteOptions {
+        max_pages: Some(120),
+        ..SqliteOptions::new(dir.path())
+    })?;
     let session = filled(&store).await?;
     let large = "x".repeat(20_000);
     let mut acknowledged = 2;
@@ -238,8 +265,14 @@ async fn a_full_disk_is_an_error_and_nothing_is_lost() -> Test {
     let store = open(dir.path())?;
     store.commit(vec![content(session, &large)], Priority::Normal).await?;
     let page = store.read_events(session, 0, 0, ReadLimit::events(1000)).await?;
-    assert_eq!(page.events.iter().map(|it| it.seq).collect::<Vec<_>>(), (0..=acknowledged).collect::<Vec<_>>());
-    assert_eq!(store.sessions(SessionFilter::default(), PageRequest::default()).await?.items.len(), 1);
+    assert_eq!(
+        page.events.iter().map(|it| it.seq).collect::<Vec<_>>(),
+        (0..=acknowledged).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        store.sessions(SessionFilter::default(), PageRequest::default()).await?.items.len(),
+        1
+    );
     Ok(())
 }
 
@@ -248,8 +281,9 @@ async fn dropping_a_store_still_writes_what_it_accepted() -> Test {
     let dir = tempfile::tempdir()?;
     let store = open(dir.path())?;
     let session = filled(&store).await?;
-    let lists: Vec<_> =
-        (0..20).map(|n| store.commit(vec![content(session, &n.to_string())], Priority::Normal)).collect();
+    let lists: Vec<_> = (0..20)
+        .map(|n| store.commit(vec![content(session, &n.to_string())], Priority::Normal))
+        .collect();
     // Polled once, each list is in the queue; then everybody leaves.
     let mut lists = Box::pin(futures::future::join_all(lists));
     assert!(futures::poll!(&mut lists).is_pending());
@@ -281,7 +315,9 @@ async fn a_full_queue_is_busy_and_says_when_to_come_back() -> Test {
         .map(|_| store.commit(vec![content(session, &large)], Priority::Normal));
     let results = futures::future::join_all(lists).await;
     let stored = results.iter().filter(|it| it.is_ok()).count();
-    assert!(results.iter().any(|it| matches!(it, Err(StoreError::Busy { retry_after, .. }) if !retry_after.is_zero())));
+    assert!(results.iter().any(
+        |it| matches!(it, Err(StoreError::Busy { retry_after, .. }) if !retry_after.is_zero())
+    ));
     assert_eq!(store.chat(session, None).await?.total_events as usize, 2 + stored);
     Ok(())
 }

@@ -4,7 +4,11 @@
 //! order is looked for in which a model of a few lines gives every caller the same answer, and in which no call comes before one that had been
 //! answered before it began. When there is none, somebody was told what was not so.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "the helpers of a test may stop loudly too")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "the helpers of a test may stop loudly too"
+)]
 
 mod common;
 
@@ -14,9 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    AppendEvents, ApprovalStatus, Change, CreateSession, Durability, EndChat, Ending, Fate, Fresh, JsonText,
-    MemoryStore, NewEvent, Priority, ReadLimit, SettleApproval, SqliteOptions, SqliteStore, StartChat, Store,
-    StoreError, UnixMillis, Verdict,
+    AppendEvents, ApprovalStatus, Change, CreateSession, Durability, EndChat, Ending, Fate, Fresh,
+    JsonText, MemoryStore, NewEvent, Priority, ReadLimit, SettleApproval, SqliteOptions,
+    SqliteStore, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -41,7 +45,9 @@ impl Decision {
     fn verdict(self) -> Verdict {
         match self {
             Self::Allow => Verdict::Allow { updated_input: None },
-            Self::AllowEdited => Verdict::Allow { updated_input: Some(JsonText::from(json!({"command": "ls -l"}))) },
+            Self::AllowEdited => {
+                Verdict::Allow { updated_input: Some(JsonText::from(json!({"command": "ls -l"}))) }
+            }
             Self::Deny => Verdict::Deny,
             Self::Expire => Verdict::Expire,
             Self::Cancel => Verdict::Cancel,
@@ -116,7 +122,9 @@ impl Model {
                         self.fate = Some(delivered);
                         Told::Settled { fresh: true }
                     }
-                    (Some(_), Some(settled)) if settled == delivered => Told::Settled { fresh: false },
+                    (Some(_), Some(settled)) if settled == delivered => {
+                        Told::Settled { fresh: false }
+                    }
                     (Some(_), Some(_)) => Told::Refused,
                 }
             }
@@ -147,7 +155,9 @@ impl Model {
                 }
                 _ => Told::Refused,
             },
-            Call::Count(chat) => Told::Events(self.chats.get(chat as usize).map(|(events, _)| *events)),
+            Call::Count(chat) => {
+                Told::Events(self.chats.get(chat as usize).map(|(events, _)| *events))
+            }
         }
     }
 }
@@ -222,13 +232,17 @@ impl Scene {
     async fn make(&self, call: Call) -> Told {
         let change = match call {
             Call::Decide(made) => Change::DecideApproval(decision(self.approval, made.verdict())),
-            Call::Settle(fate) => {
-                Change::SettleApproval(SettleApproval { id: self.approval, fate, at: UnixMillis::now() })
-            }
+            Call::Settle(fate) => Change::SettleApproval(SettleApproval {
+                id: self.approval,
+                fate,
+                at: UnixMillis::now(),
+            }),
             Call::Start => Change::StartChat(StartChat::new(self.session, "go")),
-            Call::Append(chat) => {
-                Change::AppendEvents(AppendEvents { session: self.session, chat, events: vec![event("content")] })
-            }
+            Call::Append(chat) => Change::AppendEvents(AppendEvents {
+                session: self.session,
+                chat,
+                events: vec![event("content")],
+            }),
             Call::End(chat) => Change::EndChat(EndChat {
                 session: self.session,
                 chat,
@@ -242,19 +256,26 @@ impl Scene {
                 return Told::Seen { status: record.status, delivered, void };
             }
             Call::Count(chat) => {
-                let read = self.store.read_events(self.session, chat, 0, ReadLimit::events(1)).await;
+                let read =
+                    self.store.read_events(self.session, chat, 0, ReadLimit::events(1)).await;
                 return Told::Events(read.ok().map(|read| read.total_events));
             }
         };
         match (call, self.store.commit(vec![change], Priority::Normal).await) {
-            (Call::Decide(_), Ok(done)) => Told::Decided { fresh: done.approval().unwrap().1 == Fresh::Made },
+            (Call::Decide(_), Ok(done)) => {
+                Told::Decided { fresh: done.approval().unwrap().1 == Fresh::Made }
+            }
             (Call::Decide(_), Err(StoreError::Conflict { standing, .. })) => {
                 Told::Stands(serde_json::from_value(standing["status"].clone()).expect("a status"))
             }
-            (Call::Settle(_), Ok(done)) => Told::Settled { fresh: done.approval().unwrap().1 == Fresh::Made },
+            (Call::Settle(_), Ok(done)) => {
+                Told::Settled { fresh: done.approval().unwrap().1 == Fresh::Made }
+            }
             (Call::Start, Ok(done)) => Told::Chat(done.chat().unwrap().chat),
             (Call::Append(_), Ok(done)) => match done.outcomes[..] {
-                [plexus_store::Outcome::Events { first_seq, .. }] => Told::Appended { first: first_seq },
+                [plexus_store::Outcome::Events { first_seq, .. }] => {
+                    Told::Appended { first: first_seq }
+                }
                 ref other => panic!("no events in {other:?}"),
             },
             (_, Ok(_)) => Told::Done,
@@ -297,7 +318,10 @@ fn runtime() -> tokio::runtime::Runtime {
 
 fn try_all(cases: u32, open: impl Fn() -> (Arc<dyn Store>, Option<tempfile::TempDir>)) {
     let runtime = runtime();
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases,
+        ..ProptestConfig::default()
+    });
     let tried = runner.run(&callers(), |callers| {
         let (store, _dir) = open();
         let notes = runtime.block_on(play(Arc::clone(&store), callers));
@@ -325,13 +349,25 @@ fn callers_of_sqlite_are_told_what_one_after_the_other_could_be_told() {
 #[test]
 fn what_nobody_can_explain_is_noticed() {
     let note = |call, told, began, answered| Noted { call, told, began, answered };
-    let made = |decision, began, answered| note(Call::Decide(decision), Told::Decided { fresh: true }, began, answered);
+    let made = |decision, began, answered| {
+        note(Call::Decide(decision), Told::Decided { fresh: true }, began, answered)
+    };
     let seen = |status| Told::Seen { status, delivered: false, void: false };
-    assert!(is_explained(&[made(Decision::Allow, 0, 3), note(Call::Look, seen(ApprovalStatus::Pending), 1, 2)]));
-    assert!(!is_explained(&[made(Decision::Allow, 0, 3), made(Decision::Deny, 1, 2)]), "decided twice");
+    assert!(is_explained(&[
+        made(Decision::Allow, 0, 3),
+        note(Call::Look, seen(ApprovalStatus::Pending), 1, 2)
+    ]));
+    assert!(
+        !is_explained(&[made(Decision::Allow, 0, 3), made(Decision::Deny, 1, 2)]),
+        "decided twice"
+    );
     let late = note(Call::Look, seen(ApprovalStatus::Pending), 2, 3);
-    assert!(!is_explained(&[made(Decision::Allow, 0, 1), late]), "an acknowledged decision was not seen");
-    let append = |first, began, answered| note(Call::Append(0), Told::Appended { first }, began, answered);
+    assert!(
+        !is_explained(&[made(Decision::Allow, 0, 1), late]),
+        "an acknowledged decision was not seen"
+    );
+    let append =
+        |first, began, answered| note(Call::Append(0), Told::Appended { first }, began, answered);
     let start = note(Call::Start, Told::Chat(0), 0, 1);
     assert!(is_explained(&[start.clone(), append(2, 2, 5), append(1, 3, 4)]));
     assert!(!is_explained(&[start, append(1, 2, 5), append(1, 3, 4)]), "one number twice");

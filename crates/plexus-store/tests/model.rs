@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use plexus_core::{EventId, NodeId, SessionId, TreeId};
 use plexus_store::{
-    AppendEvents, AppendNode, Change, CreateSession, Cursor, Durability, EndChat, Ending, Fork, JsonText, MemoryStore,
-    NewEvent, NodeData, PageRequest, Priority, ReadLimit, SetCursor, SqliteOptions, SqliteStore, StartChat, Store,
+    AppendEvents, AppendNode, Change, CreateSession, Cursor, Durability, EndChat, Ending, Fork,
+    JsonText, MemoryStore, NewEvent, NodeData, PageRequest, Priority, ReadLimit, SetCursor,
+    SqliteOptions, SqliteStore, StartChat, Store,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -117,7 +118,10 @@ struct OnDisk {
 
 fn open(dir: &Path) -> anyhow::Result<Arc<SqliteStore>> {
     // What survives the death of a process does not need the flushes that power loss would.
-    Ok(Arc::new(SqliteStore::open(&SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(dir) })?))
+    Ok(Arc::new(SqliteStore::open(&SqliteOptions {
+        sync: Durability::Normal,
+        ..SqliteOptions::new(dir)
+    })?))
 }
 
 impl Bench for OnDisk {
@@ -156,27 +160,39 @@ async fn play(bench: &mut impl Bench, program: &[Step]) -> anyhow::Result<()> {
             Step::Fork { session, at } => {
                 let source = session % sessions;
                 let tree = model.sessions[source].tree.expect("a tree");
-                let of_tree: Vec<_> = model.nodes.iter().filter(|(of, _)| *of == tree).map(|(_, id)| *id).collect();
+                let of_tree: Vec<_> =
+                    model.nodes.iter().filter(|(of, _)| *of == tree).map(|(_, id)| *id).collect();
                 let at = of_tree[at % of_tree.len()];
                 create(&store, &mut model, Some((source, at))).await?;
             }
             Step::Start { session } => start(&store, &mut model, session % sessions).await?,
-            Step::Append { session, count } => append(&store, &mut model, session % sessions, *count, false).await?,
-            Step::End { session } => append(&store, &mut model, session % sessions, 1, true).await?,
+            Step::Append { session, count } => {
+                append(&store, &mut model, session % sessions, *count, false).await?
+            }
+            Step::End { session } => {
+                append(&store, &mut model, session % sessions, 1, true).await?
+            }
             Step::Node { parent } => {
                 let (tree, parent) = model.nodes[parent % model.nodes.len()];
                 let (id, data) = (NodeId::generate(), NodeData::Text { content: "note".into() });
-                let node = AppendNode { id, tree, parent, data, metadata: JsonText::empty_object() };
+                let node =
+                    AppendNode { id, tree, parent, data, metadata: JsonText::empty_object() };
                 store.commit(vec![Change::AppendNode(node)], Priority::Normal).await?;
                 model.add_node(tree, id, Some(parent));
             }
-            Step::Read { session, limit } => read(&store, &mut model, session % sessions, *limit).await?,
+            Step::Read { session, limit } => {
+                read(&store, &mut model, session % sessions, *limit).await?
+            }
             Step::Refused { session } => {
                 // The second change fails, so the first must leave no trace, whatever it was.
                 let id = model.sessions[session % sessions].id.expect("an id");
                 let list = vec![
                     Change::StartChat(StartChat::new(id, "lost")),
-                    Change::AppendEvents(AppendEvents { session: id, chat: 4_000, events: vec![content(0)] }),
+                    Change::AppendEvents(AppendEvents {
+                        session: id,
+                        chat: 4_000,
+                        events: vec![content(0)],
+                    }),
                 ];
                 anyhow::ensure!(store.commit(list, Priority::Urgent).await.is_err());
             }
@@ -187,9 +203,17 @@ async fn play(bench: &mut impl Bench, program: &[Step]) -> anyhow::Result<()> {
     compare(&bench.store(), &mut model).await
 }
 
-async fn create(store: &Arc<dyn Store>, model: &mut Model, fork: Option<(usize, NodeId)>) -> anyhow::Result<()> {
-    let fork_of = fork.map(|(source, at)| Fork { of: model.sessions[source].id.expect("an id"), at: Some(at) });
-    let new = CreateSession { fork: fork_of, ..CreateSession::new(format!("s{}", model.sessions.len()), None) };
+async fn create(
+    store: &Arc<dyn Store>,
+    model: &mut Model,
+    fork: Option<(usize, NodeId)>,
+) -> anyhow::Result<()> {
+    let fork_of = fork
+        .map(|(source, at)| Fork { of: model.sessions[source].id.expect("an id"), at: Some(at) });
+    let new = CreateSession {
+        fork: fork_of,
+        ..CreateSession::new(format!("s{}", model.sessions.len()), None)
+    };
     let id = new.id;
     store.commit(vec![Change::CreateSession(new)], Priority::Normal).await?;
     let it = store.session(id).await?;
@@ -208,8 +232,10 @@ async fn create(store: &Arc<dyn Store>, model: &mut Model, fork: Option<(usize, 
 
 async fn start(store: &Arc<dyn Store>, model: &mut Model, n: usize) -> anyhow::Result<()> {
     let it = &model.sessions[n];
-    let (id, tree, head) = (it.id.expect("an id"), it.tree.expect("a tree"), it.head.expect("a head"));
-    let result = store.commit(vec![Change::StartChat(StartChat::new(id, "go"))], Priority::Normal).await;
+    let (id, tree, head) =
+        (it.id.expect("an id"), it.tree.expect("a tree"), it.head.expect("a head"));
+    let result =
+        store.commit(vec![Change::StartChat(StartChat::new(id, "go"))], Priority::Normal).await;
     if it.open {
         anyhow::ensure!(result.is_err(), "two chats at once");
         return Ok(());
@@ -225,14 +251,26 @@ async fn start(store: &Arc<dyn Store>, model: &mut Model, n: usize) -> anyhow::R
     Ok(())
 }
 
-async fn append(store: &Arc<dyn Store>, model: &mut Model, n: usize, count: usize, end: bool) -> anyhow::Result<()> {
+async fn append(
+    store: &Arc<dyn Store>,
+    model: &mut Model,
+    n: usize,
+    count: usize,
+    end: bool,
+) -> anyhow::Result<()> {
     let it = &model.sessions[n];
     let (session, open) = (it.id.expect("an id"), it.open);
     let chat = u32::try_from(it.chats.len().saturating_sub(1))?;
     let events: Vec<_> = (0..count).map(content).collect();
     let ids: Vec<_> = events.iter().map(|event| event.id).collect();
     let change = if end {
-        Change::EndChat(EndChat { session, chat, ending: Ending::Complete, usage: None, event: events[0].clone() })
+        Change::EndChat(EndChat {
+            session,
+            chat,
+            ending: Ending::Complete,
+            usage: None,
+            event: events[0].clone(),
+        })
     } else {
         Change::AppendEvents(AppendEvents { session, chat, events })
     };
@@ -255,10 +293,18 @@ async fn append(store: &Arc<dyn Store>, model: &mut Model, n: usize, count: usiz
 }
 
 /// Reads a page as the session's consumer and acknowledges it.
-async fn read(store: &Arc<dyn Store>, model: &mut Model, n: usize, limit: usize) -> anyhow::Result<()> {
+async fn read(
+    store: &Arc<dyn Store>,
+    model: &mut Model,
+    n: usize,
+    limit: usize,
+) -> anyhow::Result<()> {
     let it = &mut model.sessions[n];
     let session = it.id.expect("an id");
-    let cursor = store.consumer(session, "reader").await?.map_or(Cursor::start(session), |consumer| consumer.cursor);
+    let cursor = store
+        .consumer(session, "reader")
+        .await?
+        .map_or(Cursor::start(session), |consumer| consumer.cursor);
     let page = store.read_from(cursor, ReadLimit::events(limit)).await?;
     it.read.extend(page.events.iter().map(|event| (event.chat, event.seq, event.id)));
     let set = SetCursor { consumer: "reader".into(), cursor: page.next };
@@ -280,7 +326,10 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
         }
         anyhow::ensure!(model.sessions[n].read == everything, "a cursor skipped or repeated");
         let it = &model.sessions[n];
-        anyhow::ensure!(Some(store.session(it.id.expect("an id")).await?.head) == it.head, "the head is elsewhere");
+        anyhow::ensure!(
+            Some(store.session(it.id.expect("an id")).await?.head) == it.head,
+            "the head is elsewhere"
+        );
     }
     let mut children: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
     for (_, id) in &model.nodes {
@@ -288,7 +337,8 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
         let path: Vec<_> = store.path(*id, 10_000).await?.into_iter().map(|node| node.id).collect();
         anyhow::ensure!(path == expected, "the path to {id}: {path:?}, expected {expected:?}");
         let half = expected[expected.len() / 2];
-        let part: Vec<_> = store.path_between(half, *id).await?.into_iter().map(|node| node.id).collect();
+        let part: Vec<_> =
+            store.path_between(half, *id).await?.into_iter().map(|node| node.id).collect();
         anyhow::ensure!(part == expected[expected.len() / 2..], "the path from {half} to {id}");
         if let Some(Some(parent)) = model.parents.get(id) {
             children.entry(*parent).or_default().push(*id);
@@ -296,7 +346,8 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
     }
     let mut leaves: HashMap<TreeId, Vec<NodeId>> = HashMap::new();
     for (tree, id) in &model.nodes {
-        let mut found: Vec<_> = store.children(*id).await?.into_iter().map(|node| node.id).collect();
+        let mut found: Vec<_> =
+            store.children(*id).await?.into_iter().map(|node| node.id).collect();
         let mut expected = children.remove(id).unwrap_or_default();
         if expected.is_empty() {
             leaves.entry(*tree).or_default().push(*id);
@@ -306,8 +357,13 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
         anyhow::ensure!(found == expected, "the children of {id}");
     }
     for (tree, mut expected) in leaves {
-        let mut found: Vec<_> =
-            store.leaves(tree, PageRequest::first(1000)).await?.items.into_iter().map(|node| node.id).collect();
+        let mut found: Vec<_> = store
+            .leaves(tree, PageRequest::first(1000))
+            .await?
+            .items
+            .into_iter()
+            .map(|node| node.id)
+            .collect();
         found.sort();
         expected.sort();
         anyhow::ensure!(found == expected, "the leaves of {tree}");
@@ -325,8 +381,11 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
 }
 
 fn check(mut bench: impl Bench, program: &[Step]) -> Result<(), TestCaseError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(play(&mut bench, program)).map_err(|error| TestCaseError::fail(format!("{error:?}")))
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime
+        .block_on(play(&mut bench, program))
+        .map_err(|error| TestCaseError::fail(format!("{error:?}")))
 }
 
 proptest! {

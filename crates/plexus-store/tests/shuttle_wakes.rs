@@ -17,7 +17,11 @@ mod sync {
 mod approval {
     pub(super) use plexus_store::Owner;
 }
-#[allow(dead_code, unreachable_pub, reason = "the file is part of a library, and this is not all of it")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the file is part of a library, and this is not all of it"
+)]
 #[path = "../src/contract/wake.rs"]
 mod wake;
 

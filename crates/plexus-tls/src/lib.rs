@@ -45,9 +45,16 @@ pub enum TrustError {
 ///
 /// # Errors
 /// When no authority is known.
-pub fn trust(authorities: Option<&Path>, setting: &'static str) -> Result<ClientConfig, TrustError> {
+pub fn trust(
+    authorities: Option<&Path>,
+    setting: &'static str,
+) -> Result<ClientConfig, TrustError> {
     let roots = match authorities {
-        Some(path) => of_file(path).map_err(|problem| TrustError::File { setting, path: path.to_owned(), problem })?,
+        Some(path) => of_file(path).map_err(|problem| TrustError::File {
+            setting,
+            path: path.to_owned(),
+            problem,
+        })?,
         None => of_this_machine(setting)?,
     };
     // Named here and not for the whole process: who embeds us may have chosen another.

@@ -13,8 +13,8 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn};
 use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable, ResourceForm,
-    SecretToken,
+    Activation, ActivationInfo, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable,
+    ResourceForm, SecretToken,
 };
 use plexus_transport::{AllowedHosts, Doors, Limits, router, serve};
 use schemars::JsonSchema;
@@ -54,7 +54,11 @@ fn said(text: impl Into<String>) -> Result<Said, CallError> {
 #[async_trait]
 impl Activation for Suite {
     fn info(&self) -> ActivationInfo {
-        ActivationInfo { namespace: "test", version: (1, 0, 0), description: "what the conformance suite calls" }
+        ActivationInfo {
+            namespace: "test",
+            version: (1, 0, 0),
+            description: "what the conformance suite calls",
+        }
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
@@ -133,7 +137,11 @@ struct Schemas;
 #[async_trait]
 impl Activation for Schemas {
     fn info(&self) -> ActivationInfo {
-        ActivationInfo { namespace: "json", version: (1, 0, 0), description: "a tool with a schema of its own" }
+        ActivationInfo {
+            namespace: "json",
+            version: (1, 0, 0),
+            description: "a tool with a schema of its own",
+        }
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
@@ -146,8 +154,12 @@ impl Activation for Schemas {
                 "additionalProperties": false,
             });
         };
-        MethodTable::new("json")
-            .unary("schema_2020_12_tool", "Has a schema.", adjust, |_call, _params: Person| async { said("ok") })
+        MethodTable::new("json").unary(
+            "schema_2020_12_tool",
+            "Has a schema.",
+            adjust,
+            |_call, _params: Person| async { said("ok") },
+        )
     }
 }
 
@@ -161,19 +173,32 @@ impl Authenticator for Anybody {
 }
 
 async fn add_token(mut request: Request, next: Next) -> axum::response::Response {
-    request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer plx_conformance"));
+    request
+        .headers_mut()
+        .insert(header::AUTHORIZATION, HeaderValue::from_static("Bearer plx_conformance"));
     next.run(request).await
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (0, 1, 0), description: "a hub for the suite" });
+    let hub = Hub::new(ActivationInfo {
+        namespace: "plexus",
+        version: (0, 1, 0),
+        description: "a hub for the suite",
+    });
     hub.register(Arc::new(Suite))?;
     hub.register(Arc::new(Schemas))?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
-    let doors = Doors::new(hub, Arc::new(Anybody), AllowedHosts::loopback(port, []), Limits::default());
+    let doors =
+        Doors::new(hub, Arc::new(Anybody), AllowedHosts::loopback(port, []), Limits::default());
     println!("http://127.0.0.1:{port}/mcp");
-    serve(listener, router(doors.clone()).layer(from_fn(add_token)), &doors, CancellationToken::new()).await;
+    serve(
+        listener,
+        router(doors.clone()).layer(from_fn(add_token)),
+        &doors,
+        CancellationToken::new(),
+    )
+    .await;
     Ok(())
 }

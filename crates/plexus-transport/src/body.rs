@@ -26,7 +26,10 @@ pub(crate) async fn read(limits: &Limits, body: Body) -> Result<Bytes, Response>
             Ok(Some(Ok(chunk))) => chunk,
             Ok(None) => return Ok(Bytes::from(whole)),
             Ok(Some(Err(_))) => {
-                return Err(refuse(StatusCode::BAD_REQUEST, &CallError::invalid("read the body: it broke off")));
+                return Err(refuse(
+                    StatusCode::BAD_REQUEST,
+                    &CallError::invalid("read the body: it broke off"),
+                ));
             }
             Err(_) => {
                 let error = CallError::expired(format_args!(
@@ -48,6 +51,9 @@ fn declared_len(body: &Body) -> Option<u64> {
 }
 
 fn too_large(limits: &Limits) -> Response {
-    let error = CallError::invalid(format_args!("read the body: at most {} bytes are taken", limits.body_bytes));
+    let error = CallError::invalid(format_args!(
+        "read the body: at most {} bytes are taken",
+        limits.body_bytes
+    ));
     refuse(StatusCode::PAYLOAD_TOO_LARGE, &error)
 }

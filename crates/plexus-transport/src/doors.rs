@@ -40,7 +40,12 @@ pub struct Doors {
 
 impl Doors {
     /// Builds the doors of `hub`.
-    pub fn new(hub: Arc<Hub>, auth: Arc<dyn Authenticator>, hosts: AllowedHosts, limits: Limits) -> Self {
+    pub fn new(
+        hub: Arc<Hub>,
+        auth: Arc<dyn Authenticator>,
+        hosts: AllowedHosts,
+        limits: Limits,
+    ) -> Self {
         let mcp = Arc::new(McpState::new(&limits, Arc::clone(&auth)));
         Self {
             hub,
@@ -73,7 +78,12 @@ impl Doors {
     }
 
     /// Calls the hub for one of the doors, and counts it.
-    pub(crate) async fn call(&self, call: Call, name: &str, params: Option<Box<RawValue>>) -> Result<Reply, CallError> {
+    pub(crate) async fn call(
+        &self,
+        call: Call,
+        name: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Reply, CallError> {
         // The name comes from outside: what is no method of ours is not repeated.
         let method = self.hub.descriptor(&call.caller, name).map(|method| method.full_name());
         let span = tracing::info_span!(
@@ -96,10 +106,12 @@ impl Doors {
             let all = self.limits.calls_per_caller;
             callers.retain(|_, places| places.available_permits() < all);
         }
-        let places = callers.entry(caller).or_insert_with(|| Arc::new(Semaphore::new(self.limits.calls_per_caller)));
-        Arc::clone(places)
-            .try_acquire_owned()
-            .map_err(|_| CallError::busy("start another call: too many of yours are under way", RETRY_AFTER_MS))
+        let places = callers
+            .entry(caller)
+            .or_insert_with(|| Arc::new(Semaphore::new(self.limits.calls_per_caller)));
+        Arc::clone(places).try_acquire_owned().map_err(|_| {
+            CallError::busy("start another call: too many of yours are under way", RETRY_AFTER_MS)
+        })
     }
 
     /// Takes a place among the open streams.
@@ -114,7 +126,10 @@ impl Doors {
         &self,
         descriptor: Option<&MethodDescriptor>,
     ) -> Result<Option<OwnedSemaphorePermit>, CallError> {
-        descriptor.filter(|descriptor| descriptor.hints.waits).map(|_| self.admit_stream()).transpose()
+        descriptor
+            .filter(|descriptor| descriptor.hints.waits)
+            .map(|_| self.admit_stream())
+            .transpose()
     }
 
     /// Says how many streams are open, for the metrics.

@@ -39,7 +39,9 @@ struct Wire {
 }
 
 /// Tells `"id": null` from no id at all: serde would read both as `None`.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+fn present<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
@@ -48,12 +50,13 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<B
 /// # Errors
 /// -32700 when it is not JSON at all, -32600 for an empty batch or one over `max_batch`.
 pub(crate) fn read(body: &[u8], max_batch: usize) -> Result<Incoming, CallError> {
-    let whole: Box<RawValue> =
-        serde_json::from_slice(body).map_err(|_| coded(-32700, "read the request: it is not JSON"))?;
+    let whole: Box<RawValue> = serde_json::from_slice(body)
+        .map_err(|_| coded(-32700, "read the request: it is not JSON"))?;
     if !whole.get().starts_with('[') {
         return Ok(Incoming::One(read_one(&whole)));
     }
-    let calls: Vec<Box<RawValue>> = serde_json::from_str(whole.get()).map_err(|_| coded(-32700, "read the batch"))?;
+    let calls: Vec<Box<RawValue>> =
+        serde_json::from_str(whole.get()).map_err(|_| coded(-32700, "read the batch"))?;
     if calls.is_empty() || calls.len() > max_batch {
         return Err(coded(-32600, &format!("take a batch of {} calls", calls.len()))
             .with_hint(format_args!("send 1 to {max_batch} calls at a time")));
@@ -67,10 +70,14 @@ fn read_one(call: &RawValue) -> Result<Request, Refused> {
         Err(error) => {
             let text = error.to_string();
             let text = text.split(" at line ").next().unwrap_or_default();
-            return Err(Refused { id: id_of(call), error: coded(-32600, &format!("read the request: {text}")) });
+            return Err(Refused {
+                id: id_of(call),
+                error: coded(-32600, &format!("read the request: {text}")),
+            });
         }
     };
-    let refuse = |id: Option<Box<RawValue>>, what: &str| Err(Refused { id, error: coded(-32600, what) });
+    let refuse =
+        |id: Option<Box<RawValue>>, what: &str| Err(Refused { id, error: coded(-32600, what) });
     if wire.jsonrpc != "2.0" {
         return refuse(wire.id, "read the request: jsonrpc is not \"2.0\"");
     }
@@ -204,9 +211,10 @@ mod tests {
 
     #[test]
     fn a_null_id_is_answered_and_no_id_is_a_notification() {
-        for (body, answered) in
-            [(r#"{"jsonrpc":"2.0","id":null,"method":"a.b"}"#, true), (r#"{"jsonrpc":"2.0","method":"a.b"}"#, false)]
-        {
+        for (body, answered) in [
+            (r#"{"jsonrpc":"2.0","id":null,"method":"a.b"}"#, true),
+            (r#"{"jsonrpc":"2.0","method":"a.b"}"#, false),
+        ] {
             let Ok(Incoming::One(Ok(request))) = read(body.as_bytes(), 3) else { panic!("{body}") };
             assert_eq!(request.id.is_some(), answered);
         }

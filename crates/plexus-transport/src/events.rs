@@ -11,7 +11,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use plexus_core::{
-    Call, CallError, Caller, Door, ErrorKind, MethodDescriptor, Progress, Reply, ReplyStream, StreamItem,
+    Call, CallError, Caller, Door, ErrorKind, MethodDescriptor, Progress, Reply, ReplyStream,
+    StreamItem,
 };
 use serde::Deserialize;
 
@@ -41,7 +42,8 @@ pub(crate) async fn handle(
 ) -> Response {
     match open(&doors, caller, presented, &headers, query).await {
         Ok(body) => {
-            let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+            let headers =
+                [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
             (headers, body).into_response()
         }
         Err(error) => refuse(status_of(error.kind), &error),
@@ -55,21 +57,29 @@ async fn open(
     headers: &HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Body, CallError> {
-    let Query(query) = query
-        .map_err(|_| CallError::invalid("read the query").with_hint("/events takes session_id, cursor and deltas"))?;
-    let method = source(doors, &caller).ok_or_else(|| CallError::forbidden("read events: it is not for you"))?;
+    let Query(query) = query.map_err(|_| {
+        CallError::invalid("read the query")
+            .with_hint("/events takes session_id, cursor and deltas")
+    })?;
+    let method = source(doors, &caller)
+        .ok_or_else(|| CallError::forbidden("read events: it is not for you"))?;
     let places = (doors.admit(caller)?, doors.admit_stream()?);
-    let cursor = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(query.cursor);
+    let cursor = headers
+        .get("last-event-id")
+        .and_then(|id| id.to_str().ok())
+        .map(str::to_owned)
+        .or(query.cursor);
     let mut params = serde_json::Map::new();
     params.extend(query.session_id.map(|id| ("session_id".to_owned(), id.into())));
     params.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.into())));
     params.extend(query.deltas.map(|deltas| ("deltas".to_owned(), deltas.into())));
-    let params = serde_json::value::to_raw_value(&params).map_err(|_| CallError::invalid("read the query"))?;
+    let params = serde_json::value::to_raw_value(&params)
+        .map_err(|_| CallError::invalid("read the query"))?;
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     match doors.call(call, &method.full_name(), Some(params)).await? {
-        Reply::Stream(stream) => {
-            Ok(Body::from_stream(frames(stream, places).take_until(Box::pin(presented.over(doors.clone())))))
-        }
+        Reply::Stream(stream) => Ok(Body::from_stream(
+            frames(stream, places).take_until(Box::pin(presented.over(doors.clone()))),
+        )),
         Reply::Value(_) => Err(CallError::internal("read events: they did not come as a stream")),
     }
 }
@@ -85,18 +95,23 @@ fn frames<P: Send + 'static>(
     places: P,
 ) -> impl futures::Stream<Item = Result<Bytes, Infallible>> + Send {
     let start = futures::stream::once(async { Ok(Bytes::from_static(RETRY.as_bytes())) });
-    let rest = futures::stream::unfold((stream, places, false), |(mut stream, places, ended)| async move {
-        if ended {
-            return None;
-        }
-        let (frame, ended) = match tokio::time::timeout(HEARTBEAT, stream.next()).await {
-            Err(_) => (Bytes::from_static(b":\n\n"), false),
-            Ok(None) => return None,
-            Ok(Some(Ok(item))) => (frame(&item), false),
-            Ok(Some(Err(error))) => (Bytes::from(format!("event: error\ndata: {}\n\n", as_json(&error))), true),
-        };
-        Some((Ok(frame), (stream, places, ended)))
-    });
+    let rest = futures::stream::unfold(
+        (stream, places, false),
+        |(mut stream, places, ended)| async move {
+            if ended {
+                return None;
+            }
+            let (frame, ended) = match tokio::time::timeout(HEARTBEAT, stream.next()).await {
+                Err(_) => (Bytes::from_static(b":\n\n"), false),
+                Ok(None) => return None,
+                Ok(Some(Ok(item))) => (frame(&item), false),
+                Ok(Some(Err(error))) => {
+                    (Bytes::from(format!("event: error\ndata: {}\n\n", as_json(&error))), true)
+                }
+            };
+            Some((Ok(frame), (stream, places, ended)))
+        },
+    );
     start.chain(rest)
 }
 

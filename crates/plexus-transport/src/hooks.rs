@@ -20,16 +20,20 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
         let error = CallError::busy("take another answer: too many are under way", RETRY_AFTER_MS);
         return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
     };
-    let limits = Limits { body_bytes: doors.limits.body_bytes.min(MAX_HOOK_ANSWER_BYTES), ..(*doors.limits).clone() };
+    let limits = Limits {
+        body_bytes: doors.limits.body_bytes.min(MAX_HOOK_ANSWER_BYTES),
+        ..(*doors.limits).clone()
+    };
     let body = match body::read(&limits, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
     match answers.answer(&body).await {
-        Ok(done) => {
-            ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], done.to_string())
-                .into_response()
-        }
+        Ok(done) => (
+            [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")],
+            done.to_string(),
+        )
+            .into_response(),
         Err(error) => refuse(status_of(error.kind), &error),
     }
 }

@@ -24,11 +24,14 @@ pub struct AllowedHosts {
 impl AllowedHosts {
     /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and whatever `more` names (each `host` or `host:port`).
     pub fn loopback(port: u16, more: impl IntoIterator<Item = String>) -> Self {
-        let mut hosts: BTreeSet<String> =
-            ["localhost", "127.0.0.1", "[::1]"].iter().map(|host| format!("{host}:{port}")).collect();
+        let mut hosts: BTreeSet<String> = ["localhost", "127.0.0.1", "[::1]"]
+            .iter()
+            .map(|host| format!("{host}:{port}"))
+            .collect();
         for name in more {
             let name = name.to_ascii_lowercase();
-            let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let has_port =
+                name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
             hosts.insert(if has_port { name } else { format!("{name}:{port}") });
         }
         Self { hosts }
@@ -46,14 +49,26 @@ impl AllowedHosts {
 }
 
 /// Refuses a request that was not meant for us: another `Host`, or an `Origin` that is not exactly ours.
-pub(crate) async fn require_our_host(State(doors): State<Doors>, request: Request, next: Next) -> Response {
-    match check_host(&doors.hosts, request.headers(), request.uri().authority().map(|authority| authority.as_str())) {
+pub(crate) async fn require_our_host(
+    State(doors): State<Doors>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match check_host(
+        &doors.hosts,
+        request.headers(),
+        request.uri().authority().map(|authority| authority.as_str()),
+    ) {
         Ok(()) => next.run(request).await,
         Err(error) => refuse(StatusCode::FORBIDDEN, &error),
     }
 }
 
-fn check_host(hosts: &AllowedHosts, headers: &HeaderMap, authority: Option<&str>) -> Result<(), CallError> {
+fn check_host(
+    hosts: &AllowedHosts,
+    headers: &HeaderMap,
+    authority: Option<&str>,
+) -> Result<(), CallError> {
     let mut named = headers.get_all(header::HOST).iter();
     let host = named.next().and_then(|host| host.to_str().ok()).or(authority).unwrap_or_default();
     if named.next().is_some() || !hosts.admits_host(host) {
@@ -63,14 +78,20 @@ fn check_host(hosts: &AllowedHosts, headers: &HeaderMap, authority: Option<&str>
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (None, _) => Ok(()),
-        (Some(origin), None) if origin.to_str().is_ok_and(|origin| hosts.admits_origin(origin)) => Ok(()),
+        (Some(origin), None) if origin.to_str().is_ok_and(|origin| hosts.admits_origin(origin)) => {
+            Ok(())
+        }
         _ => Err(CallError::forbidden("take a request from another site")
             .with_hint("open the dashboard from this server's own address")),
     }
 }
 
 /// Turns the bearer token into a [`Caller`], which handlers take as an extension.
-pub(crate) async fn require_token(State(doors): State<Doors>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn require_token(
+    State(doors): State<Doors>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let Some(token) = bearer(request.headers()) else {
         let error = CallError::unauthorized("find a token in the Authorization header")
             .with_hint("send `Authorization: Bearer …`; `plexus token` prints the operator's");
@@ -82,7 +103,9 @@ pub(crate) async fn require_token(State(doors): State<Doors>, mut request: Reque
             request.extensions_mut().insert(Presented { token, caller });
             next.run(request).await
         }
-        Err(error) if error.kind == ErrorKind::Unauthorized => refuse(StatusCode::UNAUTHORIZED, &error),
+        Err(error) if error.kind == ErrorKind::Unauthorized => {
+            refuse(StatusCode::UNAUTHORIZED, &error)
+        }
         Err(error) => refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     }
 }
@@ -140,18 +163,24 @@ fn bearer(headers: &HeaderMap) -> Option<SecretToken> {
         return None;
     }
     let (scheme, token) = value.split_once(' ')?;
-    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()).then(|| SecretToken::new(token.trim()))
+    (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty())
+        .then(|| SecretToken::new(token.trim()))
 }
 
 /// Answers a request that never became a call: an HTTP status, and the same error object as everywhere else.
 pub(crate) fn refuse(status: StatusCode, error: &CallError) -> Response {
     let mut response =
-        (status, [(header::CONTENT_TYPE, "application/json")], envelope::failure(None, error)).into_response();
+        (status, [(header::CONTENT_TYPE, "application/json")], envelope::failure(None, error))
+            .into_response();
     if status == StatusCode::UNAUTHORIZED {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
     }
     if let Some(ms) = error.retry_after_ms {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(ms.div_ceil(1_000)));
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, header::HeaderValue::from(ms.div_ceil(1_000)));
     }
     response
 }
@@ -162,7 +191,8 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_hosts_and_origins() {
-        let hosts = AllowedHosts::loopback(4445, ["Box.example".into(), "proxy.example:443".into()]);
+        let hosts =
+            AllowedHosts::loopback(4445, ["Box.example".into(), "proxy.example:443".into()]);
         for host in [
             "localhost:4445",
             "127.0.0.1:4445",
@@ -173,9 +203,14 @@ mod tests {
         ] {
             assert!(hosts.admits_host(host), "{host}");
         }
-        for host in
-            ["", "localhost", "localhost:80", "evil.example:4445", "localhost:4445.evil.example", "127.0.0.1:4445@evil"]
-        {
+        for host in [
+            "",
+            "localhost",
+            "localhost:80",
+            "evil.example:4445",
+            "localhost:4445.evil.example",
+            "127.0.0.1:4445@evil",
+        ] {
             assert!(!hosts.admits_host(host), "{host}");
         }
         for origin in ["http://localhost:4445", "https://proxy.example:443"] {

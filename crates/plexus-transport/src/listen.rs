@@ -23,7 +23,12 @@ const DRAIN: Duration = Duration::from_secs(5);
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and lets open calls finish for a short while.
-pub async fn serve(listener: TcpListener, router: Router, doors: &Doors, shutdown: CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    doors: &Doors,
+    shutdown: CancellationToken,
+) {
     let limits = &doors.limits;
     // Around everything, pages and unknown addresses too: each of them may answer without having read the body.
     let router = router.layer(axum::middleware::from_fn(leftover::close_behind));

@@ -14,7 +14,11 @@ use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::refuse;
 use crate::limits::MAX_BATCH;
 
-pub(crate) async fn handle(State(doors): State<Doors>, Extension(caller): Extension<Caller>, body: Body) -> Response {
+pub(crate) async fn handle(
+    State(doors): State<Doors>,
+    Extension(caller): Extension<Caller>,
+    body: Body,
+) -> Response {
     let body = match body::read(&doors.limits, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
@@ -73,6 +77,8 @@ async fn call_unary(
     let call = Call { caller, progress: Progress::default(), can_stream: false };
     match doors.call(call, method, params).await? {
         Reply::Value(value) => Ok(value),
-        Reply::Stream(_) => Err(CallError::internal(format_args!("call {method}: it answered with a stream"))),
+        Reply::Stream(_) => {
+            Err(CallError::internal(format_args!("call {method}: it answered with a stream")))
+        }
     }
 }

@@ -32,7 +32,11 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
     match doors.auth.exchange(&SecretToken::new(code)).await {
         Ok(token) => {
             let body = serde_json::json!({ "token": token.expose() }).to_string();
-            ([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], body).into_response()
+            (
+                [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")],
+                body,
+            )
+                .into_response()
         }
         Err(error) => refuse(StatusCode::UNAUTHORIZED, &error),
     }

@@ -45,7 +45,14 @@ async fn run(doors: Doors, caller: Caller, presented: Presented, socket: WebSock
         }
     });
     let mut over = std::pin::pin!(presented.clone().over(doors.clone()));
-    let mut calls = Calls { doors, caller, presented, out: out.clone(), tasks: JoinSet::new(), by_id: HashMap::new() };
+    let mut calls = Calls {
+        doors,
+        caller,
+        presented,
+        out: out.clone(),
+        tasks: JoinSet::new(),
+        by_id: HashMap::new(),
+    };
     loop {
         let message = tokio::select! {
             message = source.next() => message,
@@ -96,7 +103,9 @@ impl Calls {
     async fn start(&mut self, call: Result<Request, Refused>) {
         let request = match call {
             Ok(request) => request,
-            Err(Refused { id, error }) => return self.send(envelope::failure(id.as_deref(), &error)).await,
+            Err(Refused { id, error }) => {
+                return self.send(envelope::failure(id.as_deref(), &error)).await;
+            }
         };
         if request.method == "rpc.cancel" {
             return self.cancel(request).await;
@@ -106,7 +115,10 @@ impl Calls {
             return self.send(envelope::failure(request.id.as_deref(), &error)).await;
         }
         let place = if self.tasks.len() >= MAX_CALLS_PER_SOCKET {
-            Err(CallError::busy("start another call on this socket: too many are under way", RETRY_AFTER_MS))
+            Err(CallError::busy(
+                "start another call on this socket: too many are under way",
+                RETRY_AFTER_MS,
+            ))
         } else {
             self.doors.admit(self.caller)
         };
@@ -125,7 +137,9 @@ impl Calls {
     }
 
     async fn cancel(&mut self, request: Request) {
-        let params = request.params.and_then(|params| serde_json::from_str::<CancelParams>(params.get()).ok());
+        let params = request
+            .params
+            .and_then(|params| serde_json::from_str::<CancelParams>(params.get()).ok());
         let cancelled = params.and_then(|params| {
             let task = self.by_id.remove(params.id.get())?;
             task.abort();
@@ -133,7 +147,11 @@ impl Calls {
         });
         // Every call has its own answer, a cancelled one too.
         if let Some(id) = cancelled {
-            self.send(envelope::failure(Some(&id), &CallError::expired("finish the call: it was cancelled"))).await;
+            self.send(envelope::failure(
+                Some(&id),
+                &CallError::expired("finish the call: it was cancelled"),
+            ))
+            .await;
         }
         if let (Some(id), Ok(result)) =
             (request.id, serde_json::value::to_raw_value(&serde_json::json!({"type": "ok"})))
@@ -149,10 +167,14 @@ impl Calls {
 }
 
 async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::Sender<Message>) {
-    let descriptor = doors.hub.descriptor(&caller, &request.method).filter(|method| method.shape == Shape::Unary);
+    let descriptor = doors
+        .hub
+        .descriptor(&caller, &request.method)
+        .filter(|method| method.shape == Shape::Unary);
     let outcome = match doors.admit_wait(descriptor.as_deref()) {
         Ok(_waiting) => {
-            let call = Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
+            let call =
+                Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
             doors.call(call, &request.method, request.params).await
         }
         Err(error) => Err(error),
@@ -160,7 +182,9 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::S
     let result = match (outcome, &request.id) {
         (Ok(Reply::Value(value)), _) => Ok(value),
         (Ok(Reply::Stream(stream)), Some(id)) => forward(doors, stream, id, out).await,
-        (Ok(Reply::Stream(_)), None) => Err(CallError::invalid("stream to a notification: it has no id")),
+        (Ok(Reply::Stream(_)), None) => {
+            Err(CallError::invalid("stream to a notification: it has no id"))
+        }
         (Err(error), _) => Err(error),
     };
     let Some(id) = request.id else { return };

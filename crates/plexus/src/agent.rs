@@ -40,8 +40,15 @@ impl Agent {
             return Self { line: simulator(), choice: AgentChoice::Simulator };
         }
         if !named.as_os_str().is_empty() {
-            let found = if named.components().count() == 1 { find_in(named.as_os_str(), path) } else { None };
-            return Self { line: program(found.unwrap_or_else(|| named.to_owned())), choice: AgentChoice::Named };
+            let found = if named.components().count() == 1 {
+                find_in(named.as_os_str(), path)
+            } else {
+                None
+            };
+            return Self {
+                line: program(found.unwrap_or_else(|| named.to_owned())),
+                choice: AgentChoice::Named,
+            };
         }
         match find_in(OsStr::new("claude"), path) {
             Some(found) => Self { line: program(found), choice: AgentChoice::Found },
@@ -55,7 +62,9 @@ impl Agent {
         match self.choice {
             AgentChoice::Named | AgentChoice::Found => self.line.program.display().to_string(),
             AgentChoice::Simulator => "the built-in simulator".to_owned(),
-            AgentChoice::Fallback => "the built-in simulator, because there is no `claude` in PATH".to_owned(),
+            AgentChoice::Fallback => {
+                "the built-in simulator, because there is no `claude` in PATH".to_owned()
+            }
         }
     }
 
@@ -72,7 +81,9 @@ pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-a
 /// Looks for a program in a `PATH`.
 #[must_use]
 pub fn find_in(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|candidate| is_executable(candidate))
+    std::env::split_paths(path?)
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_executable(candidate))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -95,12 +106,19 @@ mod tests {
         let path = Some(folder.path().as_os_str());
         let choose = |named: &str| Agent::choose(Path::new(named), own, path);
 
-        assert_eq!(choose("").choice, AgentChoice::Fallback, "a file that cannot run is no program");
+        assert_eq!(
+            choose("").choice,
+            AgentChoice::Fallback,
+            "a file that cannot run is no program"
+        );
         std::fs::set_permissions(&claude, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(choose("").line.program, claude);
         assert_eq!(choose("claude").line.program, claude);
         assert_eq!(choose("/x/other").line.program, Path::new("/x/other"));
-        assert_eq!(choose("sim").line, ProgramLine { program: own.into(), leading: vec!["sim".into()] });
+        assert_eq!(
+            choose("sim").line,
+            ProgramLine { program: own.into(), leading: vec!["sim".into()] }
+        );
         assert!(Agent::choose(Path::new(""), own, None).is_simulated());
     }
 }

@@ -94,7 +94,8 @@ impl DataDir {
         }
         let mode = path.metadata().map_err(io("look at"))?.permissions().mode();
         if mode & 0o077 != 0 {
-            std::fs::set_permissions(path, Permissions::from_mode(0o700)).map_err(io("close to others"))?;
+            std::fs::set_permissions(path, Permissions::from_mode(0o700))
+                .map_err(io("close to others"))?;
         }
         let path = path.canonicalize().map_err(io("look at"))?;
         Ok(Self { path, lock: None })
@@ -112,12 +113,16 @@ impl DataDir {
     /// When another server has it.
     pub fn lock(&mut self) -> Result<(), DataDirProblem> {
         let path = self.path.join(LOCK_FILE);
-        let open = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = open.map_err(|source| DataDirProblem::Io { what: "open", path: path.clone(), source })?;
+        let open =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file =
+            open.map_err(|source| DataDirProblem::Io { what: "open", path: path.clone(), source })?;
         match file.try_lock() {
             Ok(()) => self.lock = Some(file),
             Err(TryLockError::WouldBlock) => return Err(DataDirProblem::Locked(self.path.clone())),
-            Err(TryLockError::Error(source)) => return Err(DataDirProblem::Io { what: "lock", path, source }),
+            Err(TryLockError::Error(source)) => {
+                return Err(DataDirProblem::Io { what: "lock", path, source });
+            }
         }
         Ok(())
     }
@@ -130,15 +135,17 @@ impl DataDir {
         let path = self.path.join(NODE_FILE);
         match std::fs::read(&path) {
             Ok(text) => {
-                let known: Identified = serde_json::from_slice(&text).map_err(|_| DataDirProblem::Identity(path))?;
+                let known: Identified =
+                    serde_json::from_slice(&text).map_err(|_| DataDirProblem::Identity(path))?;
                 return Ok(known.id);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(source) => return Err(DataDirProblem::Io { what: "read", path, source }),
         }
         let new = Identified { id: ServerId::generate() };
-        let written =
-            serde_json::to_vec(&new).map_err(std::io::Error::from).and_then(|json| write_private(&path, &json));
+        let written = serde_json::to_vec(&new)
+            .map_err(std::io::Error::from)
+            .and_then(|json| write_private(&path, &json));
         written.map_err(|source| DataDirProblem::Io { what: "write", path, source })?;
         Ok(new.id)
     }
@@ -155,7 +162,8 @@ impl DataDir {
         };
         match std::fs::read_to_string(&path) {
             Ok(text) if !text.trim().is_empty() => {
-                std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(io("close to others"))?;
+                std::fs::set_permissions(&path, Permissions::from_mode(0o600))
+                    .map_err(io("close to others"))?;
                 return Ok(SecretToken::new(text.trim()));
             }
             Ok(_) => {}
@@ -216,7 +224,8 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let temporary = PathBuf::from(name);
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -237,7 +246,11 @@ mod tests {
         let dir = DataDir::prepare(&folder.path().join("a/b")).unwrap();
         let token = dir.operator_token().unwrap();
         assert_eq!((mode(dir.path()), mode(&dir.path().join(TOKEN_FILE))), (0o700, 0o600));
-        assert_eq!(dir.operator_token().unwrap().expose(), token.expose(), "the token of the first start stays");
+        assert_eq!(
+            dir.operator_token().unwrap().expose(),
+            token.expose(),
+            "the token of the first start stays"
+        );
     }
 
     #[test]
@@ -274,7 +287,10 @@ mod tests {
         dir.announce("http://127.0.0.1:1").unwrap();
         let text = std::fs::read(dir.path().join(ANNOUNCEMENT_FILE)).unwrap();
         let announced: Announcement = serde_json::from_slice(&text).unwrap();
-        assert_eq!((announced.url.as_str(), announced.pid), ("http://127.0.0.1:1", std::process::id()));
+        assert_eq!(
+            (announced.url.as_str(), announced.pid),
+            ("http://127.0.0.1:1", std::process::id())
+        );
         dir.withdraw_announcement().unwrap();
         dir.withdraw_announcement().unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -32,7 +32,9 @@ use std::time::Duration;
 
 use plexus_activations::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_activations::{Activations, Identity};
-use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken};
+use plexus_core::{
+    ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
+};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
 use plexus_transport::{AllowedHosts, Doors, Limits};
 use serde_json::Value;
@@ -246,9 +248,15 @@ impl PlexusBuilder {
                 store
             }
             None => {
-                let options = SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
+                let options =
+                    SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
                 let opened = SqliteStore::open(&options);
-                Arc::new(opened.map_err(|source| BuildError::Store { dir: dir.path().to_owned(), source })?)
+                Arc::new(
+                    opened.map_err(|source| BuildError::Store {
+                        dir: dir.path().to_owned(),
+                        source,
+                    })?,
+                )
             }
         };
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
@@ -267,7 +275,11 @@ impl PlexusBuilder {
                 Part::Arbor => activations.register_arbor(&hub)?,
                 Part::Health => activations.register_health(&hub)?,
                 Part::Identity => activations.register_identity(&hub)?,
-                Part::Server => hub.register(Arc::new(steward::Steward::new(&store, &activations, stop.clone())))?,
+                Part::Server => hub.register(Arc::new(steward::Steward::new(
+                    &store,
+                    &activations,
+                    stop.clone(),
+                )))?,
             }
         }
         Ok(Plexus {
@@ -358,10 +370,11 @@ impl Plexus {
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params)?;
         match self.hub.call(Call::plain(Caller::Operator), method, Some(params)).await? {
-            Reply::Value(value) => {
-                serde_json::from_str(value.get()).map_err(|_| CallError::internal("read the result"))
+            Reply::Value(value) => serde_json::from_str(value.get())
+                .map_err(|_| CallError::internal("read the result")),
+            Reply::Stream(_) => {
+                Err(CallError::invalid(format_args!("call {method}: it answers with a stream")))
             }
-            Reply::Stream(_) => Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))),
         }
     }
 
@@ -369,7 +382,11 @@ impl Plexus {
     ///
     /// # Errors
     /// When the store cannot be read at the start. Later trouble is answered to callers and logged.
-    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) -> Result<Stopped, BuildError> {
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> Result<Stopped, BuildError> {
         let address = listener.local_addr().map_err(BuildError::Listener)?;
         let url = url_of(address);
         self.activations.set_url(url.clone());
@@ -411,7 +428,9 @@ impl Plexus {
         self.dir.withdraw_announcement()?;
         let children = self.activations.children();
         if tokio::time::timeout(STOP_DEADLINE, self.activations.stop()).await.is_err() {
-            tracing::warn!("some tasks did not stop in time; what they had not stored is read again from the journals");
+            tracing::warn!(
+                "some tasks did not stop in time; what they had not stored is read again from the journals"
+            );
         }
         // Last, so that what was told at the very end may still leave; the rest waits in the outbox.
         drop(no_more_letters);

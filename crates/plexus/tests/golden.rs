@@ -19,7 +19,10 @@ fn golden() -> PathBuf {
 }
 
 async fn server() -> TestServer {
-    let options = ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+    let options = ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        ..ServerOptions::default()
+    };
     TestServer::with(options).await.unwrap()
 }
 
@@ -68,7 +71,10 @@ async fn told(server: &TestServer) -> Value {
         let tree = call("claudecode.get_tree", json!({"session_id": id})).await;
         let readers = call("claudecode.cursors", json!({"session_id": id})).await;
         let name = session["name"].as_str().unwrap().to_owned();
-        sessions.insert(name, json!({"session": session, "chats": chats, "tree": tree, "readers": readers}));
+        sessions.insert(
+            name,
+            json!({"session": session, "chats": chats, "tree": tree, "readers": readers}),
+        );
     }
     let history = call("loopback.history", json!({"limit": 100})).await;
     let rules = call("loopback.rules", json!({})).await;
@@ -80,7 +86,8 @@ async fn settled(server: &TestServer) -> Value {
     eventually_async("the end of every chat", PATIENCE, || async {
         let listed = server.call("claudecode.list", json!({"limit": 100})).await.unwrap();
         let sessions = listed["sessions"].as_array().unwrap();
-        (!sessions.is_empty() && sessions.iter().all(|session| session["status"] != "running")).then_some(())
+        (!sessions.is_empty() && sessions.iter().all(|session| session["status"] != "running"))
+            .then_some(())
     })
     .await;
     told(server).await
@@ -91,7 +98,12 @@ fn differences(at: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => {
             for (key, then) in then {
-                differences(&format!("{at}.{key}"), then, now.get(key).unwrap_or(&Value::Null), found);
+                differences(
+                    &format!("{at}.{key}"),
+                    then,
+                    now.get(key).unwrap_or(&Value::Null),
+                    found,
+                );
             }
         }
         (Value::Array(then), Value::Array(now)) if then.len() == now.len() => {
@@ -110,7 +122,9 @@ fn is_made_anew(at: &str) -> bool {
     let in_unread = at.starts_with(".sessions.unread.");
     at.ends_with(".updated_at")
         || (in_unread
-            && [".timestamp", ".wall_ms", "node_id", ".handle.", ".tree."].iter().any(|part| at.contains(part)))
+            && [".timestamp", ".wall_ms", "node_id", ".handle.", ".tree."]
+                .iter()
+                .any(|part| at.contains(part)))
 }
 
 #[tokio::test]
@@ -141,7 +155,9 @@ async fn data_of_earlier_releases_reads_as_it_did() {
 async fn record(folder: &Path) {
     let mut server = server().await;
     let work = tempfile::tempdir().unwrap();
-    let call = async |server: &TestServer, method: &str, params: Value| server.call(method, params).await.unwrap();
+    let call = async |server: &TestServer, method: &str, params: Value| {
+        server.call(method, params).await.unwrap()
+    };
     let create = json!({"name": "much", "working_dir": work.path(), "metadata": {"ticket": 7}});
     let much = call(&server, "claudecode.create", create).await["id"].clone();
     let rule = json!({"decision": "deny", "pattern": "WebFetch", "scope": "all", "reason": "no network here"});
@@ -157,9 +173,15 @@ async fn record(folder: &Path) {
         ),
     ] {
         call(&server, "claudecode.chat_async", json!({"session_id": much, "prompt": prompt})).await;
-        let pending = call(&server, "loopback.wait_for_approval", json!({"session_id": much, "wait_ms": 30_000})).await;
+        let pending = call(
+            &server,
+            "loopback.wait_for_approval",
+            json!({"session_id": much, "wait_ms": 30_000}),
+        )
+        .await;
         let approval = &pending["approvals"][0];
-        let mut answer = json!({"approval_id": approval["id"], "approve": verdict, "message": "as recorded"});
+        let mut answer =
+            json!({"approval_id": approval["id"], "approve": verdict, "message": "as recorded"});
         answer["input_digest"] = approval["input_digest"].clone();
         call(&server, "loopback.respond", answer).await;
         eventually_async("the end of a chat", PATIENCE, || async {
@@ -168,13 +190,21 @@ async fn record(folder: &Path) {
         })
         .await;
     }
-    call(&server, "claudecode.poll", json!({"session_id": much, "consumer": "a reader", "limit": 3})).await;
+    call(
+        &server,
+        "claudecode.poll",
+        json!({"session_id": much, "consumer": "a reader", "limit": 3}),
+    )
+    .await;
     let create = json!({"name": "unread", "working_dir": work.path()});
     let unread = call(&server, "claudecode.create", create).await["id"].clone();
     let prompt = "sim:\nsay before the crash\nsleep 3000\nburst 40 200\nsay after the crash";
     call(&server, "claudecode.chat_async", json!({"session_id": unread, "prompt": prompt})).await;
     eventually_async("the first words", PATIENCE, || async {
-        let polled = server.call("claudecode.poll", json!({"session_id": unread, "from_seq": 0})).await.unwrap();
+        let polled = server
+            .call("claudecode.poll", json!({"session_id": unread, "from_seq": 0}))
+            .await
+            .unwrap();
         polled.to_string().contains("before the crash").then_some(())
     })
     .await;

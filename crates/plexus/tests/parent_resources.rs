@@ -24,10 +24,12 @@ impl<'a> Parent<'a> {
         let identity = server.call("identity.parent", json!({"name": name})).await.unwrap();
         let token = identity["token"].as_str().unwrap().to_owned();
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        let mut parent = Self { server, http, token, session: String::new(), requests: AtomicU64::new(1) };
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
-        let response = parent.post(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
+        let mut parent =
+            Self { server, http, token, session: String::new(), requests: AtomicU64::new(1) };
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let response = parent
+            .post(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+            .await;
         parent.session = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
         let answer = last_message(&response.text().await.unwrap());
         assert_eq!(answer["result"]["capabilities"]["resources"]["subscribe"], true, "{answer}");
@@ -36,7 +38,9 @@ impl<'a> Parent<'a> {
     }
 
     fn with_headers(&self, request: RequestBuilder) -> RequestBuilder {
-        let request = request.bearer_auth(&self.token).header("accept", "application/json, text/event-stream");
+        let request = request
+            .bearer_auth(&self.token)
+            .header("accept", "application/json, text/event-stream");
         if self.session.is_empty() {
             return request;
         }
@@ -51,14 +55,18 @@ impl<'a> Parent<'a> {
     /// Makes a request and returns the whole answer.
     async fn ask(&self, method: &str, params: Value) -> Value {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
-        let response = self.post(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        let response = self
+            .post(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
         last_message(&within("the answer's end", PATIENCE, response.text()).await.unwrap())
     }
 
     /// Reads a resource.
     async fn read(&self, uri: &str) -> Value {
         let read = self.ask("resources/read", json!({"uri": uri})).await;
-        let text = read["result"]["contents"][0]["text"].as_str().unwrap_or_else(|| panic!("{uri}: {read}"));
+        let text = read["result"]["contents"][0]["text"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{uri}: {read}"));
         serde_json::from_str(text).unwrap()
     }
 
@@ -82,13 +90,17 @@ impl<'a> Parent<'a> {
     /// Creates a session with a simulated child and returns its id.
     async fn create(&self, working_dir: &str) -> String {
         let params = json!({"name": "child", "working_dir": working_dir});
-        let created = self.server.call_as(&self.token, "claudecode.create", params).await.unwrap().unwrap();
+        let created =
+            self.server.call_as(&self.token, "claudecode.create", params).await.unwrap().unwrap();
         created["id"].as_str().unwrap().to_owned()
     }
 }
 
 fn last_message(text: &str) -> Value {
-    let data = text.lines().rev().find_map(|line| line.strip_prefix("data:").filter(|data| !data.trim().is_empty()));
+    let data = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("data:").filter(|data| !data.trim().is_empty()));
     serde_json::from_str(data.unwrap_or(text)).unwrap_or_else(|_| panic!("no message in {text:?}"))
 }
 
@@ -118,13 +130,20 @@ impl Updates {
         };
         if tokio::time::timeout(PATIENCE, told).await.is_err() {
             let sessions = server.call("claudecode.list", json!({})).await;
-            panic!("no notification about {uri}; told: {}\n{sessions:?}\n{}", self.all, server.log());
+            panic!(
+                "no notification about {uri}; told: {}\n{sessions:?}\n{}",
+                self.all,
+                server.log()
+            );
         }
     }
 }
 
 async fn server() -> TestServer {
-    let options = ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+    let options = ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        ..ServerOptions::default()
+    };
     TestServer::with(options).await.unwrap()
 }
 
@@ -134,7 +153,8 @@ async fn a_parent_that_listens_learns_that_its_child_is_done() {
     let parent = Parent::begin(&server, "parent").await;
     let listed = parent.ask("resources/templates/list", json!({})).await;
     let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
-    let mut uris: Vec<_> = templates.iter().filter_map(|template| template["uriTemplate"].as_str()).collect();
+    let mut uris: Vec<_> =
+        templates.iter().filter_map(|template| template["uriTemplate"].as_str()).collect();
     uris.sort_unstable();
     assert_eq!(
         uris,
@@ -164,27 +184,32 @@ async fn a_parent_that_listens_learns_that_its_child_is_done() {
         }
     };
     assert_eq!(read["session"]["id"], json!(id));
-    let conversation = parent.ask("resources/read", json!({"uri": format!("{uri}/conversation")})).await;
+    let conversation =
+        parent.ask("resources/read", json!({"uri": format!("{uri}/conversation")})).await;
     assert!(conversation.to_string().contains("the work is done"), "{conversation}");
 }
 
 #[tokio::test]
 async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
     let (server, folder) = (server().await, tempfile::tempdir().unwrap());
-    let (owner, other) = (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
+    let (owner, other) =
+        (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
     let id = owner.create(folder.path().to_str().unwrap()).await;
     for rest in ["", "/conversation", "/events"] {
         let uri = format!("plexus://sessions/{id}{rest}");
         for method in ["resources/read", "resources/subscribe"] {
-            let (mine, theirs) =
-                (owner.ask(method, json!({"uri": uri})).await, other.ask(method, json!({"uri": uri})).await);
+            let (mine, theirs) = (
+                owner.ask(method, json!({"uri": uri})).await,
+                other.ask(method, json!({"uri": uri})).await,
+            );
             assert!(mine.get("result").is_some(), "{method} {uri}: {mine}");
             assert_eq!(theirs["error"]["code"], -32002, "{method} {uri}: {theirs}");
         }
     }
     // What was refused leaves nothing behind that would tell later: of two sessions that change, each hears of its own.
     let own = other.create(folder.path().to_str().unwrap()).await;
-    let listened = other.ask("resources/subscribe", json!({"uri": format!("plexus://sessions/{own}")})).await;
+    let listened =
+        other.ask("resources/subscribe", json!({"uri": format!("plexus://sessions/{own}")})).await;
     assert_eq!(listened["result"], json!({}), "{listened}");
     let (mut owner_hears, mut other_hears) = (owner.listen().await, other.listen().await);
     for (parent, session) in [(&owner, &id), (&other, &own)] {
@@ -200,7 +225,8 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
 async fn a_parent_that_listens_learns_what_waits_for_it_and_another_hears_nothing() {
     const APPROVALS: &str = "plexus://approvals";
     let (server, folder) = (server().await, tempfile::tempdir().unwrap());
-    let (owner, other) = (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
+    let (owner, other) =
+        (Parent::begin(&server, "owner").await, Parent::begin(&server, "other").await);
     let (mut owner_hears, mut other_hears) = (owner.listen().await, other.listen().await);
     for parent in [&owner, &other] {
         parent.subscribe(APPROVALS).await;
@@ -214,10 +240,14 @@ async fn a_parent_that_listens_learns_what_waits_for_it_and_another_hears_nothin
     assert_eq!(waiting["approvals"][0]["session_id"], json!(id), "{waiting}");
     assert_eq!(other.read(APPROVALS).await["approvals"], json!([]));
     let events = owner.read(&format!("plexus://sessions/{id}/events")).await;
-    let last = events["events"].as_array().and_then(|events| events.last()).unwrap_or_else(|| panic!("{events}"));
+    let last = events["events"]
+        .as_array()
+        .and_then(|events| events.last())
+        .unwrap_or_else(|| panic!("{events}"));
     assert_eq!(last["event"]["approval_id"], waiting["approvals"][0]["id"], "{events}");
 
-    let answer = json!({"approval_id": waiting["approvals"][0]["id"], "approve": false, "message": "no"});
+    let answer =
+        json!({"approval_id": waiting["approvals"][0]["id"], "approve": false, "message": "no"});
     server.call_as(&owner.token, "loopback.respond", answer).await.unwrap().unwrap();
     owner_hears.wait_for(APPROVALS, &server).await;
     assert_eq!(owner.read(APPROVALS).await["approvals"], json!([]));

@@ -98,8 +98,10 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options =
-            ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+        let options = ServerOptions {
+            plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+            ..ServerOptions::default()
+        };
         let server = TestServer::with(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("project")).unwrap();
@@ -116,10 +118,14 @@ impl Stage {
             _ => self.server.call(method, params).await.map_err(|error| error.to_string()),
         }?;
         if method == "loopback.configure" {
-            let header = answer["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"].as_str().unwrap();
+            let header = answer["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"]
+                .as_str()
+                .unwrap();
             self.child = header.strip_prefix("Bearer ").map(str::to_owned);
         }
-        self.names.learn(&example.answer, &answer).map_err(|wrong| format!("{wrong}\n  the answer was {answer}"))
+        self.names
+            .learn(&example.answer, &answer)
+            .map_err(|wrong| format!("{wrong}\n  the answer was {answer}"))
     }
 
     /// Calls a streaming method over a WebSocket and returns its first item.
@@ -131,7 +137,8 @@ impl Stage {
         let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         socket.send(Message::text(call.to_string())).await.unwrap();
-        let heard = within("an item of the stream", PATIENCE, socket.next()).await.unwrap().unwrap();
+        let heard =
+            within("an item of the stream", PATIENCE, socket.next()).await.unwrap().unwrap();
         let mut heard: Value = serde_json::from_str(heard.to_text().unwrap()).unwrap();
         match heard["method"].as_str() {
             Some("stream") => Ok(heard["params"]["event"].take()),
@@ -144,9 +151,16 @@ impl Stage {
         let child = self.child.as_deref().expect("configure comes first");
         let asking = self.server.call_as(child, "loopback.permit", params.clone());
         let deciding = async {
-            let waiting = self.server.call("loopback.wait_for_approval", json!({"wait_ms": 60_000})).await.unwrap();
+            let waiting = self
+                .server
+                .call("loopback.wait_for_approval", json!({"wait_ms": 60_000}))
+                .await
+                .unwrap();
             let id = &waiting["approvals"][0]["id"];
-            self.server.call("loopback.respond", json!({"approval_id": id, "approve": true})).await.unwrap();
+            self.server
+                .call("loopback.respond", json!({"approval_id": id, "approve": true}))
+                .await
+                .unwrap();
         };
         let (answer, ()) = tokio::join!(asking, deciding);
         answer.unwrap().map_err(|error| error.to_string())
@@ -158,7 +172,11 @@ impl Stage {
             "WAIT UNTIL docs HAS ENDED" => {
                 let ended = async {
                     loop {
-                        let got = self.server.call("claudecode.get", json!({"name": "docs"})).await.unwrap();
+                        let got = self
+                            .server
+                            .call("claudecode.get", json!({"name": "docs"}))
+                            .await
+                            .unwrap();
                         match got["session"]["status"].as_str().unwrap() {
                             "running" | "awaiting_permission" => {
                                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
@@ -175,7 +193,11 @@ impl Stage {
             }
             "TRY WHAT IS FORBIDDEN" => {
                 let child = self.child.as_deref().expect("configure comes first");
-                self.server.call_as(child, "claudecode.list", json!({})).await.unwrap().unwrap_err();
+                self.server
+                    .call_as(child, "claudecode.list", json!({}))
+                    .await
+                    .unwrap()
+                    .unwrap_err();
             }
             other => panic!("nobody knows how to {other}"),
         }
@@ -187,8 +209,12 @@ async fn every_example_of_the_protocol_is_answered_as_it_is_shown() {
     let examples = page::read();
     let mut stage = Stage::new().await;
     let listed = stage.server.call("plexus.methods", json!({})).await.unwrap();
-    let mut methods: BTreeSet<String> =
-        listed["methods"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect();
+    let mut methods: BTreeSet<String> = listed["methods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap().to_owned())
+        .collect();
     // For a child alone, so that the operator's list does not have it.
     methods.insert("loopback.permit".to_owned());
     let told: BTreeSet<String> =
@@ -209,6 +235,7 @@ async fn every_example_of_the_protocol_is_answered_as_it_is_shown() {
             }
         }
     }
-    let report: Vec<String> = wrong.iter().map(|(method, problem)| format!("{method}: {problem}")).collect();
+    let report: Vec<String> =
+        wrong.iter().map(|(method, problem)| format!("{method}: {problem}")).collect();
     assert!(wrong.is_empty(), "{}\nin {}", report.join("\n"), stage.folder.path().display());
 }

@@ -62,26 +62,42 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options =
-            ServerOptions { plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()), ..ServerOptions::default() };
+        let options = ServerOptions {
+            plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+            ..ServerOptions::default()
+        };
         let server = TestServer::with(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let work = folder.path().to_str().unwrap().to_owned();
         let parent = server.call("identity.parent", json!({"name": "parent"})).await.unwrap();
         let parent_token = parent["token"].as_str().unwrap().to_owned();
         // A session of each: the operator's own, and one below the parent that acts as a child.
-        let create = |name: &str| json!({"name": name, "working_dir": work, "loopback_timeout_secs": 1});
+        let create =
+            |name: &str| json!({"name": name, "working_dir": work, "loopback_timeout_secs": 1});
         let own = server.call("claudecode.create", create("own")).await.unwrap();
-        let below = server.call_as(&parent_token, "claudecode.create", create("below")).await.unwrap().unwrap();
-        let configured = server.call("loopback.configure", json!({"session_id": below["id"]})).await.unwrap();
-        let header = configured["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"].as_str().unwrap();
+        let below = server
+            .call_as(&parent_token, "claudecode.create", create("below"))
+            .await
+            .unwrap()
+            .unwrap();
+        let configured =
+            server.call("loopback.configure", json!({"session_id": below["id"]})).await.unwrap();
+        let header = configured["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"]
+            .as_str()
+            .unwrap();
         let child_token = header.strip_prefix("Bearer ").unwrap().to_owned();
         let started = json!({"session_id": own["id"], "prompt": "sim:\nsay hello"});
         server.call("claudecode.chat_async", started).await.unwrap();
-        let polled = server.call("claudecode.poll", json!({"session_id": own["id"], "wait_ms": 20_000})).await.unwrap();
+        let polled = server
+            .call("claudecode.poll", json!({"session_id": own["id"], "wait_ms": 20_000}))
+            .await
+            .unwrap();
 
-        let tokens =
-            [("operator", server.token().unwrap().to_owned()), ("parent", parent_token), ("child", child_token)];
+        let tokens = [
+            ("operator", server.token().unwrap().to_owned()),
+            ("parent", parent_token),
+            ("child", child_token),
+        ];
         let (mut callers, mut targets) = (Vec::new(), Vec::<Target>::new());
         for (name, token) in tokens {
             let listed = server.call_as(&token, "plexus.schema", json!({})).await.unwrap().unwrap();
@@ -105,14 +121,24 @@ impl Stage {
 
     /// Makes one call and returns what came of it; fails when the server is at fault.
     async fn call(&self, who: &Who, door: &str, target: &Target, params: Value) -> Came {
-        let what = || format!("{} called {} at {door} with {:.600}", who.name, target.name, params.to_string());
+        let what = || {
+            format!(
+                "{} called {} at {door} with {:.600}",
+                who.name,
+                target.name,
+                params.to_string()
+            )
+        };
         let body = match door {
             "rpc" => json!({"jsonrpc": "2.0", "id": 1, "method": target.name, "params": params}),
             _ => json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {"name": target.name.replacen('.', "_", 1), "arguments": params,
                     "_meta": {"io.modelcontextprotocol/protocolVersion": "2025-11-25"}}}),
         };
-        let mut request = self.http.post(format!("{}/{door}", self.server.url().unwrap())).bearer_auth(&who.token);
+        let mut request = self
+            .http
+            .post(format!("{}/{door}", self.server.url().unwrap()))
+            .bearer_auth(&who.token);
         if door == "mcp" {
             request = request
                 .header("accept", "application/json, text/event-stream")
@@ -123,7 +149,11 @@ impl Stage {
             let response = request.json(&body).send().await.unwrap_or_else(|error| {
                 let log = self.server.log();
                 let tail = log.len().saturating_sub(3_000);
-                panic!("{}: {error:?}; the server said at last: {}", what(), log.get(tail..).unwrap_or_default())
+                panic!(
+                    "{}: {error:?}; the server said at last: {}",
+                    what(),
+                    log.get(tail..).unwrap_or_default()
+                )
             });
             (response.status().as_u16(), response.text().await.unwrap_or_default())
         };
@@ -137,7 +167,11 @@ impl Stage {
         };
         assert!(status < 500 || status == 503, "{}: HTTP {status} {text:.600}", what());
         let Some(answer) = answer_in(&text) else {
-            assert!((400..500).contains(&status) || status == 503, "{}: HTTP {status} {text:.600}", what());
+            assert!(
+                (400..500).contains(&status) || status == 503,
+                "{}: HTTP {status} {text:.600}",
+                what()
+            );
             return Came::Refusal(json!({"kind": "invalid", "http": status}));
         };
         let came = understood(&answer);
@@ -150,7 +184,8 @@ impl Stage {
 
 /// Finds the JSON-RPC answer in a body that is JSON, or a stream of events whose last one it is.
 fn answer_in(text: &str) -> Option<Value> {
-    let is_answer = |message: &Value| message.get("result").is_some() || message.get("error").is_some();
+    let is_answer =
+        |message: &Value| message.get("result").is_some() || message.get("error").is_some();
     let whole = serde_json::from_str::<Value>(text).ok().filter(is_answer);
     whole.or_else(|| {
         let lines = text.lines().rev().filter_map(|line| line.strip_prefix("data:"));
@@ -169,17 +204,23 @@ fn understood(answer: &Value) -> Came {
         return Came::Refusal(data);
     }
     let result = &answer["result"];
-    let Some(text) = result["content"][0]["text"].as_str() else { return Came::Result(result.clone()) };
+    let Some(text) = result["content"][0]["text"].as_str() else {
+        return Came::Result(result.clone());
+    };
     let said: Value = serde_json::from_str(text).unwrap_or_default();
-    if result["isError"] == true || said["behavior"] == "deny" { Came::Refusal(said) } else { Came::Result(said) }
+    if result["isError"] == true || said["behavior"] == "deny" {
+        Came::Refusal(said)
+    } else {
+        Came::Result(said)
+    }
 }
 
 async fn begin_mcp(stage: &Stage, who: &Who) -> String {
-    let params =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
     let post = |body: Value| {
-        let request = stage.http.post(format!("{}/mcp", stage.server.url().unwrap())).bearer_auth(&who.token);
+        let request =
+            stage.http.post(format!("{}/mcp", stage.server.url().unwrap())).bearer_auth(&who.token);
         request.header("accept", "application/json, text/event-stream").json(&body)
     };
     let response = post(body).send().await.unwrap();
@@ -217,9 +258,16 @@ async fn no_generated_call_is_the_servers_fault_or_goes_beyond_its_caller() {
         beyond += usize::from(!may);
         match came {
             Came::Result(result) => {
-                assert!(may, "{} got {result} from {} at {door}, which is not on its list", who.name, target.name);
+                assert!(
+                    may,
+                    "{} got {result} from {} at {door}, which is not on its list",
+                    who.name, target.name
+                );
                 if let Err(wrong) = answers::fits(&target.result, &target.result, &result, "") {
-                    panic!("{} called with {params} is not as its schema says: {wrong}\n{result}", target.name);
+                    panic!(
+                        "{} called with {params} is not as its schema says: {wrong}\n{result}",
+                        target.name
+                    );
                 }
                 succeeded.insert(&target.name);
             }

@@ -22,7 +22,10 @@ impl Place {
         let server = TestServer::with(ServerOptions {
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
             claude_bin: Some("sim".into()),
-            env: vec![("PLEXUS_FAULT".into(), "store.commit:error".into()), ("PLEXUS_FAULT_DIR".into(), faults)],
+            env: vec![
+                ("PLEXUS_FAULT".into(), "store.commit:error".into()),
+                ("PLEXUS_FAULT_DIR".into(), faults),
+            ],
             ..ServerOptions::default()
         });
         Self { server: server.await.unwrap(), folder }
@@ -39,15 +42,24 @@ impl Place {
 
     async fn begin(&self, name: &str, channel: &str, script: &str) {
         let env = json!({"CLAUDE_CONFIG_DIR": self.folder.path().join("claude")});
-        let create = json!({"name": name, "working_dir": self.work(), "channel": channel, "env": env});
+        let create =
+            json!({"name": name, "working_dir": self.work(), "channel": channel, "env": env});
         self.server.call("claudecode.create", create).await.unwrap();
-        self.server.call("claudecode.chat_async", json!({"name": name, "prompt": script})).await.unwrap();
+        self.server
+            .call("claudecode.chat_async", json!({"name": name, "prompt": script}))
+            .await
+            .unwrap();
     }
 
     async fn pending(&self, name: &str) -> Value {
         eventually_async(&format!("the question of {name}"), PATIENCE, || async {
             let page = self.server.call("loopback.pending", json!({})).await.unwrap();
-            page["approvals"].as_array().unwrap().iter().find(|approval| approval["session_name"] == name).cloned()
+            page["approvals"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|approval| approval["session_name"] == name)
+                .cloned()
         })
         .await
     }
@@ -55,7 +67,9 @@ impl Place {
     async fn ends(&self, name: &str) -> Value {
         eventually_async(&format!("the end of {name}"), PATIENCE, || async {
             let status =
-                self.server.call("claudecode.get", json!({"name": name})).await.unwrap()["session"]["status"].take();
+                self.server.call("claudecode.get", json!({"name": name})).await.unwrap()["session"]
+                    ["status"]
+                    .take();
             ["complete", "failed"].iter().any(|end| status == *end).then_some(status)
         })
         .await
@@ -71,17 +85,27 @@ async fn requests_wait_while_the_store_cannot_be_written_and_nobody_is_told_othe
     let until_told = "while ! test -e ask-now; do sleep 0.05; done; exit 0";
     for channel in ["control", "mcp"] {
         let waits = json!({"command": until_told}).to_string();
-        let script = format!("sim:\ntool Bash {waits}\ntool Bash {{\"command\":\"touch {channel}\"}}");
+        let script =
+            format!("sim:\ntool Bash {waits}\ntool Bash {{\"command\":\"touch {channel}\"}}");
         place.begin(channel, channel, &script).await;
         let waits = place.pending(channel).await;
-        place.server.call("loopback.respond", json!({"approval_id": waits["id"], "approve": true})).await.unwrap();
+        place
+            .server
+            .call("loopback.respond", json!({"approval_id": waits["id"], "approve": true}))
+            .await
+            .unwrap();
     }
     std::fs::write(place.refusal(), "").unwrap();
     std::fs::write(place.work().join("ask-now"), "").unwrap();
     let answer = json!({"approval_id": approval["id"], "approve": true});
     let token = place.server.token().unwrap();
     for _ in 0..20 {
-        let refused = place.server.call_as(token, "loopback.respond", answer.clone()).await.unwrap().unwrap_err();
+        let refused = place
+            .server
+            .call_as(token, "loopback.respond", answer.clone())
+            .await
+            .unwrap()
+            .unwrap_err();
         assert_eq!(refused.kind(), "unavailable", "{refused}");
     }
     for file in ["asked", "control", "mcp"] {
@@ -95,7 +119,11 @@ async fn requests_wait_while_the_store_cannot_be_written_and_nobody_is_told_othe
     for channel in ["control", "mcp"] {
         let question = place.pending(channel).await;
         assert_eq!(question["input"]["command"], format!("touch {channel}"));
-        place.server.call("loopback.respond", json!({"approval_id": question["id"], "approve": true})).await.unwrap();
+        place
+            .server
+            .call("loopback.respond", json!({"approval_id": question["id"], "approve": true}))
+            .await
+            .unwrap();
     }
     for name in ["asked", "control", "mcp"] {
         assert_eq!(place.ends(name).await, "complete", "{}", place.server.log());

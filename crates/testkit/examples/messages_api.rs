@@ -16,7 +16,10 @@ async fn main() -> anyhow::Result<()> {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         let requests = api.requests();
         for request in requests.iter().skip(seen).filter(|_| verbose) {
-            println!("{}", serde_json::json!({"path": request.path, "main": request.is_main(), "body": request.body}));
+            println!(
+                "{}",
+                serde_json::json!({"path": request.path, "main": request.is_main(), "body": request.body})
+            );
         }
         seen = requests.len();
     }

@@ -25,19 +25,22 @@ pub fn folder() -> PathBuf {
 /// Reads one recorded log by its name without the ending, such as `control_echo_uuid`.
 pub fn read(name: &str) -> Result<String> {
     let path = folder().join(format!("{name}.jsonl"));
-    std::fs::read_to_string(&path).with_context(|| format!("could not read the fixture {}", path.display()))
+    std::fs::read_to_string(&path)
+        .with_context(|| format!("could not read the fixture {}", path.display()))
 }
 
 /// Returns every recorded log as `(name, text)`, in the order of their names.
 pub fn all() -> Result<Vec<(String, String)>> {
     let folder = folder();
-    let entries = std::fs::read_dir(&folder).with_context(|| format!("could not list {}", folder.display()))?;
+    let entries = std::fs::read_dir(&folder)
+        .with_context(|| format!("could not list {}", folder.display()))?;
     let mut logs = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|ending| ending == "jsonl") {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let text = std::fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("could not read {}", path.display()))?;
             logs.push((name, text));
         }
     }

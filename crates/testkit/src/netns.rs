@@ -23,7 +23,8 @@ pub fn enter_or_explain() -> Result<(), String> {
         return only_loopback();
     }
     let flags = allowed_flags()?;
-    let program = std::env::current_exe().map_err(|error| format!("this program cannot find itself: {error}"))?;
+    let program = std::env::current_exe()
+        .map_err(|error| format!("this program cannot find itself: {error}"))?;
     let error = Command::new("unshare")
         .args(flags)
         .args(["--", "sh", "-c", ENTER, "sh"])
@@ -39,7 +40,11 @@ fn allowed_flags() -> Result<&'static [&'static str], String> {
     let forms: [&[&str]; 2] = [&["-n"], &["-rn"]];
     let mut reasons = Vec::new();
     for flags in forms {
-        match Command::new("unshare").args(flags).args(["--", "sh", "-c", ENTER, "sh", "true"]).output() {
+        match Command::new("unshare")
+            .args(flags)
+            .args(["--", "sh", "-c", ENTER, "sh", "true"])
+            .output()
+        {
             Ok(output) if output.status.success() => return Ok(flags),
             Ok(output) => {
                 reasons.push(format!(
@@ -56,12 +61,16 @@ fn allowed_flags() -> Result<&'static [&'static str], String> {
 
 /// Looks at the interfaces instead of trusting the variable alone: somebody may have exported it.
 fn only_loopback() -> Result<(), String> {
-    let table = std::fs::read_to_string("/proc/net/dev").map_err(|error| format!("/proc/net/dev: {error}"))?;
+    let table = std::fs::read_to_string("/proc/net/dev")
+        .map_err(|error| format!("/proc/net/dev: {error}"))?;
     let others: Vec<_> = interfaces(&table).filter(|name| *name != "lo").collect();
     if others.is_empty() {
         Ok(())
     } else {
-        Err(format!("{INSIDE} is set, but this network has more than loopback: {}", others.join(", ")))
+        Err(format!(
+            "{INSIDE} is set, but this network has more than loopback: {}",
+            others.join(", ")
+        ))
     }
 }
 

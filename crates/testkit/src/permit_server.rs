@@ -51,7 +51,8 @@ pub enum PermitAnswer {
     Never,
 }
 
-type Decide = dyn Fn(PermitCall) -> Pin<Box<dyn Future<Output = PermitAnswer> + Send>> + Send + Sync;
+type Decide =
+    dyn Fn(PermitCall) -> Pin<Box<dyn Future<Output = PermitAnswer> + Send>> + Send + Sync;
 
 /// A running permission server; dropping it closes its port.
 #[derive(Debug)]
@@ -72,13 +73,18 @@ impl PermitServer {
     where
         F: Future<Output = PermitAnswer> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("could not listen for the permit server")?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("could not listen for the permit server")?;
         let address = listener.local_addr()?;
         let listener = listener.tap_io(|stream| {
             // A socket that is gone already needs no option.
             let _gone = stream.set_nodelay(true);
         });
-        let shared = Arc::new(Inner { calls: Mutex::default(), decide: Box::new(move |call| Box::pin(decide(call))) });
+        let shared = Arc::new(Inner {
+            calls: Mutex::default(),
+            decide: Box::new(move |call| Box::pin(decide(call))),
+        });
         // GET is answered 405 by the router, which the CLI takes as "no stream from the server".
         let router = Router::new().route("/mcp", post(message)).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move {
@@ -159,7 +165,9 @@ async fn call(shared: &Inner, arguments: &Value) -> Value {
     };
     shared.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
     let text = match (shared.decide)(call).await {
-        PermitAnswer::Allow(input) => json!({"behavior": "allow", "updatedInput": input}).to_string(),
+        PermitAnswer::Allow(input) => {
+            json!({"behavior": "allow", "updatedInput": input}).to_string()
+        }
         PermitAnswer::Deny(message) => json!({"behavior": "deny", "message": message}).to_string(),
         PermitAnswer::Text(text) => text,
         PermitAnswer::Never => std::future::pending().await,

@@ -142,18 +142,27 @@ pub fn start(options: PostgresOptions) -> Result<Postgres> {
 }
 
 /// Says that a test shows nothing here, or fails where that is not allowed.
-#[expect(clippy::print_stderr, reason = "a test that shows nothing here says so where its output is read")]
+#[expect(
+    clippy::print_stderr,
+    reason = "a test that shows nothing here says so where its output is read"
+)]
 fn ignored() {
     let required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-    assert!(!required, "PostgreSQL is not installed, and {REQUIRED}=1 asks for it: apt-get install postgresql");
+    assert!(
+        !required,
+        "PostgreSQL is not installed, and {REQUIRED}=1 asks for it: apt-get install postgresql"
+    );
     eprintln!("ignored: PostgreSQL is not installed (apt-get install postgresql)");
 }
 
 impl Postgres {
     fn start(programs: PathBuf, options: PostgresOptions) -> Result<Self> {
-        let user = if rustix::process::geteuid().is_root() { Some(unprivileged_user()?) } else { None };
-        let folder =
-            tempfile::Builder::new().prefix("plexus-postgres-").tempdir().context("could not make a folder")?;
+        let user =
+            if rustix::process::geteuid().is_root() { Some(unprivileged_user()?) } else { None };
+        let folder = tempfile::Builder::new()
+            .prefix("plexus-postgres-")
+            .tempdir()
+            .context("could not make a folder")?;
         if let Some(user) = user {
             std::os::unix::fs::chown(folder.path(), Some(user.uid), Some(user.gid))?;
         }
@@ -208,12 +217,14 @@ impl Postgres {
         }
         // Whoever may connect is decided by the address that is listened on and by the password.
         let rules = self.data().join("pg_hba.conf");
-        std::fs::write(&rules, "host all all 0.0.0.0/0 scram-sha-256\n").context("could not write pg_hba.conf")
+        std::fs::write(&rules, "host all all 0.0.0.0/0 scram-sha-256\n")
+            .context("could not write pg_hba.conf")
     }
 
     /// Writes a file that the cluster's user alone can read; it refuses a key that others can.
     fn write_for_cluster(&self, path: &Path, text: &str) -> Result<()> {
-        let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file =
+            std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
         file.write_all(text.as_bytes())?;
         if let Some(user) = self.user {
             std::os::unix::fs::chown(path, Some(user.uid), Some(user.gid))?;
@@ -244,7 +255,11 @@ impl Postgres {
         for setting in fixed.iter().chain(&self.options.settings) {
             command.arg("-c").arg(setting);
         }
-        let mut server = command.stdout(log.try_clone()?).stderr(log).spawn().context("could not start postgres")?;
+        let mut server = command
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("could not start postgres")?;
         let ready = wait_until_ready(&mut server, &self.data().join("postmaster.pid"));
         if let Err(error) = ready {
             let _ended = server.kill();
@@ -272,14 +287,18 @@ impl Postgres {
         let Some(server) = &self.server else { return Ok(()) };
         // Its head first, which then makes no more of them.
         process::signal(server.id(), Signal::STOP);
-        process::descendants(server.id())?.iter().for_each(|helper| process::signal(helper.pid, Signal::STOP));
+        process::descendants(server.id())?
+            .iter()
+            .for_each(|helper| process::signal(helper.pid, Signal::STOP));
         Ok(())
     }
 
     /// Lets a frozen cluster go on.
     pub fn thaw(&self) -> Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
-        process::descendants(server.id())?.iter().for_each(|helper| process::signal(helper.pid, Signal::CONT));
+        process::descendants(server.id())?
+            .iter()
+            .for_each(|helper| process::signal(helper.pid, Signal::CONT));
         process::signal(server.id(), Signal::CONT);
         Ok(())
     }
@@ -311,19 +330,29 @@ impl Postgres {
 
     /// Returns the same database as `url` at another address, such as a proxy's.
     pub fn url_through(&self, url: &str, address: SocketAddr) -> Result<String> {
-        let name = url.rsplit('/').next().filter(|name| !name.is_empty()).context("a URL without a database")?;
+        let name = url
+            .rsplit('/')
+            .next()
+            .filter(|name| !name.is_empty())
+            .context("a URL without a database")?;
         Ok(self.url(address, name))
     }
 
     /// Runs SQL in a database of the cluster and returns what it prints, one row a line.
     pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut psql = self.program("psql");
-        psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"])
-            .args(["--host", &self.options.listen.to_string(), "--port", &self.port.to_string()])
-            .args(["--username", ROLE, "--dbname", database, "--command", sql])
-            .env("PGPASSWORD", &self.password)
-            // It would otherwise look for certificates in a home that is not its user's.
-            .env("PGSSLMODE", "disable");
+        psql.args([
+            "--no-psqlrc",
+            "--quiet",
+            "--no-align",
+            "--tuples-only",
+            "--set=ON_ERROR_STOP=1",
+        ])
+        .args(["--host", &self.options.listen.to_string(), "--port", &self.port.to_string()])
+        .args(["--username", ROLE, "--dbname", database, "--command", sql])
+        .env("PGPASSWORD", &self.password)
+        // It would otherwise look for certificates in a home that is not its user's.
+        .env("PGSSLMODE", "disable");
         finish(psql)
     }
 
@@ -401,12 +430,19 @@ fn wait_until_ready(server: &mut Child, pid_file: &Path) -> Result<()> {
 }
 
 fn finish(mut command: Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("could not start {}", command.get_program().display()))?;
+    let output = command
+        .output()
+        .with_context(|| format!("could not start {}", command.get_program().display()))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(anyhow!("{} ended with {}: {}", command.get_program().display(), output.status, said.trim()))
+    Err(anyhow!(
+        "{} ended with {}: {}",
+        command.get_program().display(),
+        output.status,
+        said.trim()
+    ))
 }
 
 fn free_port(listen: Ipv4Addr) -> Result<u16> {
@@ -416,7 +452,9 @@ fn free_port(listen: Ipv4Addr) -> Result<u16> {
         match TcpListener::bind((listen, port)) {
             Ok(_free) => return Ok(port),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error).with_context(|| format!("could not listen on {listen}")),
+            Err(error) => {
+                return Err(error).with_context(|| format!("could not listen on {listen}"));
+            }
         }
     }
     bail!("no port of {PORTS:?} is free")
@@ -426,26 +464,32 @@ fn free_port(listen: Ipv4Addr) -> Result<u16> {
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut debian: Vec<(u32, PathBuf)> = versions
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter_map(|entry| {
+            Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin")))
+        })
         .collect();
     debian.sort();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = debian.into_iter().rev().map(|(_, folder)| folder).chain(std::env::split_paths(&path));
-    folders.into_iter().find(|folder| ["initdb", "postgres", "psql"].iter().all(|name| folder.join(name).is_file()))
+    let folders =
+        debian.into_iter().rev().map(|(_, folder)| folder).chain(std::env::split_paths(&path));
+    folders.into_iter().find(|folder| {
+        ["initdb", "postgres", "psql"].iter().all(|name| folder.join(name).is_file())
+    })
 }
 
 /// The package's own user, else the one that owns nothing.
 fn unprivileged_user() -> Result<User> {
     let table = std::fs::read_to_string("/etc/passwd").context("could not read /etc/passwd")?;
-    ["postgres", "nobody"]
-        .iter()
-        .find_map(|name| entry(&table, name))
-        .context("neither postgres nor nobody is a user here, and PostgreSQL refuses to run as root")
+    ["postgres", "nobody"].iter().find_map(|name| entry(&table, name)).context(
+        "neither postgres nor nobody is a user here, and PostgreSQL refuses to run as root",
+    )
 }
 
 fn entry(table: &str, name: &str) -> Option<User> {
-    let mut fields =
-        table.lines().map(|line| line.split(':')).find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
+    let mut fields = table
+        .lines()
+        .map(|line| line.split(':'))
+        .find_map(|mut fields| (fields.next()? == name).then_some(fields))?;
     Some(User { uid: fields.nth(1)?.parse().ok()?, gid: fields.next()?.parse().ok()? })
 }
 
@@ -457,7 +501,10 @@ mod tests {
     fn what_was_committed_survives_a_kill_and_nothing_survives_the_drop() {
         let Some(mut postgres) = own() else { return };
         let url = postgres.fresh_database().unwrap();
-        assert_eq!(url, format!("postgres://plexus:{}@{}/plexus_0", postgres.password(), postgres.address()));
+        assert_eq!(
+            url,
+            format!("postgres://plexus:{}@{}/plexus_0", postgres.password(), postgres.address())
+        );
         postgres.sql("plexus_0", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)").unwrap();
         postgres.crash_and_restart().unwrap();
         assert_eq!(postgres.sql("plexus_0", "SELECT n FROM kept").unwrap(), "7");

@@ -54,8 +54,11 @@ pub fn one(pid: u32) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&arguments).replace('\0', " ").trim().to_owned();
-    let command =
-        if command.is_empty() { format!("[{}]", head.split_once('(').map_or("", |(_, name)| name)) } else { command };
+    let command = if command.is_empty() {
+        format!("[{}]", head.split_once('(').map_or("", |(_, name)| name))
+    } else {
+        command
+    };
     Some(Process { pid, parent, state, command })
 }
 
@@ -105,8 +108,16 @@ pub fn peak_resident_bytes(pid: u32) -> Result<u64> {
 fn status_kib(pid: u32, key: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key} in {path}"))?;
-    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("odd {key} in {path}"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .with_context(|| format!("no {key} in {path}"))?;
+    let kib: u64 = line
+        .trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse()
+        .with_context(|| format!("odd {key} in {path}"))?;
     Ok(kib * 1024)
 }
 
@@ -117,7 +128,9 @@ fn status_kib(pid: u32, key: &str) -> Result<u64> {
 pub fn marked(marker: &str) -> Result<Vec<Process>> {
     let own = std::process::id();
     let mut found = all()?;
-    found.retain(|process| process.pid != own && !process.is_zombie() && carries(process.pid, marker));
+    found.retain(|process| {
+        process.pid != own && !process.is_zombie() && carries(process.pid, marker)
+    });
     Ok(found)
 }
 
@@ -201,7 +214,11 @@ mod tests {
 
         shell.kill().unwrap();
         shell.wait().unwrap();
-        assert_eq!(marked(&marker).unwrap().len(), 1, "the orphan must still be found by its marker");
+        assert_eq!(
+            marked(&marker).unwrap().len(),
+            1,
+            "the orphan must still be found by its marker"
+        );
         kill(sleep.pid);
         assert_none_marked(&marker, PATIENCE);
     }
@@ -209,8 +226,10 @@ mod tests {
     #[test]
     fn what_was_left_behind_is_named_and_killed() {
         let marker = format!("testkit-marker-{}", uuid::Uuid::new_v4());
-        let mut sleep = Command::new("sleep").arg("60").env("TESTKIT_MARKER", &marker).spawn().unwrap();
-        let panicked = std::panic::catch_unwind(|| assert_none_marked(&marker, Duration::ZERO)).unwrap_err();
+        let mut sleep =
+            Command::new("sleep").arg("60").env("TESTKIT_MARKER", &marker).spawn().unwrap();
+        let panicked =
+            std::panic::catch_unwind(|| assert_none_marked(&marker, Duration::ZERO)).unwrap_err();
         assert!(panicked.downcast_ref::<String>().unwrap().contains("sleep 60"));
         sleep.wait().unwrap();
         assert!(!is_alive(sleep.id()));

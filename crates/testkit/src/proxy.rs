@@ -57,9 +57,11 @@ pub struct Proxy {
 impl Proxy {
     /// Starts a relay on a free loopback port towards `target`.
     pub async fn start(target: SocketAddr) -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("could not listen for the proxy")?;
+        let listener =
+            TcpListener::bind("127.0.0.1:0").await.context("could not listen for the proxy")?;
         let address = listener.local_addr()?;
-        let (sky, watching) = watch::channel(Sky { weather: Weather::Clear, cuts: 0, half_closes: 0 });
+        let (sky, watching) =
+            watch::channel(Sky { weather: Weather::Clear, cuts: 0, half_closes: 0 });
         let task = tokio::spawn(accept(listener, target, watching));
         Ok(Self { address, sky, task })
     }
@@ -107,7 +109,12 @@ async fn accept(listener: TcpListener, target: SocketAddr, sky: watch::Receiver<
     }
 }
 
-async fn relay(client: TcpStream, target: SocketAddr, mut sky: watch::Receiver<Sky>, began_under: u64) {
+async fn relay(
+    client: TcpStream,
+    target: SocketAddr,
+    mut sky: watch::Receiver<Sky>,
+    began_under: u64,
+) {
     let Ok(server) = TcpStream::connect(target).await else { return };
     // Without this the proxy itself would add 40 ms to small messages.
     let (Ok(()), Ok(())) = (client.set_nodelay(true), server.set_nodelay(true)) else { return };
@@ -133,7 +140,9 @@ async fn copy(
     let relaying = async {
         let mut buffer = vec![0; CHUNK_BYTES];
         while let Ok(length @ 1..) = from.read(&mut buffer).await {
-            let Ok(weather) = sky.wait_for(|sky| passes(sky.weather, direction)).await.map(|sky| sky.weather) else {
+            let Ok(weather) =
+                sky.wait_for(|sky| passes(sky.weather, direction)).await.map(|sky| sky.weather)
+            else {
                 return;
             };
             if let Weather::Slow(delay) = weather {
@@ -181,7 +190,9 @@ mod tests {
 
     async fn said_back(stream: &mut TcpStream, word: &[u8]) -> bool {
         let mut answer = vec![0; word.len()];
-        stream.write_all(word).await.is_ok() && stream.read_exact(&mut answer).await.is_ok() && answer == word
+        stream.write_all(word).await.is_ok()
+            && stream.read_exact(&mut answer).await.is_ok()
+            && answer == word
     }
 
     #[tokio::test]
@@ -190,7 +201,10 @@ mod tests {
         let mut first = TcpStream::connect(proxy.address()).await.unwrap();
         assert!(said_back(&mut first, b"one").await);
         proxy.cut_open_connections();
-        assert!(!within("the end of the first connection", PATIENCE, said_back(&mut first, b"two")).await);
+        assert!(
+            !within("the end of the first connection", PATIENCE, said_back(&mut first, b"two"))
+                .await
+        );
         let mut second = TcpStream::connect(proxy.address()).await.unwrap();
         assert!(said_back(&mut second, b"three").await);
     }
@@ -202,7 +216,8 @@ mod tests {
         proxy.set(Weather::Stalled);
         stream.write_all(b"held").await.unwrap();
         let mut answer = [0; 4];
-        let early = tokio::time::timeout(Duration::from_millis(50), stream.read_exact(&mut answer)).await;
+        let early =
+            tokio::time::timeout(Duration::from_millis(50), stream.read_exact(&mut answer)).await;
         assert!(early.is_err(), "a stalled relay must pass nothing on");
         proxy.set(Weather::Slow(Duration::from_millis(1)));
         within("the held bytes", PATIENCE, stream.read_exact(&mut answer)).await.unwrap();
@@ -218,10 +233,13 @@ mod tests {
         target.write_all(b"hello").await.unwrap();
         client.read_exact(&mut [0; 5]).await.unwrap();
         proxy.half_close_open_connections();
-        let end = within("the end of the answers", PATIENCE, client.read(&mut [0; 5])).await.unwrap();
+        let end =
+            within("the end of the answers", PATIENCE, client.read(&mut [0; 5])).await.unwrap();
         assert_eq!(end, 0);
         client.write_all(b"still").await.unwrap();
-        within("what the client still says", PATIENCE, target.read_exact(&mut [0; 5])).await.unwrap();
+        within("what the client still says", PATIENCE, target.read_exact(&mut [0; 5]))
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
@@ -234,7 +252,8 @@ mod tests {
         client.write_all(b"question").await.unwrap();
         within("the question", PATIENCE, target.read_exact(&mut [0; 8])).await.unwrap();
         target.write_all(b"answer").await.unwrap();
-        let early = tokio::time::timeout(Duration::from_millis(50), client.read_exact(&mut [0; 6])).await;
+        let early =
+            tokio::time::timeout(Duration::from_millis(50), client.read_exact(&mut [0; 6])).await;
         assert!(early.is_err(), "the answer must be held back");
         proxy.set(Weather::Clear);
         within("the answer", PATIENCE, client.read_exact(&mut [0; 6])).await.unwrap();

@@ -114,7 +114,10 @@ impl TestServer {
 
     /// Makes the place for a server; [`start_again`](Self::start_again) starts it.
     pub fn prepared(options: ServerOptions) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("plexus-server-").tempdir().context("could not make a folder")?;
+        let folder = tempfile::Builder::new()
+            .prefix("plexus-server-")
+            .tempdir()
+            .context("could not make a folder")?;
         let client = reqwest::Client::builder().timeout(CALL_DEADLINE).no_proxy().build()?;
         Ok(Self { folder, options, client, running: None })
     }
@@ -174,18 +177,29 @@ impl TestServer {
     }
 
     /// Calls a method with another token. The outer error means that there was no answer, the inner one is the answer.
-    pub async fn call_as(&self, token: &str, method: &str, params: Value) -> Result<Result<Value, RpcError>> {
+    pub async fn call_as(
+        &self,
+        token: &str,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, RpcError>> {
         let url = format!("{}/rpc", self.url()?.trim_end_matches('/'));
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let response = self.client.post(url).bearer_auth(token).json(&body).send().await?;
         let status = response.status();
         let text = response.text().await?;
-        let mut answer: Value = serde_json::from_str(&text)
-            .with_context(|| format!("{method} was answered {status} with what is not JSON: {text}"))?;
+        let mut answer: Value = serde_json::from_str(&text).with_context(|| {
+            format!("{method} was answered {status} with what is not JSON: {text}")
+        })?;
         if let Some(error) = answer.get("error") {
-            return Ok(Err(serde_json::from_value(error.clone()).context("an odd JSON-RPC error")?));
+            return Ok(
+                Err(serde_json::from_value(error.clone()).context("an odd JSON-RPC error")?),
+            );
         }
-        Ok(Ok(answer.get_mut("result").map(Value::take).ok_or_else(|| anyhow!("neither result nor error: {text}"))?))
+        Ok(Ok(answer
+            .get_mut("result")
+            .map(Value::take)
+            .ok_or_else(|| anyhow!("neither result nor error: {text}"))?))
     }
 
     /// Kills the server with `SIGKILL`; children and data stay.
@@ -205,7 +219,9 @@ impl TestServer {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let process = &mut running.process;
         let mut look = || process.try_wait().transpose();
-        let status = eventually_async("the end of the server", STOP_DEADLINE, || std::future::ready(look())).await?;
+        let status =
+            eventually_async("the end of the server", STOP_DEADLINE, || std::future::ready(look()))
+                .await?;
         Ok(status.code())
     }
 
@@ -217,17 +233,24 @@ impl TestServer {
         let mut process = self.command()?.spawn().context("could not start plexus serve")?;
         let announced = self.data_dir().join("server.json");
         let pid = process.id();
-        let announcement = eventually_async("server.json of the new server", START_DEADLINE, || {
-            let found = match process.try_wait() {
-                Ok(None) => read_announcement(&announced).filter(|found| found.pid == pid).map(Ok),
-                Ok(Some(status)) => Some(Err(anyhow!("plexus serve ended with {status}:\n{}", self.log()))),
-                Err(error) => Some(Err(error.into())),
-            };
-            std::future::ready(found)
-        })
-        .await?;
-        let token = std::fs::read_to_string(self.data_dir().join("operator.token")).context("no operator.token")?;
-        self.running = Some(Running { process, url: announcement.url, token: token.trim().to_owned() });
+        let announcement =
+            eventually_async("server.json of the new server", START_DEADLINE, || {
+                let found = match process.try_wait() {
+                    Ok(None) => {
+                        read_announcement(&announced).filter(|found| found.pid == pid).map(Ok)
+                    }
+                    Ok(Some(status)) => {
+                        Some(Err(anyhow!("plexus serve ended with {status}:\n{}", self.log())))
+                    }
+                    Err(error) => Some(Err(error.into())),
+                };
+                std::future::ready(found)
+            })
+            .await?;
+        let token = std::fs::read_to_string(self.data_dir().join("operator.token"))
+            .context("no operator.token")?;
+        self.running =
+            Some(Running { process, url: announcement.url, token: token.trim().to_owned() });
         Ok(())
     }
 
@@ -281,7 +304,9 @@ impl Drop for TestServer {
         let _ended = self.kill_9();
         // Shims outlive the server by design, and carry their run directory in their arguments.
         #[cfg(target_os = "linux")]
-        for shim in crate::process::marked(&self.own_data_dir().display().to_string()).unwrap_or_default() {
+        for shim in
+            crate::process::marked(&self.own_data_dir().display().to_string()).unwrap_or_default()
+        {
             for process in crate::process::descendants(shim.pid).unwrap_or_default() {
                 crate::process::kill(process.pid);
             }
@@ -316,7 +341,8 @@ pub fn binary(name: &str, variable: &str) -> Result<PathBuf> {
     let test = std::env::current_exe().context("this program cannot find itself")?;
     // A test lies in `target/PROFILE/deps`, an example in `target/PROFILE/examples`, a program in `target/PROFILE`.
     let beside = test.parent().context("a program without a folder")?;
-    let in_subfolder = beside.file_name().is_some_and(|folder| folder == "deps" || folder == "examples");
+    let in_subfolder =
+        beside.file_name().is_some_and(|folder| folder == "deps" || folder == "examples");
     let folder = if in_subfolder { beside.parent().unwrap_or(beside) } else { beside };
     let path = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
     if !path.is_file() {
@@ -326,7 +352,8 @@ pub fn binary(name: &str, variable: &str) -> Result<PathBuf> {
         if folder.ends_with("release") {
             build.arg("--release");
         }
-        let status = build.status().with_context(|| format!("could not run cargo to build {name}"))?;
+        let status =
+            build.status().with_context(|| format!("could not run cargo to build {name}"))?;
         if !status.success() || !path.is_file() {
             bail!("{} is missing and could not be built ({status})", path.display());
         }

@@ -50,7 +50,12 @@ impl SmallDisks {
         let mut shell = Command::new("unshare")
             .args(flags)
             // One order a line; what it says ends with how it went.
-            .args(["--", "sh", "-c", r#"while read -r order; do eval "$order" </dev/null 2>&1; echo "= $?"; done"#])
+            .args([
+                "--",
+                "sh",
+                "-c",
+                r#"while read -r order; do eval "$order" </dev/null 2>&1; echo "= $?"; done"#,
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -70,14 +75,19 @@ impl SmallDisks {
         if at.contains(['\'', '\n']) {
             bail!("{at} would need quoting");
         }
-        self.order(&format!("mkdir -p '{at}' && mount -t tmpfs -o mode=0700,size={size} plexus-test '{at}'"))
+        self.order(&format!(
+            "mkdir -p '{at}' && mount -t tmpfs -o mode=0700,size={size} plexus-test '{at}'"
+        ))
     }
 
     /// The words that start a program inside; the program becomes the process that they began as.
     #[must_use]
     pub fn launcher(&self) -> Vec<OsString> {
         let pid = self.shell.id().to_string();
-        let words = ["nsenter", "--target", pid.as_str()].into_iter().chain(self.enter.iter().copied()).chain(["--"]);
+        let words = ["nsenter", "--target", pid.as_str()]
+            .into_iter()
+            .chain(self.enter.iter().copied())
+            .chain(["--"]);
         words.map(OsString::from).collect()
     }
 
@@ -122,7 +132,10 @@ impl Drop for SmallDisks {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the test must see that it was skipped, and why")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the test must see that it was skipped, and why"
+)]
 fn skipped(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
 }
@@ -132,7 +145,8 @@ fn skipped(test: &str, why: &str) {
 /// # Errors
 /// When it cannot be made for another reason than that there is no room.
 pub fn fill(path: &Path) -> Result<()> {
-    let mut file = File::create(path).with_context(|| format!("could not make {}", path.display()))?;
+    let mut file =
+        File::create(path).with_context(|| format!("could not make {}", path.display()))?;
     // Large pieces first, then what is left, to the last byte.
     for size in [64 * 1024, 4 * 1024, 1] {
         let piece = vec![b'x'; size];

@@ -39,7 +39,11 @@ pub fn eventually<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> O
 /// # Panics
 ///
 /// When `deadline` has passed, with a message that says `what` did not come. A `look` that hangs counts as well.
-pub async fn eventually_async<T, F>(what: &str, deadline: Duration, mut look: impl FnMut() -> F) -> T
+pub async fn eventually_async<T, F>(
+    what: &str,
+    deadline: Duration,
+    mut look: impl FnMut() -> F,
+) -> T
 where
     F: Future<Output = Option<T>>,
 {
@@ -95,6 +99,11 @@ mod tests {
     #[tokio::test]
     #[should_panic(expected = "an answer from the void")]
     async fn a_look_that_hangs_is_cut_off_too() {
-        eventually_async("an answer from the void", Duration::from_millis(5), std::future::pending::<Option<()>>).await;
+        eventually_async(
+            "an answer from the void",
+            Duration::from_millis(5),
+            std::future::pending::<Option<()>>,
+        )
+        .await;
     }
 }

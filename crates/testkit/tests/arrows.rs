@@ -14,7 +14,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plexus-core", &[]),
     ("plexus-shim", &["plexus-fault"]),
     ("plexus-store", &["plexus-core", "plexus-fault", "plexus-tls"]),
-    ("plexus-activations", &["plexus-core", "plexus-store", "claude_code", "plexus-shim", "plexus-fault"]),
+    (
+        "plexus-activations",
+        &["plexus-core", "plexus-store", "claude_code", "plexus-shim", "plexus-fault"],
+    ),
     ("plexus-transport", &["plexus-core", "plexus-fault"]),
     ("plexus-client", &["plexus-core"]),
     ("plexus-sim", &["claude_code", "plexus-fault"]),
@@ -48,7 +51,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "testkit",
         ],
     ),
-    ("testkit", &["claude_code", "agent_api", "plexus-core", "plexus-store", "plexus-client", "plexus-sim"]),
+    (
+        "testkit",
+        &["claude_code", "agent_api", "plexus-core", "plexus-store", "plexus-client", "plexus-sim"],
+    ),
 ];
 
 #[test]
@@ -61,9 +67,14 @@ fn no_crate_depends_on_what_the_design_does_not_allow() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let packages = metadata["packages"].as_array().expect("packages");
-    let ours: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let ours: BTreeSet<&str> =
+        packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
-    assert_eq!(ours, allowed.keys().copied().collect(), "a crate came or went: say here what it may depend on");
+    assert_eq!(
+        ours,
+        allowed.keys().copied().collect(),
+        "a crate came or went: say here what it may depend on"
+    );
 
     let mut wrong = Vec::new();
     for package in packages {

@@ -47,7 +47,8 @@ async fn a_step_is_streamed_block_by_block() {
 #[tokio::test]
 async fn the_plain_form_holds_the_same_content() {
     let api = MessagesApi::start().await.unwrap();
-    let answer: Value = ask(&api, &body(&prompt(&[Step::text("hello")]), false)).await.json().await.unwrap();
+    let answer: Value =
+        ask(&api, &body(&prompt(&[Step::text("hello")]), false)).await.json().await.unwrap();
     assert_eq!(answer["content"], json!([{"type": "text", "text": "hello"}]));
     assert_eq!(answer["stop_reason"], "end_turn");
 }
@@ -92,7 +93,9 @@ async fn a_cut_stream_breaks_in_the_middle() {
 #[tokio::test]
 async fn the_responder_comes_before_the_queue_and_the_queue_before_the_script() {
     let api = MessagesApi::start().await.unwrap();
-    api.respond_with(|request| (request.last_user_text() == "special").then(|| Step::text("from the responder")));
+    api.respond_with(|request| {
+        (request.last_user_text() == "special").then(|| Step::text("from the responder"))
+    });
     api.enqueue(Step::text("from the queue"));
     let script = prompt(&[Step::text("from the script")]);
     let mut said = Vec::new();
@@ -100,14 +103,18 @@ async fn the_responder_comes_before_the_queue_and_the_queue_before_the_script() 
         let answer: Value = ask(&api, &body(text, false)).await.json().await.unwrap();
         said.push(answer["content"][0]["text"].as_str().unwrap().to_owned());
     }
-    assert_eq!(said, ["from the responder", "from the queue", "from the script", "You said: plain"]);
+    assert_eq!(
+        said,
+        ["from the responder", "from the queue", "from the script", "You said: plain"]
+    );
 }
 
 #[tokio::test]
 async fn a_side_request_uses_up_no_step_and_is_no_main_request() {
     let api = MessagesApi::start().await.unwrap();
     api.enqueue(Step::text("for the conversation"));
-    let side = json!({"model": "small", "messages": [{"role": "user", "content": "write a title"}]});
+    let side =
+        json!({"model": "small", "messages": [{"role": "user", "content": "write a title"}]});
     let answer: Value = ask(&api, &side).await.json().await.unwrap();
     assert_eq!(answer["content"][0]["text"], "side answer");
     let answer: Value = ask(&api, &body("x", false)).await.json().await.unwrap();
@@ -125,5 +132,8 @@ async fn results_of_tools_are_recorded_once() {
     ask(&api, &request).await;
     let results = api.tool_results();
     assert_eq!(results.len(), 1);
-    assert_eq!((results[0].tool_use_id.as_str(), results[0].text.as_str(), results[0].is_error), ("t1", "out", false));
+    assert_eq!(
+        (results[0].tool_use_id.as_str(), results[0].text.as_str(), results[0].is_error),
+        ("t1", "out", false)
+    );
 }

@@ -27,7 +27,10 @@ async fn a_call_is_answered_with_one_text_block_of_bare_json() {
         assert_eq!(answer["result"].as_object().unwrap().len(), 1, "nothing beside the content");
         answers.push(answer["result"]["content"][0]["text"].as_str().unwrap().to_owned());
     }
-    assert_eq!(answers, [r#"{"behavior":"allow","updatedInput":{"a":1}}"#, r#"{"behavior":"deny","message":"no"}"#]);
+    assert_eq!(
+        answers,
+        [r#"{"behavior":"allow","updatedInput":{"a":1}}"#, r#"{"behavior":"deny","message":"no"}"#]
+    );
     assert_eq!(server.calls().len(), 2);
 }
 

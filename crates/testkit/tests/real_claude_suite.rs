@@ -3,7 +3,10 @@
 //! This program is its own subject: started with [`INNER`] set, it is a suite of two cases; otherwise it starts itself so and
 //! looks at what comes out.
 
-#![cfg_attr(target_os = "linux", expect(clippy::unwrap_used, reason = "a failed test is allowed to stop loudly"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::unwrap_used, reason = "a failed test is allowed to stop loudly")
+)]
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
@@ -57,12 +60,18 @@ mod linux {
 
     fn run_inner(cli: &str, required: &str) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.env(INNER, "1").env(CLI_VARIABLE, cli).env(REQUIRE_VARIABLE, required).output().unwrap()
+        command
+            .env(INNER, "1")
+            .env(CLI_VARIABLE, cli)
+            .env(REQUIRE_VARIABLE, required)
+            .output()
+            .unwrap()
     }
 
     fn ignored() -> Result<(), Failed> {
         let output = run_inner("/no/such/claude", "0");
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{stdout}");
         assert!(stdout.contains("2 ignored") && stdout.contains("0 passed"), "{stdout}");
         assert!(stderr.contains("/no/such/claude"), "{stderr}");
@@ -79,10 +88,14 @@ mod linux {
 
     fn isolated() -> Result<(), Failed> {
         let output = run_inner("/bin/sh", "0");
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{stdout}\n{stderr}");
         // Where no namespace can be made, that is what must be told; anywhere else both cases must have run.
-        assert!(stdout.contains("2 passed") || stderr.contains("no network namespace"), "{stdout}\n{stderr}");
+        assert!(
+            stdout.contains("2 passed") || stderr.contains("no network namespace"),
+            "{stdout}\n{stderr}"
+        );
         assert!(!netns::is_inside(), "only the suite moves, not whoever starts it");
         Ok(())
     }

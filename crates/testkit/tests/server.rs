@@ -15,11 +15,14 @@ async fn answers() -> String {
     let router = Router::new().route(
         "/rpc",
         post(async |headers: HeaderMap, Json(call): Json<Value>| {
-            let operator = headers.get("authorization").is_some_and(|token| token == "Bearer token-of-the-operator");
+            let operator = headers
+                .get("authorization")
+                .is_some_and(|token| token == "Bearer token-of-the-operator");
             Json(if operator {
                 json!({"jsonrpc": "2.0", "id": call["id"], "result": {"echo": call["params"]}})
             } else {
-                let error = json!({"code": -32000, "message": "no", "data": {"kind": "unauthorized"}});
+                let error =
+                    json!({"code": -32000, "message": "no", "data": {"kind": "unauthorized"}});
                 json!({"jsonrpc": "2.0", "id": call["id"], "error": error})
             })
         }),
@@ -48,7 +51,11 @@ async fn calls_carry_the_token_and_refusals_keep_their_kind() {
     assert_eq!(server.call("a.b", json!({"x": 1})).await.unwrap(), json!({"echo": {"x": 1}}));
     let refused = server.call_as("somebody-else", "a.b", json!({})).await.unwrap().unwrap_err();
     assert_eq!((refused.code, refused.kind()), (-32000, "unauthorized"));
-    assert!(server.log().contains("--listen 127.0.0.1:0 --claude-bin /bin/true --extra"), "{}", server.log());
+    assert!(
+        server.log().contains("--listen 127.0.0.1:0 --claude-bin /bin/true --extra"),
+        "{}",
+        server.log()
+    );
 }
 
 #[tokio::test]

@@ -44,10 +44,15 @@ async fn hello(subject: &dyn Subject, choice: Option<(&str, Value)>) -> Result<E
 fn session_of(ended: &Ended) -> Result<String, Stop> {
     let data = ended.success()?.data.as_ref();
     let id = data.and_then(|data| data["session"]["id"].as_str());
-    id.map(str::to_owned).ok_or_else(|| Stop::Broken(format!("the completion names no session: {data:?}")))
+    id.map(str::to_owned)
+        .ok_or_else(|| Stop::Broken(format!("the completion names no session: {data:?}")))
 }
 
-async fn continues(subject: &dyn Subject, key: &str, choose: fn(&str) -> Value) -> Result<(String, String), Stop> {
+async fn continues(
+    subject: &dyn Subject,
+    key: &str,
+    choose: fn(&str) -> Value,
+) -> Result<(String, String), Stop> {
     let backend = subject.backend();
     need(&backend, key)?;
     need(&backend, SESSION_HANDLE)?;
@@ -94,17 +99,24 @@ async fn nothing_to_continue(subject: &dyn Subject, key: &str) -> Result<(), Sto
     Ok(())
 }
 
-async fn no_session_to_resume_is_a_failure_and_no_new_session(subject: &dyn Subject) -> Result<(), Stop> {
+async fn no_session_to_resume_is_a_failure_and_no_new_session(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     nothing_to_continue(subject, SESSION_RESUME).await
 }
 
-async fn no_session_to_fork_is_a_failure_and_no_new_session(subject: &dyn Subject) -> Result<(), Stop> {
+async fn no_session_to_fork_is_a_failure_and_no_new_session(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     nothing_to_continue(subject, SESSION_FORK).await
 }
 
 async fn an_unknown_session_is_a_failure(subject: &dyn Subject) -> Result<(), Stop> {
     let capabilities = subject.backend().capabilities();
-    let keys: Vec<_> = [SESSION_RESUME, SESSION_FORK].into_iter().filter(|key| capabilities.contains(key)).collect();
+    let keys: Vec<_> = [SESSION_RESUME, SESSION_FORK]
+        .into_iter()
+        .filter(|key| capabilities.contains(key))
+        .collect();
     if keys.is_empty() {
         return Err(Stop::DoesNotApply("sessions are not advertised".to_owned()));
     }

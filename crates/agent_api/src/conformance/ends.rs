@@ -7,7 +7,8 @@ use futures::{FutureExt, StreamExt};
 use super::{
     Scenario, Statement, Subject,
     tools::{
-        Stop, ensure, in_time, need, nothing_lives, play, read_to_end, read_until_said, request, say, start, statement,
+        Stop, ensure, in_time, need, nothing_lives, play, read_to_end, read_until_said, request,
+        say, start, statement,
     },
 };
 use crate::{
@@ -35,7 +36,10 @@ fn hang() -> Scenario {
     Scenario::Hang { text: "waiting".to_owned() }
 }
 
-async fn control(subject: &dyn Subject, scenario: &Scenario) -> Result<AgentWrapperRunControl, Stop> {
+async fn control(
+    subject: &dyn Subject,
+    scenario: &Scenario,
+) -> Result<AgentWrapperRunControl, Stop> {
     let backend = subject.backend();
     need(&backend, CONTROL_CANCEL)?;
     in_time("the start of the run", backend.run_control(request(subject, scenario)?))
@@ -53,23 +57,35 @@ async fn completion_waits_for_the_end_of_the_events(subject: &dyn Subject) -> Re
     let mut handle = start(&subject.backend(), request(subject, &say("hello"))?).await?;
     // The agent is given the time to come to its end: few events fit into the channel, so nothing but the reader is missing.
     nothing_lives(subject).await?;
-    ensure!((&mut handle.completion).now_or_never().is_none(), "the completion resolved while events were unread");
+    ensure!(
+        (&mut handle.completion).now_or_never().is_none(),
+        "the completion resolved while events were unread"
+    );
     while in_time("the end of the events", handle.events.next()).await?.is_some() {
-        ensure!((&mut handle.completion).now_or_never().is_none(), "the completion resolved between two events");
+        ensure!(
+            (&mut handle.completion).now_or_never().is_none(),
+            "the completion resolved between two events"
+        );
     }
-    in_time("the completion", handle.completion).await?.map_err(|error| Stop::Broken(error.to_string()))?;
+    in_time("the completion", handle.completion)
+        .await?
+        .map_err(|error| Stop::Broken(error.to_string()))?;
     ensure!(handle.events.next().await.is_none(), "an event followed the completion");
     Ok(())
 }
 
-async fn dropping_the_events_lets_the_run_go_on_to_its_end(subject: &dyn Subject) -> Result<(), Stop> {
+async fn dropping_the_events_lets_the_run_go_on_to_its_end(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     // More than fits into the channel, so a run that still waited for a reader would never end.
     let messages = u32::try_from(4 * EVENT_CHANNEL_CAPACITY).unwrap_or(u32::MAX);
     let flood = Scenario::Flood { messages, bytes: 1_000 };
-    let AgentWrapperRunHandle { events, completion } = start(&subject.backend(), request(subject, &flood)?).await?;
+    let AgentWrapperRunHandle { events, completion } =
+        start(&subject.backend(), request(subject, &flood)?).await?;
     drop(events);
     let result = in_time("the completion of a run that nobody reads", completion).await?;
-    let completion = result.map_err(|error| Stop::Broken(format!("the unread run ended with {error}")))?;
+    let completion =
+        result.map_err(|error| Stop::Broken(format!("the unread run ended with {error}")))?;
     ensure!(
         completion.outcome == crate::AgentWrapperOutcome::Succeeded,
         "the unread run ended {:?}",
@@ -98,7 +114,11 @@ async fn a_timeout_is_an_error_and_leaves_nothing(subject: &dyn Subject) -> Resu
     let mut asked = request(subject, &hang())?;
     asked.timeout = Some(SHORT);
     let ended = read_to_end(start(&subject.backend(), asked).await?).await?;
-    ensure!(ended.result == Err(AgentWrapperError::backend(TIMED_OUT)), "the run ended with {:?}", ended.result);
+    ensure!(
+        ended.result == Err(AgentWrapperError::backend(TIMED_OUT)),
+        "the run ended with {:?}",
+        ended.result
+    );
     ended.ends_with_error(TIMED_OUT)?;
     ensure!(subject.living() == 0, "something lives on after the timeout was told");
     Ok(())
@@ -111,11 +131,17 @@ async fn a_timeout_fires_while_nobody_reads(subject: &dyn Subject) -> Result<(),
     // Not one event is read until the agent is gone.
     nothing_lives(subject).await?;
     let ended = read_to_end(handle).await?;
-    ensure!(ended.result == Err(AgentWrapperError::backend(TIMED_OUT)), "the run ended with {:?}", ended.result);
+    ensure!(
+        ended.result == Err(AgentWrapperError::backend(TIMED_OUT)),
+        "the run ended with {:?}",
+        ended.result
+    );
     ended.ends_with_error(TIMED_OUT)
 }
 
-async fn a_cancel_ends_the_events_and_the_agent_and_then_completes(subject: &dyn Subject) -> Result<(), Stop> {
+async fn a_cancel_ends_the_events_and_the_agent_and_then_completes(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     let AgentWrapperRunControl { mut handle, cancel } = control(subject, &hang()).await?;
     read_until_said(&mut handle.events, "waiting").await?;
     cancel.cancel();
@@ -123,7 +149,11 @@ async fn a_cancel_ends_the_events_and_the_agent_and_then_completes(subject: &dyn
     let after = in_time("the end of cancelled events", handle.events.next()).await?;
     ensure!(after.is_none(), "after the cancel came {after:?}");
     let result = in_time("the completion of a cancelled run", handle.completion).await?;
-    ensure!(subject.living() == 0, "the completion resolved while {} processes lived", subject.living());
+    ensure!(
+        subject.living() == 0,
+        "the completion resolved while {} processes lived",
+        subject.living()
+    );
     is_cancelled(&result)
 }
 
@@ -152,7 +182,11 @@ async fn a_cancel_works_after_the_handle_is_dropped(subject: &dyn Subject) -> Re
     ensure!(subject.living() > 0, "the run ended with its events");
     cancel.cancel();
     is_cancelled(&in_time("the completion of a cancelled run", completion).await?)?;
-    ensure!(subject.living() == 0, "the completion resolved while {} processes lived", subject.living());
+    ensure!(
+        subject.living() == 0,
+        "the completion resolved while {} processes lived",
+        subject.living()
+    );
 
     let AgentWrapperRunControl { handle, cancel } = control(subject, &hang()).await?;
     drop(handle);

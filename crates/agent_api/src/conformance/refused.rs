@@ -10,7 +10,8 @@ use crate::{
     AgentWrapperError, AgentWrapperRunRequest,
     bounds::{MAX_ADD_DIR_BYTES, MAX_ADD_DIRS, MAX_MODEL_ID_BYTES},
     capabilities::{
-        CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK, SESSION_RESUME,
+        CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, EXEC_NON_INTERACTIVE, SESSION_FORK,
+        SESSION_RESUME,
     },
 };
 
@@ -25,12 +26,18 @@ pub(super) const STATEMENTS: &[Statement] = &[
 const UNKNOWN_KEY: &str = "agent_api.conformance.nothing.v1";
 
 /// Checks that `request` is refused, and that nothing was started.
-async fn refusal(subject: &dyn Subject, request: AgentWrapperRunRequest) -> Result<AgentWrapperError, Stop> {
+async fn refusal(
+    subject: &dyn Subject,
+    request: AgentWrapperRunRequest,
+) -> Result<AgentWrapperError, Stop> {
     let shown = format!("{request:?} with {:?}", request.extensions);
     match subject.backend().run(request).await {
         Ok(_) => Err(Stop::Broken(format!("this was started: {shown}"))),
         Err(error) => {
-            ensure!(subject.launches().is_empty(), "this was refused, but only after a start: {shown}");
+            ensure!(
+                subject.launches().is_empty(),
+                "this was refused, but only after a start: {shown}"
+            );
             Ok(error)
         }
     }
@@ -51,7 +58,9 @@ async fn a_blank_prompt_is_refused_before_anything_else(subject: &dyn Subject) -
     Ok(())
 }
 
-async fn an_unknown_key_is_refused_even_beside_a_wrong_value(subject: &dyn Subject) -> Result<(), Stop> {
+async fn an_unknown_key_is_refused_even_beside_a_wrong_value(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     let backend = subject.backend();
     let mut request = request(subject, &say("hello"))?.with_extension(UNKNOWN_KEY, 1);
     for key in backend.capabilities().ids {
@@ -88,7 +97,8 @@ async fn wrong_values_are_refused(subject: &dyn Subject) -> Result<(), Stop> {
     ];
     for (key, values) in cases.into_iter().filter(|(key, _)| capabilities.contains(key)) {
         for value in values {
-            is_invalid(subject, request(subject, &say("hello"))?.with_extension(key, value)).await?;
+            is_invalid(subject, request(subject, &say("hello"))?.with_extension(key, value))
+                .await?;
         }
     }
     Ok(())
@@ -122,7 +132,8 @@ async fn a_missing_directory_is_refused(subject: &dyn Subject) -> Result<(), Sto
     is_invalid(subject, nowhere).await?;
     if subject.backend().capabilities().contains(EXEC_ADD_DIRS) {
         let dirs = json!({"dirs": ["no/such/directory"]});
-        is_invalid(subject, request(subject, &say("hello"))?.with_extension(EXEC_ADD_DIRS, dirs)).await?;
+        is_invalid(subject, request(subject, &say("hello"))?.with_extension(EXEC_ADD_DIRS, dirs))
+            .await?;
     }
     Ok(())
 }

@@ -24,7 +24,9 @@ fn configurable(
     defaults: &Defaults,
     subject: &dyn Subject,
 ) -> Result<std::sync::Arc<dyn crate::AgentWrapperBackend>, Stop> {
-    subject.backend_with(defaults).ok_or_else(|| Stop::DoesNotApply("the backend has no configuration".to_owned()))
+    subject
+        .backend_with(defaults)
+        .ok_or_else(|| Stop::DoesNotApply("the backend has no configuration".to_owned()))
 }
 
 async fn environments_are_merged_and_the_request_wins(subject: &dyn Subject) -> Result<(), Stop> {
@@ -35,7 +37,8 @@ async fn environments_are_merged_and_the_request_wins(subject: &dyn Subject) -> 
     request.env.extend([pair(ONLY_REQUEST, "request"), pair(BOTH, "request")]);
     run_to_end(&backend, request).await?.success()?;
     let launch = subject.launches().pop().unwrap_or_default();
-    let seen = [ONLY_CONFIG, ONLY_REQUEST, BOTH].map(|name| launch.env.get(name).map(String::as_str));
+    let seen =
+        [ONLY_CONFIG, ONLY_REQUEST, BOTH].map(|name| launch.env.get(name).map(String::as_str));
     ensure!(seen == [Some("config"), Some("request"), Some("request")], "the agent saw {seen:?}");
     Ok(())
 }
@@ -44,7 +47,10 @@ async fn the_environment_of_this_process_is_untouched(subject: &dyn Subject) -> 
     let mut request = request(subject, &say("hello"))?;
     request.env.insert(ONLY_REQUEST.to_owned(), "request".to_owned());
     run_to_end(&subject.backend(), request).await?.success()?;
-    ensure!(env::var_os(ONLY_REQUEST).is_none(), "{ONLY_REQUEST} is in the environment of this process");
+    ensure!(
+        env::var_os(ONLY_REQUEST).is_none(),
+        "{ONLY_REQUEST} is in the environment of this process"
+    );
     Ok(())
 }
 
@@ -67,18 +73,33 @@ async fn the_working_directory_of_the_request_wins(subject: &dyn Subject) -> Res
     let [first, second] = seen.as_slice() else {
         return Err(Stop::Broken(format!("two runs were {} launches", seen.len())));
     };
-    ensure!(same_directory(first, &of_config), "without a wish the agent worked in {}", first.display());
-    ensure!(same_directory(second, &of_request), "with a wish the agent worked in {}", second.display());
+    ensure!(
+        same_directory(first, &of_config),
+        "without a wish the agent worked in {}",
+        first.display()
+    );
+    ensure!(
+        same_directory(second, &of_request),
+        "with a wish the agent worked in {}",
+        second.display()
+    );
     Ok(())
 }
 
-async fn a_relative_working_directory_is_resolved_when_the_run_starts(subject: &dyn Subject) -> Result<(), Stop> {
+async fn a_relative_working_directory_is_resolved_when_the_run_starts(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     let mut request = request(subject, &say("hello"))?;
     request.working_dir = Some(".".into());
     run_to_end(&subject.backend(), request).await?.success()?;
     let launch = subject.launches().pop().unwrap_or_default();
-    let here = env::current_dir().map_err(|error| Stop::Broken(format!("there is no current directory: {error}")))?;
-    ensure!(same_directory(&launch.working_dir, &here), "the agent worked in {}", launch.working_dir.display());
+    let here = env::current_dir()
+        .map_err(|error| Stop::Broken(format!("there is no current directory: {error}")))?;
+    ensure!(
+        same_directory(&launch.working_dir, &here),
+        "the agent worked in {}",
+        launch.working_dir.display()
+    );
     Ok(())
 }
 

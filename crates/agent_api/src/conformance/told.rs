@@ -8,7 +8,9 @@ use super::{
 };
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind,
-    bounds::{MAX_CHANNEL_BYTES, MAX_DATA_BYTES, MAX_MESSAGE_BYTES, MAX_SESSION_ID_BYTES, MAX_TEXT_BYTES},
+    bounds::{
+        MAX_CHANNEL_BYTES, MAX_DATA_BYTES, MAX_MESSAGE_BYTES, MAX_SESSION_ID_BYTES, MAX_TEXT_BYTES,
+    },
     capabilities::{FINAL_TEXT, SESSION_HANDLE, TOOLS_RESULTS, TOOLS_STRUCTURED},
 };
 
@@ -27,7 +29,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
 const SECRET: &str = "conformance-secret-7f3a1c";
 
 fn use_tool() -> Scenario {
-    Scenario::UseTool { before: "first".to_owned(), secret: SECRET.to_owned(), after: "second".to_owned() }
+    Scenario::UseTool {
+        before: "first".to_owned(),
+        secret: SECRET.to_owned(),
+        after: "second".to_owned(),
+    }
 }
 
 fn leak() -> Scenario {
@@ -46,9 +52,14 @@ async fn every_event_obeys_the_envelope(subject: &dyn Subject) -> Result<(), Sto
         let Some(request) = subject.request(&scenario) else { continue };
         played += 1;
         for event in run_to_end(&subject.backend(), request).await?.events {
-            ensure!(event.agent_kind == kind, "an event of kind {} came from {kind}", event.agent_kind);
-            obeys(&event)
-                .map_err(|what| Stop::Broken(format!("{what} in a {:?} event of {scenario:?}", event.kind)))?;
+            ensure!(
+                event.agent_kind == kind,
+                "an event of kind {} came from {kind}",
+                event.agent_kind
+            );
+            obeys(&event).map_err(|what| {
+                Stop::Broken(format!("{what} in a {:?} event of {scenario:?}", event.kind))
+            })?;
         }
     }
     ensure!(played > 0, "the agent plays nothing");
@@ -68,10 +79,14 @@ fn obeys(event: &AgentWrapperEvent) -> Result<(), &'static str> {
         return Err(what);
     }
     match event.kind {
-        AgentWrapperEventKind::TextOutput if event.text.as_ref().is_none_or(String::is_empty) => Err("no text"),
+        AgentWrapperEventKind::TextOutput if event.text.as_ref().is_none_or(String::is_empty) => {
+            Err("no text")
+        }
         AgentWrapperEventKind::TextOutput if event.message.is_some() => Err("a message"),
         AgentWrapperEventKind::Error if event.message.is_none() => Err("no message"),
-        AgentWrapperEventKind::Error | AgentWrapperEventKind::Status if event.text.is_some() => Err("a text"),
+        AgentWrapperEventKind::Error | AgentWrapperEventKind::Status if event.text.is_some() => {
+            Err("a text")
+        }
         _ => Ok(()),
     }
 }
@@ -87,10 +102,18 @@ async fn a_text_over_the_limit_is_split_and_not_lost(subject: &dyn Subject) -> R
 async fn text_is_delivered_once(subject: &dyn Subject) -> Result<(), Stop> {
     let ended = play(subject, &use_tool()).await?;
     ended.success()?;
-    ensure!(ended.text() == "firstsecond", "the agent said `first` and `second`, and this arrived: {:?}", ended.text());
+    ensure!(
+        ended.text() == "firstsecond",
+        "the agent said `first` and `second`, and this arrived: {:?}",
+        ended.text()
+    );
     let flood = Scenario::Flood { messages: 40, bytes: 100 };
     let ended = play(subject, &flood).await?;
-    ensure!(ended.text().len() == 4_000, "of 4000 bytes in 40 texts {} arrived", ended.text().len());
+    ensure!(
+        ended.text().len() == 4_000,
+        "of 4000 bytes in 40 texts {} arrived",
+        ended.text().len()
+    );
     Ok(())
 }
 
@@ -108,7 +131,9 @@ async fn one_call_and_one_result_for_a_tool_use(subject: &dyn Subject) -> Result
             called["tool_use_id"].is_string() && called["tool_use_id"] == came_back["tool_use_id"],
             "call and result are not of one use: {called} and {came_back}"
         );
-        let at = |wanted: &AgentWrapperEvent| ended.events.iter().position(|event| std::ptr::eq(event, wanted));
+        let at = |wanted: &AgentWrapperEvent| {
+            ended.events.iter().position(|event| std::ptr::eq(event, wanted))
+        };
         ensure!(at(call) < at(result), "the result came before the call");
     }
     Ok(())
@@ -128,29 +153,52 @@ fn only(ended: &Ended, kind: AgentWrapperEventKind) -> Result<&AgentWrapperEvent
 
 /// The tool of an event's facet. That it holds no input and no output is what the secret in both shows.
 fn tool(event: &AgentWrapperEvent) -> Result<&Value, Stop> {
-    let facet = event.data.as_ref().filter(|data| data["schema"] == TOOLS_STRUCTURED && data["tool"].is_object());
-    let facet = facet.ok_or_else(|| Stop::Broken(format!("a tool event has no facet: {:?}", event.data)))?;
-    ensure!(!facet.to_string().contains(SECRET), "the facet holds what the tool read or wrote: {facet}");
+    let facet = event
+        .data
+        .as_ref()
+        .filter(|data| data["schema"] == TOOLS_STRUCTURED && data["tool"].is_object());
+    let facet = facet
+        .ok_or_else(|| Stop::Broken(format!("a tool event has no facet: {:?}", event.data)))?;
+    ensure!(
+        !facet.to_string().contains(SECRET),
+        "the facet holds what the tool read or wrote: {facet}"
+    );
     Ok(&facet["tool"])
 }
 
 async fn the_session_is_told_once_and_again_at_the_end(subject: &dyn Subject) -> Result<(), Stop> {
     need(&subject.backend(), SESSION_HANDLE)?;
     let ended = play(subject, &use_tool()).await?;
-    let is_handle =
-        |event: &&AgentWrapperEvent| event.data.as_ref().is_some_and(|data| data["schema"] == SESSION_HANDLE);
+    let is_handle = |event: &&AgentWrapperEvent| {
+        event.data.as_ref().is_some_and(|data| data["schema"] == SESSION_HANDLE)
+    };
     let told: Vec<_> = ended.events.iter().filter(is_handle).collect();
     let [event] = told.as_slice() else {
         return Err(Stop::Broken(format!("the session was told {} times", told.len())));
     };
-    ensure!(event.kind == AgentWrapperEventKind::Status, "the session was told by a {:?} event", event.kind);
-    let id = event.data.as_ref().and_then(|data| data["session"]["id"].as_str()).unwrap_or_default();
-    ensure!(!id.trim().is_empty() && id.len() <= MAX_SESSION_ID_BYTES, "the session's id is {id:?}");
+    ensure!(
+        event.kind == AgentWrapperEventKind::Status,
+        "the session was told by a {:?} event",
+        event.kind
+    );
+    let id =
+        event.data.as_ref().and_then(|data| data["session"]["id"].as_str()).unwrap_or_default();
+    ensure!(
+        !id.trim().is_empty() && id.len() <= MAX_SESSION_ID_BYTES,
+        "the session's id is {id:?}"
+    );
     let facet = json!({"schema": SESSION_HANDLE, "session": {"id": id}});
     ensure!(event.data.as_ref() == Some(&facet), "the facet is {:?}", event.data);
     let early = ended.events.iter().take_while(|event| event.kind == AgentWrapperEventKind::Status);
-    ensure!(early.filter(is_handle).count() == 1, "the session was told only after the agent had begun to speak");
-    ensure!(ended.completion()?.data == Some(facet), "the completion carries {:?}", ended.completion()?.data);
+    ensure!(
+        early.filter(is_handle).count() == 1,
+        "the session was told only after the agent had begun to speak"
+    );
+    ensure!(
+        ended.completion()?.data == Some(facet),
+        "the completion carries {:?}",
+        ended.completion()?.data
+    );
     Ok(())
 }
 
@@ -159,12 +207,17 @@ async fn the_final_text_is_the_last_message(subject: &dyn Subject) -> Result<(),
     for (scenario, last) in [(use_tool(), "second"), (say("only this"), "only this")] {
         let ended = play(subject, &scenario).await?;
         let final_text = &ended.success()?.final_text;
-        ensure!(final_text.as_deref() == Some(last), "{last:?} was said last, the completion says {final_text:?}");
+        ensure!(
+            final_text.as_deref() == Some(last),
+            "{last:?} was said last, the completion says {final_text:?}"
+        );
     }
     Ok(())
 }
 
-async fn what_an_agent_prints_beside_its_envelope_stays_inside(subject: &dyn Subject) -> Result<(), Stop> {
+async fn what_an_agent_prints_beside_its_envelope_stays_inside(
+    subject: &dyn Subject,
+) -> Result<(), Stop> {
     let mut played = 0;
     for scenario in [leak(), use_tool(), fail()] {
         let Some(request) = subject.request(&scenario) else { continue };

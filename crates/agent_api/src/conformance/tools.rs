@@ -6,8 +6,9 @@ use futures::StreamExt;
 
 use super::{Scenario, Subject};
 use crate::{
-    AgentWrapperBackend, AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperEventKind,
-    AgentWrapperOutcome, AgentWrapperRunHandle, AgentWrapperRunRequest, DynAgentWrapperEventStream,
+    AgentWrapperBackend, AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent,
+    AgentWrapperEventKind, AgentWrapperOutcome, AgentWrapperRunHandle, AgentWrapperRunRequest,
+    DynAgentWrapperEventStream,
 };
 
 /// The longest that anything may take. Far more than a busy machine needs; reaching it is a failure that names what did not come.
@@ -59,13 +60,19 @@ impl Ended {
 
     /// The completion of a run that must have one.
     pub(super) fn completion(&self) -> Result<&AgentWrapperCompletion, Stop> {
-        self.result.as_ref().map_err(|error| Stop::Broken(format!("the run ended with an error: {error}")))
+        self.result
+            .as_ref()
+            .map_err(|error| Stop::Broken(format!("the run ended with an error: {error}")))
     }
 
     /// The completion of a run that must have succeeded.
     pub(super) fn success(&self) -> Result<&AgentWrapperCompletion, Stop> {
         let completion = self.completion()?;
-        ensure!(completion.outcome == AgentWrapperOutcome::Succeeded, "the run failed: {:?}", completion.outcome);
+        ensure!(
+            completion.outcome == AgentWrapperOutcome::Succeeded,
+            "the run failed: {:?}",
+            completion.outcome
+        );
         Ok(completion)
     }
 
@@ -73,7 +80,9 @@ impl Ended {
     pub(super) fn failure(&self) -> Result<&str, Stop> {
         let reason = match &self.completion()?.outcome {
             AgentWrapperOutcome::Failed { reason } => reason,
-            AgentWrapperOutcome::Succeeded => return Err(Stop::Broken("the run claims to have succeeded".to_owned())),
+            AgentWrapperOutcome::Succeeded => {
+                return Err(Stop::Broken("the run claims to have succeeded".to_owned()));
+            }
         };
         self.ends_with_error(reason)?;
         Ok(reason)
@@ -81,7 +90,8 @@ impl Ended {
 
     /// Checks the one terminal error event.
     pub(super) fn ends_with_error(&self, message: &str) -> Result<(), Stop> {
-        let errors = self.events.iter().filter(|event| event.kind == AgentWrapperEventKind::Error).count();
+        let errors =
+            self.events.iter().filter(|event| event.kind == AgentWrapperEventKind::Error).count();
         ensure!(errors == 1, "the run failed with {errors} error events instead of one");
         let last = self.events.last().filter(|event| event.kind == AgentWrapperEventKind::Error);
         let told = last.and_then(|event| event.message.as_deref());
@@ -89,14 +99,22 @@ impl Ended {
         Ok(())
     }
 
-    pub(super) fn of_kind(&self, kind: AgentWrapperEventKind) -> impl Iterator<Item = &AgentWrapperEvent> {
+    pub(super) fn of_kind(
+        &self,
+        kind: AgentWrapperEventKind,
+    ) -> impl Iterator<Item = &AgentWrapperEvent> {
         self.events.iter().filter(move |event| event.kind == kind)
     }
 }
 
 /// Makes the request of a scenario, or says that the statement does not apply.
-pub(super) fn request(subject: &dyn Subject, scenario: &Scenario) -> Result<AgentWrapperRunRequest, Stop> {
-    subject.request(scenario).ok_or_else(|| Stop::DoesNotApply(format!("the agent cannot play {scenario:?}")))
+pub(super) fn request(
+    subject: &dyn Subject,
+    scenario: &Scenario,
+) -> Result<AgentWrapperRunRequest, Stop> {
+    subject
+        .request(scenario)
+        .ok_or_else(|| Stop::DoesNotApply(format!("the agent cannot play {scenario:?}")))
 }
 
 /// Says that the statement does not apply to a backend without `capability`.

@@ -224,7 +224,9 @@ async fn a_cancel_racing_the_end_gives_one_of_two_answers() {
             cancel.cancel();
         });
         let reader = tokio::spawn(async move { while events.next().await.is_some() {} });
-        let answer = tokio::time::timeout(Duration::from_secs(30), completion).await.expect("the completion resolves");
+        let answer = tokio::time::timeout(Duration::from_secs(30), completion)
+            .await
+            .expect("the completion resolves");
         assert!(answer == success() || answer == cancelled(), "{answer:?}");
         backend.await.unwrap();
         canceller.await.unwrap();

@@ -54,7 +54,11 @@ impl ClaudeSubject {
     }
 
     /// The backend over the real CLI, with the environment that keeps it away from everything real.
-    pub(crate) fn over_real_cli(cli: &Path, prompt_of: PromptOf, env: Vec<(String, String)>) -> Self {
+    pub(crate) fn over_real_cli(
+        cli: &Path,
+        prompt_of: PromptOf,
+        env: Vec<(String, String)>,
+    ) -> Self {
         let mut subject = Self::new(prompt_of, Arc::new(ClaudeCodeTranscripts));
         subject.config.env.extend(env);
         subject.config.env.insert(REAL_CLI.to_owned(), cli.display().to_string());
@@ -71,7 +75,11 @@ impl ClaudeSubject {
         let records = folder.path().join("records").display().to_string();
         let config = ClaudeCodeBackendConfig {
             binary: Some(env::current_exe().unwrap()),
-            env: [(RECORD_DIR.to_owned(), records), ("AGENT_API_MARKER".to_owned(), marker.clone())].into(),
+            env: [
+                (RECORD_DIR.to_owned(), records),
+                ("AGENT_API_MARKER".to_owned(), marker.clone()),
+            ]
+            .into(),
             sessions,
             ..ClaudeCodeBackendConfig::default()
         };
@@ -105,21 +113,28 @@ impl Subject for ClaudeSubject {
     }
 
     fn backend_in_sandbox(&self) -> Option<Arc<dyn AgentWrapperBackend>> {
-        let config = ClaudeCodeBackendConfig { allow_external_sandbox_exec: true, ..self.config.clone() };
+        let config =
+            ClaudeCodeBackendConfig { allow_external_sandbox_exec: true, ..self.config.clone() };
         Some(Arc::new(ClaudeCodeBackend::new(config)))
     }
 
     fn request(&self, scenario: &Scenario) -> Option<AgentWrapperRunRequest> {
         let mut request = self.prompt((self.prompt_of)(scenario, &self.work())?);
         match scenario {
-            Scenario::Hang { .. } => drop(request.env.insert(DESCENDANT.to_owned(), "1".to_owned())),
+            Scenario::Hang { .. } => {
+                drop(request.env.insert(DESCENDANT.to_owned(), "1".to_owned()))
+            }
             Scenario::Leak { secret, .. } | Scenario::UseTool { secret, .. } => {
-                fs::write(self.work().join(format!("{secret}.txt")), format!("{secret}\n")).unwrap();
+                fs::write(self.work().join(format!("{secret}.txt")), format!("{secret}\n"))
+                    .unwrap();
                 if matches!(scenario, Scenario::Leak { .. }) {
                     request.env.insert(LEAK.to_owned(), secret.clone());
                 }
             }
-            Scenario::Say { .. } | Scenario::NeedLeave { .. } | Scenario::Flood { .. } | Scenario::Fail { .. } => {}
+            Scenario::Say { .. }
+            | Scenario::NeedLeave { .. }
+            | Scenario::Flood { .. }
+            | Scenario::Fail { .. } => {}
         }
         Some(request)
     }
@@ -135,17 +150,25 @@ impl Subject for ClaudeSubject {
 
 /// The scenarios in the simulator's language.
 fn simulator_prompt(scenario: &Scenario, _work: &Path) -> Option<String> {
-    let read = |secret: &str| format!("tool Read {}", json!({"file_path": format!("{secret}.txt")}));
+    let read =
+        |secret: &str| format!("tool Read {}", json!({"file_path": format!("{secret}.txt")}));
     let script = match scenario {
         Scenario::Say { text } => format!("say {text}"),
-        Scenario::UseTool { before, secret, after } => format!("say {before}\n{}\nsay {after}", read(secret)),
-        Scenario::NeedLeave { text } => format!("say {text}\ntool Bash {}", json!({"command": "touch made"})),
+        Scenario::UseTool { before, secret, after } => {
+            format!("say {before}\n{}\nsay {after}", read(secret))
+        }
+        Scenario::NeedLeave { text } => {
+            format!("say {text}\ntool Bash {}", json!({"command": "touch made"}))
+        }
         Scenario::Hang { text } => format!("say {text}\nhang"),
         Scenario::Flood { messages, bytes } => format!("burst {messages} {bytes}"),
         // A step that nobody knows: the simulator fails, and repeats it in its `result`.
         Scenario::Fail { secret } => secret.clone(),
         Scenario::Leak { text, secret } => {
-            format!("think {secret}\nstderr {secret}\ngarbage\nunknown\n{}\nsay {text}", read(secret))
+            format!(
+                "think {secret}\nstderr {secret}\ngarbage\nunknown\n{}\nsay {text}",
+                read(secret)
+            )
         }
     };
     Some(format!("sim:\n{script}"))
@@ -170,7 +193,10 @@ impl ClaudeCodeSessionLookup for SimulatorTranscripts {
                 found.push((entry.metadata()?.modified()?, entry.path()));
             }
         }
-        let newest = found.into_iter().max().and_then(|(_, path)| Some(path.file_stem()?.to_str()?.to_owned()));
+        let newest = found
+            .into_iter()
+            .max()
+            .and_then(|(_, path)| Some(path.file_stem()?.to_str()?.to_owned()));
         Ok(newest)
     }
 }

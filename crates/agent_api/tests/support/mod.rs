@@ -8,7 +8,8 @@ pub(crate) mod scripted;
 pub(crate) mod stand_in;
 
 use agent_api::{
-    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperOutcome,
+    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperEventKind,
+    AgentWrapperOutcome,
 };
 use anyhow::{Result, bail, ensure};
 
@@ -32,22 +33,25 @@ impl Ended {
     /// The completion of a run that must have succeeded.
     pub(crate) fn succeeded(&self) -> Result<&AgentWrapperCompletion> {
         match &self.result {
-            Ok(completion) if completion.outcome == AgentWrapperOutcome::Succeeded => Ok(completion),
+            Ok(completion) if completion.outcome == AgentWrapperOutcome::Succeeded => {
+                Ok(completion)
+            }
             other => bail!("the run ended with {other:?} after {:?}", self.events),
         }
     }
 
     /// Checks that the run failed for this reason and that its last event says so.
     pub(crate) fn failed_with(&self, expected: &str) -> Result<()> {
-        let Ok(AgentWrapperCompletion { outcome: AgentWrapperOutcome::Failed { reason }, .. }) = &self.result else {
+        let Ok(AgentWrapperCompletion { outcome: AgentWrapperOutcome::Failed { reason }, .. }) =
+            &self.result
+        else {
             bail!("the run ended with {:?}", self.result);
         };
         ensure!(reason == expected, "the run failed because {reason:?}");
         let last = self.events.last();
         ensure!(
-            last.is_some_and(
-                |event| event.kind == AgentWrapperEventKind::Error && event.message.as_deref() == Some(expected)
-            ),
+            last.is_some_and(|event| event.kind == AgentWrapperEventKind::Error
+                && event.message.as_deref() == Some(expected)),
             "the last event is {last:?}"
         );
         Ok(())

@@ -13,9 +13,9 @@ use std::{
 };
 
 use agent_api::{
-    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent,
-    AgentWrapperEventKind, AgentWrapperKind, AgentWrapperOutcome, AgentWrapperRunControl, AgentWrapperRunHandle,
-    AgentWrapperRunRequest, TIMED_OUT, capabilities,
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperCompletion, AgentWrapperError,
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, AgentWrapperOutcome,
+    AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest, TIMED_OUT, capabilities,
     conformance::{Defaults, Launch, Scenario, Subject},
     gate::{self, Forwarded, RunSink},
     validate,
@@ -131,7 +131,10 @@ impl AgentWrapperBackend for ScriptedBackend {
         ids.into_iter().collect()
     }
 
-    fn run(&self, request: AgentWrapperRunRequest) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
+    fn run(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
         async move { Ok(self.start(request)?.handle) }.boxed()
     }
 
@@ -140,7 +143,8 @@ impl AgentWrapperBackend for ScriptedBackend {
         request: AgentWrapperRunRequest,
     ) -> BoxFuture<'_, Result<AgentWrapperRunControl, AgentWrapperError>> {
         if self.has(Fault::HasNoRunControl) {
-            let refusal = AgentWrapperError::unsupported(&self.kind(), capabilities::CONTROL_CANCEL);
+            let refusal =
+                AgentWrapperError::unsupported(&self.kind(), capabilities::CONTROL_CANCEL);
             return std::future::ready(Err(refusal)).boxed();
         }
         async move { self.start(request) }.boxed()
@@ -152,15 +156,24 @@ impl ScriptedBackend {
         self.fault == Some(fault)
     }
 
-    fn start(&self, mut request: AgentWrapperRunRequest) -> Result<AgentWrapperRunControl, AgentWrapperError> {
+    fn start(
+        &self,
+        mut request: AgentWrapperRunRequest,
+    ) -> Result<AgentWrapperRunControl, AgentWrapperError> {
         let capabilities = self.capabilities();
         if self.has(Fault::AcceptsABlankPrompt) && request.prompt.trim().is_empty() {
-            request.prompt = serde_json::to_string(&Scenario::Say { text: "?".to_owned() }).unwrap();
+            request.prompt =
+                serde_json::to_string(&Scenario::Say { text: "?".to_owned() }).unwrap();
         }
         if self.has(Fault::AcceptsUnknownKeys) {
             request.extensions.retain(|key, _| capabilities.contains(key));
         }
-        let checked = validate::check(&self.kind(), &capabilities, &request, self.defaults.working_dir.as_deref())?;
+        let checked = validate::check(
+            &self.kind(),
+            &capabilities,
+            &request,
+            self.defaults.working_dir.as_deref(),
+        )?;
         let scenario = serde_json::from_str(&request.prompt)
             .map_err(|_| AgentWrapperError::backend("this agent plays scenarios only"))?;
 
@@ -168,12 +181,19 @@ impl ScriptedBackend {
         if !self.has(Fault::IgnoresTheRequestsEnvironment) {
             env.extend(request.env);
         }
-        let working_dir = if self.has(Fault::IgnoresTheWorkingDirectory) { "/".into() } else { checked.working_dir };
+        let working_dir = if self.has(Fault::IgnoresTheWorkingDirectory) {
+            "/".into()
+        } else {
+            checked.working_dir
+        };
         self.world.launches.lock().unwrap().push(Launch { working_dir, env, ..Launch::default() });
         self.world.living.fetch_add(1, Ordering::SeqCst);
 
         let (control, sink) = gate::open(self.kind());
-        let timeout = request.timeout.or(self.defaults.timeout).filter(|_| !self.has(Fault::IgnoresTheTimeout));
+        let timeout = request
+            .timeout
+            .or(self.defaults.timeout)
+            .filter(|_| !self.has(Fault::IgnoresTheTimeout));
         let agent = Agent { kind: self.kind(), fault: self.fault, world: Arc::clone(&self.world) };
         tokio::spawn(agent.live(scenario, timeout, sink));
         Ok(self.with_faulty_handle(control))
@@ -181,21 +201,26 @@ impl ScriptedBackend {
 
     /// Breaks what the gate would otherwise keep.
     fn with_faulty_handle(&self, control: AgentWrapperRunControl) -> AgentWrapperRunControl {
-        let AgentWrapperRunControl { handle: AgentWrapperRunHandle { events, completion }, cancel } = control;
+        let AgentWrapperRunControl { handle: AgentWrapperRunHandle { events, completion }, cancel } =
+            control;
         let handle = match self.fault {
             Some(Fault::ResolvesBeforeTheStreamEnds) => {
                 // The events are read in advance, so the gate has nothing to wait for.
                 let hidden = tokio::spawn(events.collect::<Vec<_>>());
-                let events = stream::once(async move { stream::iter(hidden.await.unwrap()) }).flatten().boxed();
+                let events = stream::once(async move { stream::iter(hidden.await.unwrap()) })
+                    .flatten()
+                    .boxed();
                 AgentWrapperRunHandle { events, completion }
             }
             Some(Fault::GoesOnAfterACancel) => {
                 let kind = self.kind();
-                let late = stream::once(async move { AgentWrapperEvent::status(&kind, "one more thing") });
+                let late =
+                    stream::once(async move { AgentWrapperEvent::status(&kind, "one more thing") });
                 AgentWrapperRunHandle { events: events.chain(late).boxed(), completion }
             }
             Some(Fault::CallsACancelASuccess) => {
-                let completion = completion.map(|result| result.or_else(|_| Ok(success(None)))).boxed();
+                let completion =
+                    completion.map(|result| result.or_else(|_| Ok(success(None)))).boxed();
                 AgentWrapperRunHandle { events, completion }
             }
             Some(Fault::WaitsForAReaderThatIsGone) => {
@@ -259,7 +284,11 @@ impl Agent {
             }
             Some(End::Cancelled) => Err(AgentWrapperError::backend("ended")),
             Some(End::Done { last }) => {
-                let last = if self.has(Fault::TellsAWrongFinalText) { Some("else".to_owned()) } else { last };
+                let last = if self.has(Fault::TellsAWrongFinalText) {
+                    Some("else".to_owned())
+                } else {
+                    last
+                };
                 Ok(success(last))
             }
             Some(End::Failed) => Ok(self.fail(&sink).await),
@@ -295,7 +324,9 @@ impl Agent {
                 self.tool(AgentWrapperEventKind::ToolResult, secret, sink).await;
                 self.say(after, sink).await.unwrap_or_else(|| said(after))
             }
-            Scenario::NeedLeave { text } => self.say(text, sink).await.unwrap_or_else(|| said(text)),
+            Scenario::NeedLeave { text } => {
+                self.say(text, sink).await.unwrap_or_else(|| said(text))
+            }
             Scenario::Hang { text } => {
                 let _ = self.say(text, sink).await;
                 std::future::pending().await
@@ -312,7 +343,9 @@ impl Agent {
             Scenario::Fail { .. } => End::Failed,
             Scenario::Leak { text, secret } => {
                 if self.has(Fault::LeaksTheSecret) {
-                    let _ = sink.send(AgentWrapperEvent::status(&self.kind, format!("stderr: {secret}"))).await;
+                    let _ = sink
+                        .send(AgentWrapperEvent::status(&self.kind, format!("stderr: {secret}")))
+                        .await;
                 }
                 self.say(text, sink).await.unwrap_or_else(|| said(text))
             }
@@ -342,7 +375,8 @@ impl Agent {
         let facet = json!({"schema": capabilities::TOOLS_STRUCTURED, "tool": tool});
         let times = if self.has(Fault::RepeatsToolCalls) { 2 } else { 1 };
         for _ in 0..times {
-            let _ = sink.send(AgentWrapperEvent::bare(&self.kind, kind).with_data(facet.clone())).await;
+            let _ =
+                sink.send(AgentWrapperEvent::bare(&self.kind, kind).with_data(facet.clone())).await;
         }
     }
 }

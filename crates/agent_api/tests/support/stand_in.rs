@@ -61,7 +61,9 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
 
 #[cfg(unix)]
 fn become_the_real_cli(cli: OsString, args: impl Iterator<Item = OsString>) -> ExitCode {
-    let error = std::os::unix::process::CommandExt::exec(Command::new(cli).args(args).env_remove(RECORD_DIR));
+    let error = std::os::unix::process::CommandExt::exec(
+        Command::new(cli).args(args).env_remove(RECORD_DIR),
+    );
     panic!("could not become the real CLI: {error}");
 }
 
@@ -87,9 +89,12 @@ fn leak(secret: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{secret} is not json").unwrap();
     writeln!(out, "{{\"type\":\"{secret}\",\"{secret}\":\"{secret}\"}}").unwrap();
-    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"{secret}\",\"message\":\"{secret}\"}}").unwrap();
-    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"notification\",\"message\":\"{secret}\"}}").unwrap();
-    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"error\":\"{secret}\"}}").unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"{secret}\",\"message\":\"{secret}\"}}")
+        .unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"notification\",\"message\":\"{secret}\"}}")
+        .unwrap();
+    writeln!(out, "{{\"type\":\"system\",\"subtype\":\"api_retry\",\"error\":\"{secret}\"}}")
+        .unwrap();
     writeln!(out, "{{\"type\":\"{secret}").unwrap();
     out.flush().unwrap();
     eprintln!("password={secret} and again {secret}");
@@ -103,7 +108,9 @@ fn flood(texts: u32) {
     for number in 0..texts {
         let (message, index) = (number / 100, number % 100);
         if index == 0 {
-            let start = format!(r#"{{"type":"message_start","message":{{"id":"m{message}","content":[]}}}}"#);
+            let start = format!(
+                r#"{{"type":"message_start","message":{{"id":"m{message}","content":[]}}}}"#
+            );
             writeln!(out, r#"{{"type":"stream_event","event":{start},{session}}}"#).unwrap();
         }
         let text = format!("{number:0100}");
@@ -123,7 +130,10 @@ pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
-    paths.iter().map(|path| launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap())).collect()
+    paths
+        .iter()
+        .map(|path| launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap()))
+        .collect()
 }
 
 fn launch(record: &Record) -> Launch {

@@ -51,7 +51,9 @@ pub enum ClaudeCodeError {
         after: Duration,
     },
     /// The run printed more than a buffered run may hold.
-    #[error("the Claude Code CLI printed more than {limit} bytes; read its events as they come instead")]
+    #[error(
+        "the Claude Code CLI printed more than {limit} bytes; read its events as they come instead"
+    )]
     TooMuchOutput {
         /// The limit.
         limit: usize,

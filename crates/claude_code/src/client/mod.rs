@@ -21,12 +21,14 @@ use tokio::process::Command;
 
 pub use error::ClaudeCodeError;
 pub use handle::{
-    ClaudeCompletion, ClaudeEventStream, ClaudePrintOutput, ClaudePrintStreamJsonHandle, EVENT_CHANNEL_CAPACITY,
-    TerminationHandle,
+    ClaudeCompletion, ClaudeEventStream, ClaudePrintOutput, ClaudePrintStreamJsonHandle,
+    EVENT_CHANNEL_CAPACITY, TerminationHandle,
 };
 pub use request::{ClaudePrintRequest, MAX_PROMPT_ARGUMENT_BYTES};
 pub use stderr::{STDERR_TAIL_BYTES, StderrTail};
-pub use version::{CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, TESTED_VERSION, probe_version};
+pub use version::{
+    CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, TESTED_VERSION, probe_version,
+};
 
 use crate::line::DEFAULT_MAX_LINE_BYTES;
 use crate::process::ProcessTree;
@@ -124,7 +126,10 @@ impl ClaudeClient {
     }
 
     /// Runs to the end and returns everything at once, up to [`MAX_BUFFERED_BYTES`].
-    pub async fn print(&self, request: ClaudePrintRequest) -> Result<ClaudePrintOutput, ClaudeCodeError> {
+    pub async fn print(
+        &self,
+        request: ClaudePrintRequest,
+    ) -> Result<ClaudePrintOutput, ClaudeCodeError> {
         let mut handle = self.print_stream_json(request).await?;
         let stderr_tail = handle.stderr_tail();
         let mut events = Vec::new();

@@ -80,6 +80,8 @@ async fn next_chunk(
 fn read_line(parser: &mut ClaudeStreamJsonParser, line: SplitLine<'_>) -> Option<Item> {
     match line {
         SplitLine::Whole(bytes) => parser.parse_bytes(bytes).transpose(),
-        SplitLine::TooLong { size, .. } => Some(Err(ClaudeStreamJsonParseError::line_too_long(size))),
+        SplitLine::TooLong { size, .. } => {
+            Some(Err(ClaudeStreamJsonParseError::line_too_long(size)))
+        }
     }
 }

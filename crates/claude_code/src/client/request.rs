@@ -219,7 +219,9 @@ impl ClaudePrintRequest {
         for dir in &self.add_dirs {
             args.option("--add-dir", dir);
         }
-        for (name, tools) in [("--allowedTools", &self.allowed_tools), ("--disallowedTools", &self.disallowed_tools)] {
+        for (name, tools) in
+            [("--allowedTools", &self.allowed_tools), ("--disallowedTools", &self.disallowed_tools)]
+        {
             if !tools.is_empty() {
                 args.option(name, tools.join(","));
             }

@@ -13,7 +13,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::handle::{EVENT_CHANNEL_CAPACITY, Item, TerminationHandle};
 use super::output::{self, Output};
-use super::{ClaudeCodeError, ClaudeCompletion, ClaudeEventStream, ClaudePrintStreamJsonHandle, StderrTail, stderr};
+use super::{
+    ClaudeCodeError, ClaudeCompletion, ClaudeEventStream, ClaudePrintStreamJsonHandle, StderrTail,
+    stderr,
+};
 use crate::process::ProcessTree;
 
 /// How long the output of a child that has exited may stay open. What the child wrote is in the pipe already; only a
@@ -30,7 +33,11 @@ pub(super) struct RunOptions {
 }
 
 /// Takes over a child that was just started.
-pub(super) fn start(mut child: Child, tree: ProcessTree, options: RunOptions) -> ClaudePrintStreamJsonHandle {
+pub(super) fn start(
+    mut child: Child,
+    tree: ProcessTree,
+    options: RunOptions,
+) -> ClaudePrintStreamJsonHandle {
     let started = Instant::now();
     let (items, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
     let (completed, completion) = oneshot::channel();
@@ -39,10 +46,19 @@ pub(super) fn start(mut child: Child, tree: ProcessTree, options: RunOptions) ->
     let termination = TerminationHandle(Arc::new(asked_sender));
     let stderr_tail = StderrTail::default();
 
-    let feeder = child.stdin.take().zip(options.prompt).map(|(stdin, prompt)| tokio::spawn(feed(stdin, prompt)));
-    let drain = child.stderr.take().map(|stderr| tokio::spawn(stderr::drain(stderr, stderr_tail.clone())));
+    let feeder = child
+        .stdin
+        .take()
+        .zip(options.prompt)
+        .map(|(stdin, prompt)| tokio::spawn(feed(stdin, prompt)));
+    let drain =
+        child.stderr.take().map(|stderr| tokio::spawn(stderr::drain(stderr, stderr_tail.clone())));
     let output = child.stdout.take().map(|stdout| {
-        let output = Output { items: items.clone(), max_line_bytes: options.max_line_bytes, exited: exit_seen };
+        let output = Output {
+            items: items.clone(),
+            max_line_bytes: options.max_line_bytes,
+            exited: exit_seen,
+        };
         tokio::spawn(output::read(stdout, output))
     });
     let run = Run {

@@ -46,8 +46,22 @@ pub(super) async fn drain(mut stderr: impl AsyncRead + Unpin, tail: StderrTail) 
 const MASK: &str = "[redacted]";
 
 /// How tokens of well-known services begin.
-const TOKEN_PREFIXES: [&str; 14] =
-    ["sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "AKIA", "eyJ"];
+const TOKEN_PREFIXES: [&str; 14] = [
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "AKIA",
+    "eyJ",
+];
 
 /// Names whose value is a secret, in any case, before `=` or `:`.
 const SECRET_NAMES: [&str; 8] =
@@ -58,7 +72,8 @@ const MIN_TOKEN_BYTES: usize = 12;
 
 /// Takes out control characters and masks what looks like a secret.
 pub(crate) fn redact(text: &str) -> String {
-    let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
+    let clean: String =
+        text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
     let lines: Vec<_> = clean.split('\n').map(redact_line).collect();
     lines.join("\n")
 }
@@ -102,6 +117,8 @@ fn names_secret(name: &str) -> bool {
 
 fn is_token(word: &str) -> bool {
     // A token may stand behind a path or a parameter.
-    word.split(['/', '?', '&', '=', '(', ')', '[', ']', '<', '>', ':'])
-        .any(|part| part.len() >= MIN_TOKEN_BYTES && TOKEN_PREFIXES.iter().any(|prefix| part.starts_with(prefix)))
+    word.split(['/', '?', '&', '=', '(', ')', '[', ']', '<', '>', ':']).any(|part| {
+        part.len() >= MIN_TOKEN_BYTES
+            && TOKEN_PREFIXES.iter().any(|prefix| part.starts_with(prefix))
+    })
 }

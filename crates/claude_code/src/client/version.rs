@@ -111,7 +111,13 @@ pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCli, Prob
     let binary = binary.into();
     let answer = ask(&binary).await?;
     let Some(version) = answer.split_whitespace().next().and_then(CliVersion::parse) else {
-        let seen = redact(&answer).lines().next().unwrap_or_default().chars().take(SHOWN_CHARACTERS).collect();
+        let seen = redact(&answer)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(SHOWN_CHARACTERS)
+            .collect();
         return Err(ProbeError::Unrecognized { binary, seen });
     };
     if version < OLDEST_SUPPORTED_VERSION {
@@ -123,10 +129,11 @@ pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCli, Prob
 async fn ask(binary: &Path) -> Result<String, ProbeError> {
     let mut command = Command::new(binary);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let (mut child, tree) = ProcessTree::spawn(&mut command).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => ProbeError::NotFound { binary: binary.to_owned() },
-        _ => ProbeError::NotExecutable { binary: binary.to_owned(), source },
-    })?;
+    let (mut child, tree) =
+        ProcessTree::spawn(&mut command).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => ProbeError::NotFound { binary: binary.to_owned() },
+            _ => ProbeError::NotExecutable { binary: binary.to_owned(), source },
+        })?;
     let mut answer = Vec::new();
     let answered = tokio::time::timeout(PROBE_TIMEOUT, async {
         if let Some(stdout) = child.stdout.take() {

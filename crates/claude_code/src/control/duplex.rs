@@ -12,7 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
 use super::lines::{self, ControlLine, PermissionAnswer};
-use crate::event::control::{CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision};
+use crate::event::control::{
+    CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision,
+};
 use crate::event::{ClaudeStreamJsonEvent, EventBody};
 use crate::json::{RawJson, Text};
 use crate::line::{DEFAULT_MAX_LINE_BYTES, LineSplitter, SplitLine};
@@ -105,7 +107,10 @@ pub enum DuplexError {
 impl PermissionRequest {
     /// Allows the tool with the input it asked for.
     pub fn allow(&self) -> PermissionAnswer {
-        PermissionAnswer::Allow { updated_input: self.tool.input.clone(), updated_permissions: None }
+        PermissionAnswer::Allow {
+            updated_input: self.tool.input.clone(),
+            updated_permissions: None,
+        }
     }
 
     /// Allows the tool with other input.
@@ -157,7 +162,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
     }
 
     /// Queues the answer to a permission request.
-    pub fn answer(&mut self, request: PermissionRequest, answer: &PermissionAnswer) -> Result<(), DuplexError> {
+    pub fn answer(
+        &mut self,
+        request: PermissionRequest,
+        answer: &PermissionAnswer,
+    ) -> Result<(), DuplexError> {
         self.send(lines::answer_permission(&request.request_id, answer))?;
         self.answered.insert(request.request_id.to_string());
         Ok(())
@@ -181,7 +190,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
     }
 
     /// Queues any request, built from a fresh id, and returns that id.
-    pub fn request(&mut self, build: impl FnOnce(&str) -> ControlLine) -> Result<String, DuplexError> {
+    pub fn request(
+        &mut self,
+        build: impl FnOnce(&str) -> ControlLine,
+    ) -> Result<String, DuplexError> {
         let id = Uuid::new_v4().to_string();
         self.send(build(&id))?;
         self.asked.insert(id.clone());
@@ -218,7 +230,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         std::future::poll_fn(|cx| self.poll_write(cx)).await.map_err(DuplexError::Io)
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<DuplexEvent, DuplexError>>> {
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<DuplexEvent, DuplexError>>> {
         // A broken pipe is not reported here: a CLI that is ending closes its input first, and what it still has to say
         // comes on the other stream.
         if let Poll::Ready(Err(error)) = self.poll_write(cx)
@@ -247,10 +262,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
     fn next_line(&mut self) -> Option<Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>> {
         loop {
             let mut input = &self.chunk[self.unread.clone()];
-            let line = if self.at_end { self.splitter.finish() } else { self.splitter.next(&mut input) };
+            let line =
+                if self.at_end { self.splitter.finish() } else { self.splitter.next(&mut input) };
             let parsed = line.map(|line| match line {
                 SplitLine::Whole(bytes) => self.parser.parse_bytes(bytes),
-                SplitLine::TooLong { size, .. } => Err(ClaudeStreamJsonParseError::line_too_long(size)),
+                SplitLine::TooLong { size, .. } => {
+                    Err(ClaudeStreamJsonParseError::line_too_long(size))
+                }
             });
             self.unread.start = self.unread.end - input.len();
             match parsed? {
@@ -292,7 +310,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         Poll::Ready(Err(error))
     }
 
-    fn classify(&mut self, event: Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>) -> DuplexEvent {
+    fn classify(
+        &mut self,
+        event: Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>,
+    ) -> DuplexEvent {
         let event = match event {
             Ok(event) => event,
             Err(error) => return DuplexEvent::Unreadable(error),
@@ -301,25 +322,37 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
             EventBody::ControlRequest(request) => {
                 if let ControlRequestBody::CanUseTool(tool) = &request.request {
                     let (request_id, tool) = (request.request_id.clone(), CanUseTool::clone(tool));
-                    return DuplexEvent::Permission(Box::new(PermissionRequest { request_id, tool }));
+                    return DuplexEvent::Permission(Box::new(PermissionRequest {
+                        request_id,
+                        tool,
+                    }));
                 }
             }
             EventBody::ControlCancelRequest(cancel) => {
                 self.answered.remove(cancel.request_id.as_str());
                 return DuplexEvent::PermissionCancelled { request_id: cancel.request_id.clone() };
             }
-            EventBody::ControlResponse(response) if self.asked.remove(response.request_id.as_str()) => {
+            EventBody::ControlResponse(response)
+                if self.asked.remove(response.request_id.as_str()) =>
+            {
                 return DuplexEvent::Answered(response.clone());
             }
-            EventBody::ControlResponse(response) if self.answered.remove(response.request_id.as_str()) => {
+            EventBody::ControlResponse(response)
+                if self.answered.remove(response.request_id.as_str()) =>
+            {
                 let decision = match &response.outcome {
                     ControlOutcome::Success(success) => success.decision.clone(),
                     ControlOutcome::Error(_) | ControlOutcome::Other(_) => None,
                 };
-                return DuplexEvent::AnswerDelivered { request_id: response.request_id.clone(), decision };
+                return DuplexEvent::AnswerDelivered {
+                    request_id: response.request_id.clone(),
+                    decision,
+                };
             }
             EventBody::User(user) if user.meta.is_replay == Some(true) => {
-                if let Some(uuid) = event.uuid.as_ref().filter(|uuid| self.prompted.remove(uuid.as_str())) {
+                if let Some(uuid) =
+                    event.uuid.as_ref().filter(|uuid| self.prompted.remove(uuid.as_str()))
+                {
                     return DuplexEvent::PromptDelivered { uuid: uuid.clone() };
                 }
             }

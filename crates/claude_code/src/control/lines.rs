@@ -75,13 +75,23 @@ pub fn set_model(request_id: &str, model: Option<&str>) -> ControlLine {
 
 /// Changes the permission mode.
 pub fn set_permission_mode(request_id: &str, mode: &str) -> ControlLine {
-    control_request(request_id, "set_permission_mode", Map::from_iter([("mode".to_owned(), Value::from(mode))]))
+    control_request(
+        request_id,
+        "set_permission_mode",
+        Map::from_iter([("mode".to_owned(), Value::from(mode))]),
+    )
 }
 
 /// Builds any other request, for example `stop_task` or `mcp_status`.
-pub fn control_request(request_id: &str, subtype: &str, mut fields: Map<String, Value>) -> ControlLine {
+pub fn control_request(
+    request_id: &str,
+    subtype: &str,
+    mut fields: Map<String, Value>,
+) -> ControlLine {
     fields.insert("subtype".to_owned(), Value::from(subtype));
-    ControlLine::from_json(&json!({ "type": "control_request", "request_id": request_id, "request": fields }))
+    ControlLine::from_json(
+        &json!({ "type": "control_request", "request_id": request_id, "request": fields }),
+    )
 }
 
 /// Sends a prompt. With a `uuid` the CLI echoes it, ties the turn to it, and runs the same prompt only once.
@@ -113,9 +123,14 @@ pub fn answer_permission(request_id: &str, answer: &PermissionAnswer) -> Control
         PermissionAnswer::Allow { updated_input, updated_permissions } => {
             let permissions = updated_permissions
                 .as_ref()
-                .map(|permissions| format!(r#","updatedPermissions":{}"#, one_line(permissions.get())))
+                .map(|permissions| {
+                    format!(r#","updatedPermissions":{}"#, one_line(permissions.get()))
+                })
                 .unwrap_or_default();
-            format!(r#"{{"behavior":"allow","updatedInput":{}{permissions}}}"#, one_line(updated_input.get()))
+            format!(
+                r#"{{"behavior":"allow","updatedInput":{}{permissions}}}"#,
+                one_line(updated_input.get())
+            )
         }
         PermissionAnswer::Deny { message, then: AfterDeny::GoOn } => {
             json!({ "behavior": "deny", "message": message }).to_string()

@@ -151,10 +151,15 @@ impl FromJson for ControlRequest {
         let is_permission = subtype.as_deref() == Some("can_use_tool")
             && request.get("tool_name").and_then(Value::text).is_some()
             && request.get("input").is_some();
-        let known = is_permission.then(|| FromJson::from_json(request)).flatten().map(ControlRequestBody::CanUseTool);
+        let known = is_permission
+            .then(|| FromJson::from_json(request))
+            .flatten()
+            .map(ControlRequestBody::CanUseTool);
         let request = match known {
             Some(known) => known,
-            None if request.is_object() => ControlRequestBody::Other { subtype, request: request.raw() },
+            None if request.is_object() => {
+                ControlRequestBody::Other { subtype, request: request.raw() }
+            }
             None => return None,
         };
         Some(Self { request_id, request })
@@ -172,16 +177,24 @@ impl FromJson for ControlResponse {
         let response = line.get("response")?;
         let request_id = response.get("request_id")?.text()?;
         let outcome = match response.get("subtype").and_then(Value::as_str).as_deref() {
-            Some("success") => ControlOutcome::Success(response.get("response").map(Success::read).unwrap_or_default()),
-            Some("error") => ControlOutcome::Error(response.get("error").and_then(Value::text).unwrap_or_default()),
+            Some("success") => ControlOutcome::Success(
+                response.get("response").map(Success::read).unwrap_or_default(),
+            ),
+            Some("error") => ControlOutcome::Error(
+                response.get("error").and_then(Value::text).unwrap_or_default(),
+            ),
             _ => ControlOutcome::Other(response.raw()),
         };
         Some(Self {
             request_id,
             outcome,
             error_code: response.get("error_code").and_then(Value::text),
-            pending_permission_requests: response.get("pending_permission_requests").and_then(FromJson::from_json),
-            pending_user_dialog_requests: response.get("pending_user_dialog_requests").map(Value::raw),
+            pending_permission_requests: response
+                .get("pending_permission_requests")
+                .and_then(FromJson::from_json),
+            pending_user_dialog_requests: response
+                .get("pending_user_dialog_requests")
+                .map(Value::raw),
         })
     }
 }
@@ -194,10 +207,12 @@ impl Success {
             interrupt: FromJson::from_json(response).unwrap_or_default(),
             initialize: has_version.then(|| FromJson::from_json(response)).flatten(),
             decision: match response.get("behavior").and_then(Value::as_str).as_deref() {
-                Some("allow") => {
-                    Some(EchoedDecision::Allow { updated_input: response.get("updatedInput").map(Value::raw) })
-                }
-                Some("deny") => Some(EchoedDecision::Deny { message: response.get("message").and_then(Value::text) }),
+                Some("allow") => Some(EchoedDecision::Allow {
+                    updated_input: response.get("updatedInput").map(Value::raw),
+                }),
+                Some("deny") => Some(EchoedDecision::Deny {
+                    message: response.get("message").and_then(Value::text),
+                }),
                 _ => None,
             },
         }

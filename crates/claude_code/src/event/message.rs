@@ -146,13 +146,19 @@ json_object! {
 
 impl FromJson for AssistantMessage {
     fn from_json(line: Value<'_>) -> Option<Self> {
-        Some(Self { message: Message::from_json(line.get("message")?)?, meta: AssistantMeta::from_json(line)? })
+        Some(Self {
+            message: Message::from_json(line.get("message")?)?,
+            meta: AssistantMeta::from_json(line)?,
+        })
     }
 }
 
 impl FromJson for UserMessage {
     fn from_json(line: Value<'_>) -> Option<Self> {
-        Some(Self { message: Message::from_json(line.get("message")?)?, meta: UserMeta::from_json(line)? })
+        Some(Self {
+            message: Message::from_json(line.get("message")?)?,
+            meta: UserMeta::from_json(line)?,
+        })
     }
 }
 
@@ -285,11 +291,15 @@ impl ContentBlock {
             "thinking" => FromJson::from_json(value).map(Self::Thinking),
             "redacted_thinking" => Some(Self::RedactedThinking(value.raw())),
             "tool_use" => FromJson::from_json(value).map(Self::ToolUse),
-            "server_tool_use" | "mcp_tool_use" => FromJson::from_json(value).map(Self::ServerToolUse),
+            "server_tool_use" | "mcp_tool_use" => {
+                FromJson::from_json(value).map(Self::ServerToolUse)
+            }
             "tool_result" => FromJson::from_json(value).map(Self::ToolResult),
             "image" => Some(Self::Image(value.raw())),
             "document" => Some(Self::Document(value.raw())),
-            other if other.ends_with("_tool_result") => FromJson::from_json(value).map(Self::ServerToolResult),
+            other if other.ends_with("_tool_result") => {
+                FromJson::from_json(value).map(Self::ServerToolResult)
+            }
             _ => None,
         };
         known.unwrap_or_else(|| Self::Unknown(value.raw()))

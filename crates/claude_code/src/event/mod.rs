@@ -15,7 +15,8 @@ use crate::json::{FromJson, RawJson, Text, Value};
 use control::{ControlCancelRequest, ControlRequest, ControlResponse};
 use message::{AssistantMessage, UserMessage};
 use other::{
-    AuthStatus, CommandLifecycle, ConversationReset, PromptSuggestion, RateLimitEvent, ToolProgress, ToolUseSummary,
+    AuthStatus, CommandLifecycle, ConversationReset, PromptSuggestion, RateLimitEvent,
+    ToolProgress, ToolUseSummary,
 };
 use result::ResultEvent;
 use stream::StreamEvent;
@@ -100,17 +101,19 @@ impl ClaudeStreamJsonEvent {
         object.each_field(|key, value| outer.note(key, value));
         let Some(event_type) = outer.event_type else { return Err("no string `type`") };
         let body = match event_type.as_str().as_deref().unwrap_or_default() {
-            "stream_event" => boxed(object, "stream_event without an object `event`").map(EventBody::Stream),
-            "assistant" => boxed(object, "assistant without an object `message`").map(EventBody::Assistant),
+            "stream_event" => {
+                boxed(object, "stream_event without an object `event`").map(EventBody::Stream)
+            }
+            "assistant" => {
+                boxed(object, "assistant without an object `message`").map(EventBody::Assistant)
+            }
             "user" => boxed(object, "user without an object `message`").map(EventBody::User),
             "system" => Ok(EventBody::System(SystemEvent::read(object, outer.subtype))),
             "result" => boxed(object, "result is not an object").map(EventBody::Result),
-            "control_request" => {
-                boxed(object, "control_request without `request_id` or `request`").map(EventBody::ControlRequest)
-            }
-            "control_response" => {
-                boxed(object, "control_response without `response.request_id`").map(EventBody::ControlResponse)
-            }
+            "control_request" => boxed(object, "control_request without `request_id` or `request`")
+                .map(EventBody::ControlRequest),
+            "control_response" => boxed(object, "control_response without `response.request_id`")
+                .map(EventBody::ControlResponse),
             "control_cancel_request" => ControlCancelRequest::from_json(object)
                 .map(EventBody::ControlCancelRequest)
                 .ok_or("control_cancel_request without `request_id`"),
@@ -173,7 +176,10 @@ impl ClaudeStreamJsonEvent {
 
     /// Whether the line's `type`, or its `subtype` for `system`, is one this crate does not know.
     pub fn is_unknown(&self) -> bool {
-        matches!(&self.body, EventBody::Unknown { .. } | EventBody::System(SystemEvent::Other { .. }))
+        matches!(
+            &self.body,
+            EventBody::Unknown { .. } | EventBody::System(SystemEvent::Other { .. })
+        )
     }
 }
 

@@ -89,7 +89,8 @@ json_object! {
 
 impl FromJson for StreamEvent {
     fn from_json(line: Value<'_>) -> Option<Self> {
-        let (mut event, mut parent_tool_use_id, mut api_message_id, mut ttft_ms) = (None, None, None, None);
+        let (mut event, mut parent_tool_use_id, mut api_message_id, mut ttft_ms) =
+            (None, None, None, None);
         line.each_field(|key, value| match key {
             "event" => event = value.is_object().then(|| StreamPart::read(value)),
             "parent_tool_use_id" => parent_tool_use_id = value.text(),
@@ -128,10 +129,12 @@ impl StreamPart {
                 .index
                 .zip(fields.delta)
                 .map(|(index, delta)| Self::ContentBlockDelta { index, delta: Delta::read(delta) }),
-            "content_block_start" => fields.index.zip(fields.content_block).map(|(index, block)| {
-                let content_block = ContentBlock::read(block);
-                Self::ContentBlockStart { index, content_block }
-            }),
+            "content_block_start" => {
+                fields.index.zip(fields.content_block).map(|(index, block)| {
+                    let content_block = ContentBlock::read(block);
+                    Self::ContentBlockStart { index, content_block }
+                })
+            }
             "content_block_stop" => fields.index.map(|index| Self::ContentBlockStop { index }),
             "message_start" => fields.message.and_then(FromJson::from_json).map(Self::MessageStart),
             "message_delta" => FromJson::from_json(value).map(Box::new).map(Self::MessageDelta),
@@ -152,7 +155,9 @@ impl Delta {
             "input_json_delta" => text("partial_json").map(Self::InputJson),
             "thinking_delta" => text("thinking").map(Self::Thinking),
             "signature_delta" => text("signature").map(Self::Signature),
-            "citations_delta" => value.get("citation").map(|citation| Self::Citations(citation.raw())),
+            "citations_delta" => {
+                value.get("citation").map(|citation| Self::Citations(citation.raw()))
+            }
             _ => None,
         };
         known.unwrap_or_else(|| Self::Unknown(value.raw()))

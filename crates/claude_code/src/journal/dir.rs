@@ -10,7 +10,9 @@ use super::segment::{Segment, Stopped};
 use super::{JournalError, JournalLine, JournalOptions};
 
 /// A place in a directory of segments. The order is the order of writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Position {
     /// The number in the segment's name.
     pub segment: u64,
@@ -42,7 +44,11 @@ impl JournalDir {
     /// Opens the directory with options.
     pub fn open_with(dir: impl Into<PathBuf>, position: Position, options: JournalOptions) -> Self {
         let dir = dir.into();
-        let current = Segment::new(segment_path(&dir, position.segment), position.offset, options.max_line_bytes);
+        let current = Segment::new(
+            segment_path(&dir, position.segment),
+            position.offset,
+            options.max_line_bytes,
+        );
         Self { dir, options, number: position.segment, current }
     }
 
@@ -58,7 +64,10 @@ impl JournalDir {
 
     /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments. Empty when there is
     /// nothing new; never waits.
-    pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<Position>>, JournalError> {
+    pub fn read_lines(
+        &mut self,
+        max_bytes: usize,
+    ) -> Result<Vec<JournalLine<Position>>, JournalError> {
         let mut lines = Vec::new();
         let mut budget = max_bytes;
         loop {
@@ -76,7 +85,11 @@ impl JournalDir {
                     // A torn line at the end of a closed segment will never be finished.
                     lines.extend(self.drain_tail());
                     self.number = later;
-                    self.current = Segment::new(segment_path(&self.dir, later), 0, self.options.max_line_bytes);
+                    self.current = Segment::new(
+                        segment_path(&self.dir, later),
+                        0,
+                        self.options.max_line_bytes,
+                    );
                 }
                 (Stopped::AtEnd, None) | (Stopped::AtBudget, _) => return Ok(lines),
             }
@@ -87,9 +100,10 @@ impl JournalDir {
     /// nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<Position>> {
         let segment = self.number;
-        self.current
-            .drain_tail()
-            .map(|(content, offset)| JournalLine { content, position_after: Position { segment, offset } })
+        self.current.drain_tail().map(|(content, offset)| JournalLine {
+            content,
+            position_after: Position { segment, offset },
+        })
     }
 
     /// The lowest number after the current one. Numbers may be missing: what was read may have been removed.
@@ -112,7 +126,8 @@ impl JournalDir {
         let mut lowest = None;
         for entry in entries {
             let number = segment_number(&entry.map_err(io_error)?.file_name());
-            lowest = [lowest, number.filter(|&number| number > self.number)].into_iter().flatten().min();
+            lowest =
+                [lowest, number.filter(|&number| number > self.number)].into_iter().flatten().min();
         }
         Ok(lowest)
     }

@@ -53,14 +53,18 @@ impl Journal {
     /// Reads about `max_bytes` and returns the lines that are complete. Empty when there is nothing new; never waits.
     pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
         let mut lines: Vec<_> = self.ahead.drain(..).collect();
-        self.segment.read(max_bytes, |content, position_after| lines.push(JournalLine { content, position_after }))?;
+        self.segment.read(max_bytes, |content, position_after| {
+            lines.push(JournalLine { content, position_after })
+        })?;
         Ok(lines)
     }
 
     /// Returns the last line if it has no newline. Only for when the writer is gone and [`Journal::read_lines`] gave
     /// nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<u64>> {
-        self.segment.drain_tail().map(|(content, position_after)| JournalLine { content, position_after })
+        self.segment
+            .drain_tail()
+            .map(|(content, position_after)| JournalLine { content, position_after })
     }
 
     /// Returns the next event, waiting with `growth` until there is one. Dropping the future loses nothing.

@@ -34,7 +34,13 @@ pub(super) enum Stopped {
 
 impl Segment {
     pub(super) fn new(path: PathBuf, offset: u64, max_line_bytes: usize) -> Self {
-        Self { path, file: None, line_start: offset, read_to: offset, splitter: LineSplitter::new(max_line_bytes) }
+        Self {
+            path,
+            file: None,
+            line_start: offset,
+            read_to: offset,
+            splitter: LineSplitter::new(max_line_bytes),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -99,7 +105,11 @@ impl Segment {
                 Ok(mut file) => {
                     let len = file.metadata().map_err(io_error)?.len();
                     if len < self.read_to {
-                        return Err(JournalError::Shrunk { path: self.path.clone(), offset: self.read_to, len });
+                        return Err(JournalError::Shrunk {
+                            path: self.path.clone(),
+                            offset: self.read_to,
+                            len,
+                        });
                     }
                     file.seek(SeekFrom::Start(self.read_to)).map_err(io_error)?;
                     closed.insert(file)
@@ -111,7 +121,10 @@ impl Segment {
         loop {
             match file.read(into) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result.map_err(|source| JournalError::Io { path: self.path.clone(), source }),
+                result => {
+                    return result
+                        .map_err(|source| JournalError::Io { path: self.path.clone(), source });
+                }
             }
         }
     }

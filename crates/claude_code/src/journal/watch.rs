@@ -92,7 +92,9 @@ impl Drop for Growth {
         let is_last = {
             let mut wakes = lock(&self.shared.wakes);
             let others = wakes.get_mut(&self.dir).map_or(0, |waiting| {
-                waiting.retain(|wake| wake.upgrade().is_some_and(|wake| !Arc::ptr_eq(&wake, &self.wake)));
+                waiting.retain(|wake| {
+                    wake.upgrade().is_some_and(|wake| !Arc::ptr_eq(&wake, &self.wake))
+                });
                 waiting.len()
             });
             others == 0 && wakes.remove(&self.dir).is_some()
@@ -122,8 +124,9 @@ impl Shared {
 /// Runs on the watcher's thread.
 fn wake_readers(wakes: &Mutex<Wakes>, event: notify::Result<notify::Event>) {
     let wakes = lock(wakes);
-    let wake =
-        |waiting: &Vec<Weak<Notify>>| waiting.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
+    let wake = |waiting: &Vec<Weak<Notify>>| {
+        waiting.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one())
+    };
     match event {
         // Readers cause these themselves.
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}

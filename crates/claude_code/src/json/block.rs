@@ -73,7 +73,9 @@ pub(super) fn masks(block: &[u8; BLOCK_BYTES]) -> Masks {
 #[inline]
 pub(super) fn simple_escapes(block: &[u8; BLOCK_BYTES]) -> u64 {
     parts(block).into_iter().enumerate().fold(0, |found, (index, part)| {
-        let any = SIMPLE_ESCAPES.iter().fold(u8x16::ZERO, |any, &byte| any | part.simd_eq(u8x16::splat(byte)));
+        let any = SIMPLE_ESCAPES
+            .iter()
+            .fold(u8x16::ZERO, |any, &byte| any | part.simd_eq(u8x16::splat(byte)));
         found | bits(any, index)
     })
 }
@@ -94,11 +96,16 @@ fn parts(block: &[u8; BLOCK_BYTES]) -> [u8x16; 4] {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BLOCK_BYTES, Masks, SHORT_BYTES, SIMPLE_ESCAPES, escaped, masks, short_end, simple_escapes};
+    use super::{
+        BLOCK_BYTES, Masks, SHORT_BYTES, SIMPLE_ESCAPES, escaped, masks, short_end, simple_escapes,
+    };
 
     /// One bit at a time.
     fn mask(block: &[u8; BLOCK_BYTES], is_set: impl Fn(u8) -> bool) -> u64 {
-        block.iter().enumerate().fold(0, |mask, (index, &byte)| mask | u64::from(is_set(byte)) << index)
+        block
+            .iter()
+            .enumerate()
+            .fold(0, |mask, (index, &byte)| mask | u64::from(is_set(byte)) << index)
     }
 
     proptest! {

@@ -31,8 +31,9 @@ impl RawJson {
         let raw = RawValue::from_string(text)?;
         let text = raw.get();
         // A value of 4 GiB is not something an event or an answer can hold.
-        let len = u32::try_from(text.len())
-            .map_err(|_| <serde_json::Error as serde::de::Error>::custom("a JSON value of 4 GiB or more"))?;
+        let len = u32::try_from(text.len()).map_err(|_| {
+            <serde_json::Error as serde::de::Error>::custom("a JSON value of 4 GiB or more")
+        })?;
         Ok(Self { line: Arc::from(text), start: 0, len })
     }
 

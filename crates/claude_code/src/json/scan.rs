@@ -74,7 +74,11 @@ pub(crate) enum ScanError {
 }
 
 /// Scans `line` into `nodes`, which is cleared first. Node 0 is the value itself.
-pub(crate) fn scan(line: &str, recorded: Recorded, nodes: &mut Vec<Node>) -> Result<Scanned, ScanError> {
+pub(crate) fn scan(
+    line: &str,
+    recorded: Recorded,
+    nodes: &mut Vec<Node>,
+) -> Result<Scanned, ScanError> {
     nodes.clear();
     if u32::try_from(line.len()).is_err() {
         return Err(ScanError::TooLong);
@@ -83,7 +87,8 @@ pub(crate) fn scan(line: &str, recorded: Recorded, nodes: &mut Vec<Node>) -> Res
         Recorded::Outer => 1,
         Recorded::Everything => u32::MAX,
     };
-    let mut scanner = Scanner { bytes: line.as_bytes(), at: 0, nodes, recorded_depth, found: Scanned::default() };
+    let mut scanner =
+        Scanner { bytes: line.as_bytes(), at: 0, nodes, recorded_depth, found: Scanned::default() };
     scanner.value(0)?;
     match scanner.next_byte() {
         None => Ok(scanner.found),
@@ -113,7 +118,11 @@ impl Scanner<'_> {
 
     #[inline]
     fn unexpected<T>(&self) -> Result<T, ScanError> {
-        if self.at < self.bytes.len() { Err(ScanError::Unexpected { at: self.at }) } else { Err(ScanError::Truncated) }
+        if self.at < self.bytes.len() {
+            Err(ScanError::Unexpected { at: self.at })
+        } else {
+            Err(ScanError::Truncated)
+        }
     }
 
     /// Scans one value; `depth` is how many containers stand around it.
@@ -172,23 +181,28 @@ impl Scanner<'_> {
         let start = self.at;
         let mut kind = Kind::Plain;
         let mut at = start + 1;
-        if let Some(end) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(short_end) {
+        if let Some(end) =
+            self.bytes.get(at..).and_then(|rest| rest.first_chunk()).and_then(short_end)
+        {
             self.at = at + end + 1;
             self.leaf(depth, start, kind);
             return Ok(());
         }
         let mut carry = false;
-        while let Some(block) = self.bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>()) {
+        while let Some(block) =
+            self.bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_BYTES>())
+        {
             let Masks { quotes, backslashes, controls } = masks(block);
             let carried = carry;
-            let hidden = if backslashes == 0 && !carry { 0 } else { escaped(backslashes, &mut carry) };
+            let hidden =
+                if backslashes == 0 && !carry { 0 } else { escaped(backslashes, &mut carry) };
             let ends = quotes & !hidden;
             // The bytes of this block that are inside the string.
             let inside = if ends == 0 { u64::MAX } else { (ends & ends.wrapping_neg()) - 1 };
             // Whatever is wrong or rare is read again by the careful loop below, from the first byte of the block that
             // is not hidden by the block before.
-            let is_odd =
-                controls & inside != 0 || (hidden & inside != 0 && hidden & inside & !simple_escapes(block) != 0);
+            let is_odd = controls & inside != 0
+                || (hidden & inside != 0 && hidden & inside & !simple_escapes(block) != 0);
             if is_odd {
                 self.at = at - usize::from(carried);
                 return self.string_slowly(depth, start);
@@ -265,9 +279,11 @@ impl Scanner<'_> {
     /// The number in the `\uXXXX` that begins at `at`.
     fn code_unit(&self, at: usize) -> Result<u32, ScanError> {
         let Some(digits) = self.bytes.get(at + 2..at + 6) else { return Err(ScanError::Truncated) };
-        digits.iter().enumerate().try_fold(0, |unit, (i, digit)| match char::from(*digit).to_digit(16) {
-            Some(digit) => Ok(unit << 4 | digit),
-            None => Err(ScanError::Unexpected { at: at + 2 + i }),
+        digits.iter().enumerate().try_fold(0, |unit, (i, digit)| {
+            match char::from(*digit).to_digit(16) {
+                Some(digit) => Ok(unit << 4 | digit),
+                None => Err(ScanError::Unexpected { at: at + 2 + i }),
+            }
         })
     }
 

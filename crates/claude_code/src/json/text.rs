@@ -43,9 +43,9 @@ impl Text {
         match &self.0 {
             Repr::Empty => "",
             Repr::Slice { line, start, len } => part(line, *start, *len),
-            Repr::Escaped(escaped) => {
-                escaped.decoded.get_or_init(|| unescape(part(&escaped.line, escaped.start, escaped.len)))
-            }
+            Repr::Escaped(escaped) => escaped
+                .decoded
+                .get_or_init(|| unescape(part(&escaped.line, escaped.start, escaped.len))),
         }
     }
 }

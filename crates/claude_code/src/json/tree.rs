@@ -69,7 +69,8 @@ impl<'a> Value<'a> {
     /// The value as a string that shares the line.
     #[inline]
     pub(crate) fn text(self) -> Option<Text> {
-        let (start, len) = (self.node.start + 1, (self.node.end - self.node.start).saturating_sub(2));
+        let (start, len) =
+            (self.node.start + 1, (self.node.end - self.node.start).saturating_sub(2));
         match self.node.kind {
             Kind::Plain => Some(Text::slice(Arc::clone(self.line.text), start, len)),
             Kind::Escaped => Some(Text::escaped(Arc::clone(self.line.text), start, len)),
@@ -118,7 +119,10 @@ impl<'a> Value<'a> {
         }
         let (mut at, end) = (self.index + 1, self.node.next as usize);
         while at < end {
-            let (Some(key), Some(value)) = (Value::at(self.line, at), Value::at(self.line, at + 1)) else { return };
+            let (Some(key), Some(value)) = (Value::at(self.line, at), Value::at(self.line, at + 1))
+            else {
+                return;
+            };
             match key.node.kind {
                 Kind::Plain => each(key.inner(), value),
                 // A key may be spelled with escapes, and means the same.
@@ -160,7 +164,9 @@ pub(crate) fn each_outer_string<'a>(
 
 /// The string that `node` is, decoded if it has escapes.
 fn string(line: &str, node: Node) -> Option<Cow<'_, str>> {
-    let inner = line.get(node.start as usize + 1..(node.end as usize).saturating_sub(1)).unwrap_or_default();
+    let inner = line
+        .get(node.start as usize + 1..(node.end as usize).saturating_sub(1))
+        .unwrap_or_default();
     match node.kind {
         Kind::Plain => Some(Cow::Borrowed(inner)),
         Kind::Escaped => Some(Cow::Owned(unescape(inner))),

@@ -32,7 +32,8 @@ pub(crate) fn unescape(inner: &str) -> String {
     }
     text.truncate(written);
     // What was copied is UTF-8 and so is what was decoded: this never replaces anything.
-    String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(text)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Decodes the escape at `read` to `written`, and returns the offsets after both.

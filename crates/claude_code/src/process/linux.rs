@@ -58,8 +58,11 @@ impl Group {
                 || (owns_group && process.group == leader)
                 || process.has_mark(&self.mark)
         };
-        let mut ours: HashSet<i32> =
-            processes.iter().filter(|process| is_ours(process)).map(|process| process.pid).collect();
+        let mut ours: HashSet<i32> = processes
+            .iter()
+            .filter(|process| is_ours(process))
+            .map(|process| process.pid)
+            .collect();
         // Children of ours are ours, also those that have thrown the mark away.
         loop {
             let before = ours.len();
@@ -72,7 +75,10 @@ impl Group {
                 break;
             }
         }
-        processes.into_iter().filter(|process| ours.contains(&process.pid) && !process.is_dead).collect()
+        processes
+            .into_iter()
+            .filter(|process| ours.contains(&process.pid) && !process.is_dead)
+            .collect()
     }
 }
 

@@ -21,7 +21,9 @@ impl Group {
     pub(super) fn of(child: &Child, _mark: String) -> Self {
         let job = child.raw_handle().and_then(|handle| {
             // Without a job the child alone is killed, when its handle is dropped.
-            let job = Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close()).ok()?;
+            let job =
+                Job::create_with_limit_info(ExtendedLimitInfo::new().limit_kill_on_job_close())
+                    .ok()?;
             job.assign_process(handle as isize).ok()?;
             Some(job)
         });

@@ -16,7 +16,10 @@ use uuid::Uuid;
 pub(crate) fn fixture_lines() -> impl Iterator<Item = (String, String)> {
     testkit::fixtures::all().expect("the fixtures").into_iter().flat_map(|(name, text)| {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.into_iter().enumerate().map(move |(number, line)| (format!("{name}.jsonl:{}", number + 1), line))
+        lines
+            .into_iter()
+            .enumerate()
+            .map(move |(number, line)| (format!("{name}.jsonl:{}", number + 1), line))
     })
 }
 

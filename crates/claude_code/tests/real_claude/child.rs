@@ -139,7 +139,9 @@ impl Child {
         let mut seen = Seen::default();
         while !done(&seen) {
             match self.next(what, &mut seen).await? {
-                Some(Next::Permission(request)) => bail!("asked about {:?} instead of {what}", request.tool),
+                Some(Next::Permission(request)) => {
+                    bail!("asked about {:?} instead of {what}", request.tool)
+                }
                 Some(Next::Other) => {}
                 None => bail!("the CLI ended instead of {what}: {seen:#?}"),
             }
@@ -162,7 +164,8 @@ impl Child {
                 bail!("asked instead of ending: {seen:#?}");
             }
         }
-        let status = testkit::wait::within("the end of the CLI", PATIENCE, self.process.wait()).await?;
+        let status =
+            testkit::wait::within("the end of the CLI", PATIENCE, self.process.wait()).await?;
         Ok((status, seen))
     }
 
@@ -211,7 +214,10 @@ impl Seen {
 
     /// Returns where a line first came.
     pub(crate) fn position(&self, line: &str) -> Result<usize> {
-        self.order.iter().position(|seen| seen == line).with_context(|| format!("no {line} in {:?}", self.order))
+        self.order
+            .iter()
+            .position(|seen| seen == line)
+            .with_context(|| format!("no {line} in {:?}", self.order))
     }
 
     fn note(&mut self, event: DuplexEvent) {
@@ -248,17 +254,26 @@ impl Seen {
             self.sessions.push(id.to_owned());
         }
         match &event.body {
-            EventBody::Assistant(assistant) => self.note_blocks(assistant.message.content.blocks(), &[]),
-            EventBody::User(user) => self.note_blocks(user.message.content.blocks(), &user.meta.tool_result_meta),
+            EventBody::Assistant(assistant) => {
+                self.note_blocks(assistant.message.content.blocks(), &[])
+            }
+            EventBody::User(user) => {
+                self.note_blocks(user.message.content.blocks(), &user.meta.tool_result_meta)
+            }
             EventBody::Result(result) => self.results.push(ResultEvent::clone(result)),
             EventBody::Stream(stream) => {
                 use claude_code::event::stream::{Delta, StreamPart};
-                if let StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } = &stream.event {
+                if let StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } =
+                    &stream.event
+                {
                     self.deltas.push(text.to_string());
                 }
             }
             EventBody::System(SystemEvent::BackgroundTasksChanged(change)) => {
-                let ids = change.tasks.iter().map(|task| task.task_id.as_deref().unwrap_or_default().to_owned());
+                let ids = change
+                    .tasks
+                    .iter()
+                    .map(|task| task.task_id.as_deref().unwrap_or_default().to_owned());
                 self.tasks.push(ids.collect());
             }
             EventBody::System(SystemEvent::SessionStateChanged(change)) => {
@@ -278,11 +293,14 @@ impl Seen {
             match block {
                 ContentBlock::Text(text) => self.texts.push(text.to_string()),
                 ContentBlock::ToolUse(tool) => {
-                    self.tool_uses.push((tool.name.to_string(), tool.input.to_value().unwrap_or_default()));
+                    self.tool_uses
+                        .push((tool.name.to_string(), tool.input.to_value().unwrap_or_default()));
                 }
                 ContentBlock::ToolResult(result) => {
-                    let meta = meta.iter().find(|meta| meta.id.as_ref() == Some(&result.tool_use_id));
-                    self.tool_results.push((result.content.text(), meta.cloned().unwrap_or_default()));
+                    let meta =
+                        meta.iter().find(|meta| meta.id.as_ref() == Some(&result.tool_use_id));
+                    self.tool_results
+                        .push((result.content.text(), meta.cloned().unwrap_or_default()));
                 }
                 _ => {}
             }

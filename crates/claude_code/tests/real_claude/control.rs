@@ -32,7 +32,10 @@ fn pair(decision: &str, source: &str) -> (String, String) {
 pub(crate) async fn an_allowed_tool_runs_and_its_answer_is_echoed(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    child.prompt(&prompt(&[Step::text("I will.").and_bash("touch made && echo RAN-OK"), Step::text("done")]))?;
+    child.prompt(&prompt(&[
+        Step::text("I will.").and_bash("touch made && echo RAN-OK"),
+        Step::text("done"),
+    ]))?;
     let (request, before) = child.permission_after().await?;
     assert_eq!(request.tool.tool_name, "Bash");
     assert!(request.tool.permission_suggestions.is_some(), "the CLI suggests rules");
@@ -43,7 +46,10 @@ pub(crate) async fn an_allowed_tool_runs_and_its_answer_is_echoed(cli: PathBuf) 
     let input = request.tool.input.clone();
     child.channel.answer(request, &answer)?;
     let seen = child.until_idle().await?;
-    assert_eq!(seen.delivered_answers, [(id, Some(EchoedDecision::Allow { updated_input: Some(input) }))]);
+    assert_eq!(
+        seen.delivered_answers,
+        [(id, Some(EchoedDecision::Allow { updated_input: Some(input) }))]
+    );
     assert!(sandbox.work().join("made").exists());
     assert_eq!(seen.tool_results[0].0, "RAN-OK");
     assert_eq!(decided(&seen.tool_results[0].1), pair("accept", "user_temporary"));
@@ -84,7 +90,10 @@ pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
     let seen = child.until_idle().await?;
     assert!(sandbox.work().join("edited").exists());
     assert!(!sandbox.work().join("original").exists());
-    assert_eq!(before.tool_uses[0].1["command"], "touch original", "the stream still shows what the model wanted");
+    assert_eq!(
+        before.tool_uses[0].1["command"], "touch original",
+        "the stream still shows what the model wanted"
+    );
     assert_eq!(decided(&seen.tool_results[0].1), pair("accept", "user_temporary"));
     Ok(())
 }
@@ -92,7 +101,10 @@ pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
 pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    child.prompt(&prompt(&[Step::bash("touch first").and_bash("touch second"), Step::text("done")]))?;
+    child.prompt(&prompt(&[
+        Step::bash("touch first").and_bash("touch second"),
+        Step::text("done"),
+    ]))?;
     let request = child.permission().await?;
     child.channel.answer(request, &deny("only the second"))?;
     let (request, between) = child.permission_after().await?;
@@ -106,13 +118,16 @@ pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> R
     Ok(())
 }
 
-pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_order(cli: PathBuf) -> Result<()> {
+pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_order(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let (one, two) = (sandbox.work().join("one"), sandbox.work().join("two"));
     std::fs::write(&one, "content one")?;
     std::fs::write(&two, "content two")?;
     let mut child = Child::start(&cli, &sandbox, &ASK_ALWAYS)?;
-    let step = Step::tool("Read", json!({"file_path": one})).and_tool("Read", json!({"file_path": two}));
+    let step =
+        Step::tool("Read", json!({"file_path": one})).and_tool("Read", json!({"file_path": two}));
     child.prompt(&prompt(&[step, Step::text("done")]))?;
     let first = child.permission().await?;
     let second = child.permission().await?;
@@ -122,7 +137,8 @@ pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_
     child.channel.answer(first, &deny("not this one"))?;
     let seen = child.until_idle().await?;
     assert_eq!(seen.delivered_answers.len(), 2);
-    let mut told: Vec<_> = api.tool_results().into_iter().map(|result| (result.is_error, result.text)).collect();
+    let mut told: Vec<_> =
+        api.tool_results().into_iter().map(|result| (result.is_error, result.text)).collect();
     told.sort();
     assert!(told[0].1.contains("content two"), "{told:?}");
     assert_eq!(told[1], (true, "not this one".to_owned()));
@@ -132,7 +148,11 @@ pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_
 pub(crate) async fn the_first_answer_stands(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    child.prompt(&prompt(&[Step::bash("touch denied"), Step::bash("touch allowed"), Step::text("done")]))?;
+    child.prompt(&prompt(&[
+        Step::bash("touch denied"),
+        Step::bash("touch allowed"),
+        Step::text("done"),
+    ]))?;
     let request = child.permission().await?;
     let (again, late) = (request.clone(), request.allow());
     child.channel.answer(request, &deny("no"))?;
@@ -182,9 +202,11 @@ pub(crate) async fn what_nobody_was_asked_about_says_so(cli: PathBuf) -> Result<
 
 pub(crate) async fn hooks_of_the_repository_do_not_answer_for_us(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
-    let allow = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
+    let allow =
+        r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
     let hook = json!([{"hooks": [{"type": "command", "command": format!("touch hook-ran; echo '{allow}'")}]}]);
-    let settings = json!({"hooks": {"PreToolUse": hook, "PermissionRequest": hook, "SessionStart": hook}});
+    let settings =
+        json!({"hooks": {"PreToolUse": hook, "PermissionRequest": hook, "SessionStart": hook}});
     std::fs::create_dir(sandbox.work().join(".claude"))?;
     std::fs::write(sandbox.work().join(".claude/settings.json"), settings.to_string())?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
@@ -202,7 +224,8 @@ pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathB
     // Without this setting a model that enters plan mode, which it may do unasked, is judged by somebody else from then on.
     let settings = r#"{"permissions":{"disableAutoMode":"disable"}}"#;
     let mut child = Child::start(&cli, &sandbox, &["--settings", settings])?;
-    let script = [Step::tool("EnterPlanMode", json!({})), Step::bash("touch made"), Step::text("done")];
+    let script =
+        [Step::tool("EnterPlanMode", json!({})), Step::bash("touch made"), Step::text("done")];
     child.prompt(&prompt(&script))?;
     let request = child.permission().await.context("nobody asked us")?;
     assert_eq!(request.tool.tool_name, "Bash");
@@ -215,9 +238,17 @@ pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathB
 pub(crate) async fn a_tool_taken_away_is_neither_offered_nor_run(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &["--disallowedTools", "EnterPlanMode"])?;
-    child.prompt(&prompt(&[Step::tool("EnterPlanMode", json!({})), Step::bash("touch made"), Step::text("done")]))?;
+    child.prompt(&prompt(&[
+        Step::tool("EnterPlanMode", json!({})),
+        Step::bash("touch made"),
+        Step::text("done"),
+    ]))?;
     let (request, before) = child.permission_after().await.context("nobody asked us")?;
-    assert!(!before.order.contains(&"status".to_owned()), "the mode has changed: {:?}", before.order);
+    assert!(
+        !before.order.contains(&"status".to_owned()),
+        "the mode has changed: {:?}",
+        before.order
+    );
     assert!(!api.main_requests()[0].tool_names().contains(&"EnterPlanMode"));
     child.channel.answer(request, &deny("no"))?;
     child.until_idle().await?;
@@ -228,15 +259,25 @@ pub(crate) async fn a_subagent_asks_on_the_same_channel(cli: PathBuf) -> Result<
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let inner = prompt(&[Step::bash("touch made"), Step::text("the subagent is done")]);
-    let task = json!({"description": "a task", "prompt": inner, "subagent_type": "general-purpose"});
-    child.prompt(&prompt(&[Step::tool("Task", task), Step::text("started it"), Step::text("heard of it")]))?;
+    let task =
+        json!({"description": "a task", "prompt": inner, "subagent_type": "general-purpose"});
+    child.prompt(&prompt(&[
+        Step::tool("Task", task),
+        Step::text("started it"),
+        Step::text("heard of it"),
+    ]))?;
     let request = child.permission().await?;
     assert!(request.tool.agent_id.is_some(), "{:?}", request.tool);
     let allow = request.allow();
     child.channel.answer(request, &allow)?;
     let seen = child.until_idle().await?;
     assert!(sandbox.work().join("made").exists());
-    assert_eq!(seen.results.len(), 2, "the turn of the notification comes before idle: {:?}", seen.order);
+    assert_eq!(
+        seen.results.len(),
+        2,
+        "the turn of the notification comes before idle: {:?}",
+        seen.order
+    );
     assert_eq!(seen.tasks.last().map(Vec::len), Some(0));
     Ok(())
 }
@@ -244,9 +285,14 @@ pub(crate) async fn a_subagent_asks_on_the_same_channel(cli: PathBuf) -> Result<
 pub(crate) async fn a_question_is_answered_through_its_input(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    let options = json!([{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]);
-    let question = json!({"question": "Which?", "header": "Colour", "options": options, "multiSelect": false});
-    child.prompt(&prompt(&[Step::tool("AskUserQuestion", json!({"questions": [question]})), Step::text("done")]))?;
+    let options =
+        json!([{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]);
+    let question =
+        json!({"question": "Which?", "header": "Colour", "options": options, "multiSelect": false});
+    child.prompt(&prompt(&[
+        Step::tool("AskUserQuestion", json!({"questions": [question]})),
+        Step::text("done"),
+    ]))?;
     let request = child.permission().await?;
     let mut input = request.tool.input.to_value()?;
     input["answers"] = json!({"Which?": "Blue"});
@@ -267,21 +313,30 @@ pub(crate) async fn initialize_lists_what_is_open(cli: PathBuf) -> Result<()> {
     let seen = child.until("the answer to initialize", |seen| !seen.answered.is_empty()).await?;
     let answer = &seen.answered[0];
     assert_eq!(answer.request_id, asked.as_str());
-    let ControlOutcome::Success(success) = &answer.outcome else { anyhow::bail!("refused: {answer:?}") };
+    let ControlOutcome::Success(success) = &answer.outcome else {
+        anyhow::bail!("refused: {answer:?}")
+    };
     let described = success.initialize.as_ref().context("no description")?;
     assert_eq!(described.session_state.as_deref(), Some("requires_action"));
     assert!(described.claude_code_version.is_some() && described.pid.is_some());
     let open = answer.pending_permission_requests.as_deref().context("no list of open requests")?;
     assert_eq!(open.len(), 1);
     assert_eq!(open[0].request_id, request.request_id);
-    let ControlRequestBody::CanUseTool(tool) = &open[0].request else { anyhow::bail!("odd request {open:?}") };
+    let ControlRequestBody::CanUseTool(tool) = &open[0].request else {
+        anyhow::bail!("odd request {open:?}")
+    };
     assert_eq!(**tool, request.tool, "the open request is whole");
 
     let allow = request.allow();
     child.channel.answer(request, &allow)?;
     child.until_idle().await?;
     child.channel.initialize()?;
-    let seen = child.until("the second answer to initialize", |seen| !seen.answered.is_empty()).await?;
-    assert_eq!(seen.answered[0].pending_permission_requests.as_deref(), Some(&[][..]), "answered is no longer open");
+    let seen =
+        child.until("the second answer to initialize", |seen| !seen.answered.is_empty()).await?;
+    assert_eq!(
+        seen.answered[0].pending_permission_requests.as_deref(),
+        Some(&[][..]),
+        "answered is no longer open"
+    );
     Ok(())
 }

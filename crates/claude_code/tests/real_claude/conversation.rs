@@ -20,11 +20,21 @@ pub(crate) async fn a_second_prompt_goes_to_the_same_process(cli: PathBuf) -> Re
     let one = child.until_idle().await?;
     let second = child.prompt(&prompt(&[Step::text("two")]))?;
     let two = child.until_idle().await?;
-    assert_eq!((one.texts.as_slice(), two.texts.as_slice()), (&["one".to_owned()][..], &["two".to_owned()][..]));
+    assert_eq!(
+        (one.texts.as_slice(), two.texts.as_slice()),
+        (&["one".to_owned()][..], &["two".to_owned()][..])
+    );
     assert_eq!(one.sessions, two.sessions);
-    assert_eq!(one.only_result()?.user_message_uuids, [first.as_str()], "a result names its prompt");
+    assert_eq!(
+        one.only_result()?.user_message_uuids,
+        [first.as_str()],
+        "a result names its prompt"
+    );
     assert_eq!(two.only_result()?.user_message_uuids, [second.as_str()]);
-    assert!(api.main_requests().last().context("no request")?.messages().len() >= 3, "the second remembers the first");
+    assert!(
+        api.main_requests().last().context("no request")?.messages().len() >= 3,
+        "the second remembers the first"
+    );
     ensure!(child.close().await?.0.success());
     Ok(())
 }
@@ -37,14 +47,20 @@ pub(crate) async fn a_prompt_under_the_same_uuid_runs_once(cli: PathBuf) -> Resu
     child.channel.prompt_as(&uuid, &text)?;
     let session = child.until_idle().await?.sessions.remove(0);
     child.channel.prompt_as(&uuid, &text)?;
-    let again = child.until("the echo of the repeated prompt", |seen| !seen.delivered_prompts.is_empty()).await?;
+    let again = child
+        .until("the echo of the repeated prompt", |seen| !seen.delivered_prompts.is_empty())
+        .await?;
     assert_eq!(again.delivered_prompts, [uuid.as_str()]);
     ensure!(child.close().await?.0.success());
 
     let mut child = Child::start(&cli, &sandbox, &["--resume", &session])?;
     child.channel.prompt_as(&uuid, &text)?;
     let resumed = child.until_idle().await?;
-    assert_eq!(resumed.delivered_prompts, [uuid.as_str()], "a new process knows the prompt from the transcript");
+    assert_eq!(
+        resumed.delivered_prompts,
+        [uuid.as_str()],
+        "a new process knows the prompt from the transcript"
+    );
     assert_eq!(resumed.results.len(), 0);
     ensure!(child.close().await?.0.success());
     assert_eq!(api.main_requests().len(), 1);
@@ -80,18 +96,28 @@ pub(crate) async fn a_prompt_in_a_running_turn_is_folded_into_it(cli: PathBuf) -
     let first = child.prompt(&prompt(&[Step::bash("touch made"), Step::text("both done")]))?;
     let request = child.permission().await?;
     let steering = child.prompt("and please mind the gap")?;
-    child.until("the queueing of the second prompt", |seen| seen.position("lifecycle:queued").is_ok()).await?;
+    child
+        .until("the queueing of the second prompt", |seen| {
+            seen.position("lifecycle:queued").is_ok()
+        })
+        .await?;
     let allow = request.allow();
     child.channel.answer(request, &allow)?;
     let seen = child.until_idle().await?;
     assert_eq!(seen.only_result()?.user_message_uuids, [first.as_str(), steering.as_str()]);
     assert_eq!(seen.delivered_prompts, [steering.as_str()]);
     let last = api.main_requests().pop().context("no request")?;
-    assert!(last.texts_to_model().iter().any(|text| text.contains("mind the gap")), "{:#?}", last.texts_to_model());
+    assert!(
+        last.texts_to_model().iter().any(|text| text.contains("mind the gap")),
+        "{:#?}",
+        last.texts_to_model()
+    );
     Ok(())
 }
 
-pub(crate) async fn an_interrupt_in_a_permission_voids_it_and_the_process_lives_on(cli: PathBuf) -> Result<()> {
+pub(crate) async fn an_interrupt_in_a_permission_voids_it_and_the_process_lives_on(
+    cli: PathBuf,
+) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("never said")]))?;
@@ -100,7 +126,9 @@ pub(crate) async fn an_interrupt_in_a_permission_voids_it_and_the_process_lives_
     let seen = child.until_idle().await?;
     assert_eq!(seen.cancelled, [request.request_id.as_str()]);
     assert_eq!(seen.answered[0].request_id, asked.as_str());
-    let ControlOutcome::Success(success) = &seen.answered[0].outcome else { anyhow::bail!("{seen:#?}") };
+    let ControlOutcome::Success(success) = &seen.answered[0].outcome else {
+        anyhow::bail!("{seen:#?}")
+    };
     assert!(success.interrupt.still_queued.is_empty());
     let result = seen.only_result()?;
     assert_eq!((result.subtype.as_str(), result.failed()), ("error_during_execution", true));
@@ -134,7 +162,11 @@ pub(crate) async fn an_interrupt_ends_a_running_tool(cli: PathBuf) -> Result<()>
     let seen = child.until_idle().await?;
     assert_eq!(seen.only_result()?.terminal_reason.as_deref(), Some("aborted_tools"));
     let meta = &seen.tool_results[0].1;
-    assert_eq!(meta.non_execution_kind.as_deref(), Some("user-rejected"), "also for a tool that was running");
+    assert_eq!(
+        meta.non_execution_kind.as_deref(),
+        Some("user-rejected"),
+        "also for a tool that was running"
+    );
     assert!(meta.permission_decision.is_none());
     let (status, _) = child.close().await?;
     assert_eq!(status.code(), Some(1), "the exit code is that of the last turn");
@@ -145,7 +177,8 @@ pub(crate) async fn an_interrupt_ends_a_running_tool(cli: PathBuf) -> Result<()>
 pub(crate) async fn an_interrupt_keeps_what_was_said(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &["--include-partial-messages"])?;
-    child.prompt(&prompt(&[Step::text("one two three four five six seven eight").slowly(4, 150)]))?;
+    child
+        .prompt(&prompt(&[Step::text("one two three four five six seven eight").slowly(4, 150)]))?;
     child.until("the first words", |seen| seen.deltas.len() >= 2).await?;
     child.channel.interrupt()?;
     let seen = child.until_idle().await?;
@@ -155,7 +188,9 @@ pub(crate) async fn an_interrupt_keeps_what_was_said(cli: PathBuf) -> Result<()>
     Ok(())
 }
 
-pub(crate) async fn end_of_file_denies_what_is_open_and_lets_the_turn_finish(cli: PathBuf) -> Result<()> {
+pub(crate) async fn end_of_file_denies_what_is_open_and_lets_the_turn_finish(
+    cli: PathBuf,
+) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("the last word")]))?;
@@ -180,7 +215,9 @@ pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result
     Ok(())
 }
 
-pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::text("the first answer")]))?;
@@ -235,8 +272,14 @@ pub(crate) async fn an_api_error_ends_the_turn_and_not_the_process(cli: PathBuf)
     child.prompt(&prompt(&[Step::default().failing(Failure::Status(400))]))?;
     let seen = child.until_idle().await?;
     let result = seen.only_result()?;
-    assert_eq!((result.subtype.as_str(), result.is_error, result.failed()), ("success", true, true));
-    assert_eq!((result.terminal_reason.as_deref(), result.api_error_status), (Some("api_error"), Some(400)));
+    assert_eq!(
+        (result.subtype.as_str(), result.is_error, result.failed()),
+        ("success", true, true)
+    );
+    assert_eq!(
+        (result.terminal_reason.as_deref(), result.api_error_status),
+        (Some("api_error"), Some(400))
+    );
     seen.position("lifecycle:cancelled").context("an API error ends a prompt as cancelled")?;
     child.prompt(&prompt(&[Step::text("better")]))?;
     assert_eq!(child.until_idle().await?.texts, ["better"]);
@@ -253,8 +296,14 @@ pub(crate) async fn sigint_in_a_permission_exits_0_and_runs_nothing(cli: PathBuf
     let (status, seen) = child.ended().await?;
     assert_eq!(status.code(), Some(0), "SIGINT looks like success");
     // Usually it takes the request back and gives a failed result; on a busy machine it may leave before it has said so.
-    assert!(seen.cancelled.iter().all(|cancelled| *cancelled == request.request_id.as_str()), "{seen:#?}");
-    assert!(seen.results.len() <= 1 && seen.results.iter().all(|result| result.failed()), "{seen:#?}");
+    assert!(
+        seen.cancelled.iter().all(|cancelled| *cancelled == request.request_id.as_str()),
+        "{seen:#?}"
+    );
+    assert!(
+        seen.results.len() <= 1 && seen.results.iter().all(|result| result.failed()),
+        "{seen:#?}"
+    );
     request.forget();
     assert!(!sandbox.work().join("made").exists());
     Ok(())
@@ -284,7 +333,9 @@ pub(crate) async fn a_large_prompt_reaches_the_model_whole(cli: PathBuf) -> Resu
     Ok(())
 }
 
-pub(crate) async fn a_huge_prompt_is_taken_whole_and_refused_by_the_cli_itself(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_huge_prompt_is_taken_whole_and_refused_by_the_cli_itself(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     // No model can take it, which the CLI finds out by itself; the line must get through all the same, and come back whole.
@@ -307,7 +358,8 @@ pub(crate) async fn stop_task_ends_a_background_task(cli: PathBuf) -> Result<()>
     let allow = request.allow();
     child.channel.answer(request, &allow)?;
     let seen = child.until_idle().await?;
-    let task = seen.tasks.last().and_then(|open| open.first()).context("no task is open at idle")?.clone();
+    let task =
+        seen.tasks.last().and_then(|open| open.first()).context("no task is open at idle")?.clone();
 
     let fields = serde_json::Map::from_iter([("task_id".to_owned(), json!(task))]);
     child.channel.request(|id| claude_code::control::control_request(id, "stop_task", fields))?;
@@ -324,7 +376,11 @@ pub(crate) async fn end_of_file_waits_for_a_background_task(cli: PathBuf) -> Res
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let input = json!({"command": ENDLESS, "description": "endless", "run_in_background": true});
-    child.prompt(&prompt(&[Step::tool("Bash", input), Step::text("started it"), Step::text("it has ended")]))?;
+    child.prompt(&prompt(&[
+        Step::tool("Bash", input),
+        Step::text("started it"),
+        Step::text("it has ended"),
+    ]))?;
     let request = child.permission().await?;
     let allow = request.allow();
     child.channel.answer(request, &allow)?;

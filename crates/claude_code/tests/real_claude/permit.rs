@@ -16,11 +16,20 @@ use crate::child::{Seen, stage};
 use crate::print::{client, request, signal};
 
 /// Writes the MCP configuration and runs a script whose tools ask `permits`.
-async fn run(cli: &Path, sandbox: &Sandbox, permits: &PermitServer, script: &[Step]) -> Result<ClaudePrintOutput> {
+async fn run(
+    cli: &Path,
+    sandbox: &Sandbox,
+    permits: &PermitServer,
+    script: &[Step],
+) -> Result<ClaudePrintOutput> {
     Ok(client(cli, sandbox).print(asking(sandbox, permits, script)?).await?)
 }
 
-fn asking(sandbox: &Sandbox, permits: &PermitServer, script: &[Step]) -> Result<claude_code::ClaudePrintRequest> {
+fn asking(
+    sandbox: &Sandbox,
+    permits: &PermitServer,
+    script: &[Step],
+) -> Result<claude_code::ClaudePrintRequest> {
     let config = sandbox.outside("mcp.json");
     std::fs::write(&config, permits.mcp_config().to_string())?;
     let config = config.to_str().context("an odd path")?;
@@ -39,10 +48,19 @@ pub(crate) async fn an_allowed_tool_runs(cli: PathBuf) -> Result<()> {
     assert_eq!(decision.source.as_deref(), Some("user_temporary"));
     let calls = permits.calls();
     assert_eq!((calls.len(), calls[0].tool_name.as_str()), (1, "Bash"));
-    let keys: Vec<_> = calls[0].arguments.as_object().context("no arguments")?.keys().map(String::as_str).collect();
+    let keys: Vec<_> = calls[0]
+        .arguments
+        .as_object()
+        .context("no arguments")?
+        .keys()
+        .map(String::as_str)
+        .collect();
     assert_eq!(keys, ["input", "tool_name", "tool_use_id"], "nothing in the call tells who asks");
     let requests = api.main_requests();
-    assert!(!requests[0].tool_names().iter().any(|name| name.contains("permit")), "hidden from the model");
+    assert!(
+        !requests[0].tool_names().iter().any(|name| name.contains("permit")),
+        "hidden from the model"
+    );
     assert!(output.status.success());
     Ok(())
 }
@@ -50,7 +68,9 @@ pub(crate) async fn an_allowed_tool_runs(cli: PathBuf) -> Result<()> {
 pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let permits = PermitServer::start(async |_| PermitAnswer::Deny("not today".to_owned())).await?;
-    let output = run(&cli, &sandbox, &permits, &[Step::bash("touch made"), Step::text("understood")]).await?;
+    let output =
+        run(&cli, &sandbox, &permits, &[Step::bash("touch made"), Step::text("understood")])
+            .await?;
     let seen = Seen::of(&output)?;
     assert!(!sandbox.work().join("made").exists());
     assert_eq!(seen.only_result()?.permission_denials.len(), 1);
@@ -64,7 +84,9 @@ pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: Path
 pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let edited = json!({"command": "touch edited", "description": "edited"});
-    let permits = PermitServer::start(move |_| std::future::ready(PermitAnswer::Allow(edited.clone()))).await?;
+    let permits =
+        PermitServer::start(move |_| std::future::ready(PermitAnswer::Allow(edited.clone())))
+            .await?;
     run(&cli, &sandbox, &permits, &[Step::bash("touch original"), Step::text("done")]).await?;
     assert!(sandbox.work().join("edited").exists());
     assert!(!sandbox.work().join("original").exists());
@@ -78,7 +100,11 @@ pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> R
         // The second question comes when the first command has run.
         let is_second = call.input["command"] == "touch second";
         let fine = is_second == first.exists();
-        let answer = if fine { PermitAnswer::Allow(call.input) } else { PermitAnswer::Deny("too early".to_owned()) };
+        let answer = if fine {
+            PermitAnswer::Allow(call.input)
+        } else {
+            PermitAnswer::Deny("too early".to_owned())
+        };
         std::future::ready(answer)
     })
     .await?;
@@ -96,7 +122,8 @@ pub(crate) async fn prose_around_the_answer_is_a_denial(cli: PathBuf) -> Result<
         PermitAnswer::Text(format!("Sure: {allow}"))
     })
     .await?;
-    let output = run(&cli, &sandbox, &permits, &[Step::bash("touch made"), Step::text("done")]).await?;
+    let output =
+        run(&cli, &sandbox, &permits, &[Step::bash("touch made"), Step::text("done")]).await?;
     assert!(!sandbox.work().join("made").exists());
     assert_eq!(Seen::of(&output)?.only_result()?.permission_denials.len(), 1);
     Ok(())

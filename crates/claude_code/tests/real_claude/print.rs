@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use claude_code::event::system::SystemEvent;
-use claude_code::{ClaudeClient, ClaudePrintRequest, Environment, EventBody, OLDEST_SUPPORTED_VERSION, probe_version};
+use claude_code::{
+    ClaudeClient, ClaudePrintRequest, Environment, EventBody, OLDEST_SUPPORTED_VERSION,
+    probe_version,
+};
 use futures::StreamExt as _;
 use rustix::process::Signal;
 use testkit::messages_api::{Failure, Step, prompt};
@@ -41,14 +44,18 @@ pub(crate) fn request(prompt: impl Into<String>) -> ClaudePrintRequest {
 pub(crate) fn signal(cli: &Path, sandbox: &Sandbox, signal: Signal) -> Result<()> {
     let path = cli.display().to_string();
     let marked = testkit::process::marked(sandbox.marker())?;
-    let found = marked.iter().find(|process| process.command.starts_with(&path)).context("no CLI of this sandbox")?;
+    let found = marked
+        .iter()
+        .find(|process| process.command.starts_with(&path))
+        .context("no CLI of this sandbox")?;
     testkit::process::signal(found.pid, signal);
     Ok(())
 }
 
 async fn wait_for_file(path: PathBuf) {
     let what = format!("the file {}", path.display());
-    testkit::eventually_async(&what, PATIENCE, || std::future::ready(path.exists().then_some(()))).await;
+    testkit::eventually_async(&what, PATIENCE, || std::future::ready(path.exists().then_some(())))
+        .await;
 }
 
 pub(crate) async fn the_installed_version_is_supported(cli: PathBuf) -> Result<()> {
@@ -64,7 +71,10 @@ pub(crate) async fn a_plain_answer_is_init_assistant_result(cli: PathBuf) -> Res
     assert_eq!(seen.order, ["init", "assistant", "result"]);
     assert_eq!(seen.texts, ["hello"]);
     let result = seen.only_result()?;
-    assert_eq!((result.subtype.as_str(), result.failed(), result.result.as_deref()), ("success", false, Some("hello")));
+    assert_eq!(
+        (result.subtype.as_str(), result.failed(), result.result.as_deref()),
+        ("success", false, Some("hello"))
+    );
     assert!(result.total_cost_usd.is_some() && result.usage.is_some());
     assert!(output.status.success());
     assert_eq!(seen.unknown, Vec::<String>::new());
@@ -73,11 +83,14 @@ pub(crate) async fn a_plain_answer_is_init_assistant_result(cli: PathBuf) -> Res
     Ok(())
 }
 
-pub(crate) async fn the_first_event_comes_before_the_exit_and_the_completion_last(cli: PathBuf) -> Result<()> {
+pub(crate) async fn the_first_event_comes_before_the_exit_and_the_completion_last(
+    cli: PathBuf,
+) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let script = prompt(&[Step::default().failing(Failure::Hang)]);
     let mut handle = client(&cli, &sandbox).print_stream_json(request(script)).await?;
-    let first = within("the first event", PATIENCE, handle.events.next()).await.context("no event")??;
+    let first =
+        within("the first event", PATIENCE, handle.events.next()).await.context("no event")??;
     assert!(matches!(first.body, EventBody::System(SystemEvent::Init(_))), "{first:?}");
     // The answer never ends, so the child cannot have exited.
     assert!(!testkit::process::marked(sandbox.marker())?.is_empty());
@@ -85,7 +98,10 @@ pub(crate) async fn the_first_event_comes_before_the_exit_and_the_completion_las
     while within("the end of the events", PATIENCE, handle.events.next()).await.is_some() {}
     let status = within("the completion", PATIENCE, handle.completion).await?;
     assert_eq!(status.code(), Some(143));
-    assert!(testkit::process::marked(sandbox.marker())?.is_empty(), "the completion comes when the child is gone");
+    assert!(
+        testkit::process::marked(sandbox.marker())?.is_empty(),
+        "the completion comes when the child is gone"
+    );
     Ok(())
 }
 
@@ -93,7 +109,8 @@ pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result
     let (_api, sandbox) = stage().await?;
     let text = "many small pieces make one sentence";
     let script = prompt(&[Step::text(text).thinking("hm").slowly(3, 1)]);
-    let output = client(&cli, &sandbox).print(request(script).include_partial_messages(true)).await?;
+    let output =
+        client(&cli, &sandbox).print(request(script).include_partial_messages(true)).await?;
     let seen = Seen::of(&output)?;
     assert!(seen.deltas.len() > 5);
     assert_eq!(seen.deltas.concat(), text);
@@ -122,7 +139,9 @@ pub(crate) async fn a_tool_that_nobody_can_allow_is_denied(cli: PathBuf) -> Resu
     Ok(())
 }
 
-pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let client = client(&cli, &sandbox);
     let first = Seen::of(&client.print(request(prompt(&[Step::text("one")]))).await?)?;
@@ -135,7 +154,9 @@ pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(cli: P
     let remembered: Vec<_> = api
         .main_requests()
         .iter()
-        .map(|request| request.messages().iter().filter(|message| message["role"] == "assistant").count())
+        .map(|request| {
+            request.messages().iter().filter(|message| message["role"] == "assistant").count()
+        })
         .collect();
     assert_eq!(remembered, [0, 1, 2]);
     Ok(())
@@ -173,7 +194,11 @@ pub(crate) async fn a_refused_request_is_a_failed_result_and_exit_1(cli: PathBuf
         let output = client(&cli, &sandbox).print(request(script)).await?;
         let seen = Seen::of(&output)?;
         let result = seen.only_result()?;
-        assert_eq!((result.subtype.as_str(), result.is_error, result.failed()), ("success", true, true), "{status}");
+        assert_eq!(
+            (result.subtype.as_str(), result.is_error, result.failed()),
+            ("success", true, true),
+            "{status}"
+        );
         assert_eq!(result.api_error_status, Some(i64::from(status)));
         assert_eq!(output.status.code(), Some(1), "{status}");
     }
@@ -195,19 +220,28 @@ pub(crate) async fn a_passing_api_error_is_retried_and_told(cli: PathBuf) -> Res
 pub(crate) async fn a_cut_stream_is_asked_for_again_in_one_piece(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
     // Slow enough that some of it has been read when it breaks.
-    let script = prompt(&[Step::text("a sentence that breaks").slowly(3, 50).failing(Failure::Cut)]);
+    let script =
+        prompt(&[Step::text("a sentence that breaks").slowly(3, 50).failing(Failure::Cut)]);
     let output = client(&cli, &sandbox).print(request(script)).await?;
     let seen = Seen::of(&output)?;
-    assert_eq!(seen.texts, ["a sentence that breaks"], "what came before the cut is not told twice");
-    let streamed: Vec<_> = api.main_requests().iter().map(|request| request.body["stream"] == true).collect();
+    assert_eq!(
+        seen.texts,
+        ["a sentence that breaks"],
+        "what came before the cut is not told twice"
+    );
+    let streamed: Vec<_> =
+        api.main_requests().iter().map(|request| request.body["stream"] == true).collect();
     assert_eq!((streamed.first(), streamed.last()), (Some(&true), Some(&false)), "{streamed:?}");
     assert!(!seen.only_result()?.failed() && output.status.success());
     Ok(())
 }
 
-pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(cli: PathBuf) -> Result<()> {
+pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(
+    cli: PathBuf,
+) -> Result<()> {
     let (_api, sandbox) = stage().await?;
-    let script = prompt(&[Step::text("one two three four five six").slowly(4, 100).failing(Failure::Hang)]);
+    let script =
+        prompt(&[Step::text("one two three four five six").slowly(4, 100).failing(Failure::Hang)]);
     let run = request(script).include_partial_messages(true);
     let mut handle = client(&cli, &sandbox).print_stream_json(run).await?;
     let mut results = Vec::new();
@@ -223,7 +257,11 @@ pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(cli: Pat
         }
     }
     let status = handle.completion.await?;
-    assert_eq!(status.code(), Some(0), "SIGINT looks like success, which is why we ask with SIGTERM");
+    assert_eq!(
+        status.code(),
+        Some(0),
+        "SIGINT looks like success, which is why we ask with SIGTERM"
+    );
     ensure!(results.len() == 1 && results[0].failed(), "{results:#?}");
     Ok(())
 }
@@ -231,7 +269,8 @@ pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(cli: Pat
 pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let script = prompt(&[Step::bash(ENDLESS), Step::text("never said")]);
-    let mut handle = client(&cli, &sandbox).print_stream_json(request(script).settings(ALLOW_BASH)).await?;
+    let mut handle =
+        client(&cli, &sandbox).print_stream_json(request(script).settings(ALLOW_BASH)).await?;
     wait_for_file(sandbox.work().join("running")).await;
     handle.termination().terminate();
     let mut results = 0;
@@ -246,8 +285,12 @@ pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Resul
 pub(crate) async fn a_dropped_handle_leaves_nothing_behind(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     // The tool ignores what it is asked politely, as a stubborn server would.
-    let script = prompt(&[Step::bash(&format!("trap '' TERM INT HUP; {ENDLESS}")), Step::text("never said")]);
-    let handle = client(&cli, &sandbox).print_stream_json(request(script).settings(ALLOW_BASH)).await?;
+    let script = prompt(&[
+        Step::bash(&format!("trap '' TERM INT HUP; {ENDLESS}")),
+        Step::text("never said"),
+    ]);
+    let handle =
+        client(&cli, &sandbox).print_stream_json(request(script).settings(ALLOW_BASH)).await?;
     wait_for_file(sandbox.work().join("running")).await;
     drop(handle);
     let marker = sandbox.marker();
@@ -265,7 +308,10 @@ pub(crate) async fn a_huge_prompt_goes_in_by_stdin(cli: PathBuf) -> Result<()> {
     let large = format!("{}{}", prompt(&[Step::text("read it")]), "x".repeat(1024 * 1024));
     let output = client.print(request(&large)).await?;
     assert_eq!(Seen::of(&output)?.texts, ["read it"]);
-    assert!(api.main_requests()[0].texts_to_model().iter().any(|text| *text == large), "the model has all of it");
+    assert!(
+        api.main_requests()[0].texts_to_model().iter().any(|text| *text == large),
+        "the model has all of it"
+    );
     // What stdin takes at most; it is read whole, and then the CLI finds that no model can take it.
     let output = client.print(request("y".repeat(10 * 1024 * 1024))).await?;
     let seen = Seen::of(&output)?;

@@ -16,13 +16,17 @@ pub(crate) use treasurer::{Stopper, keep};
 
 /// What a chat sets aside as long as none below the budget has ended: more than most cost. A budget of twenty dollars then lets twenty begin at
 /// once, and one of less than a dollar waits for its first result.
-const UNKNOWN: Spend = Spend { cost_micros: 1_000_000, turns: 10, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
+const UNKNOWN: Spend =
+    Spend { cost_micros: 1_000_000, turns: 10, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
 
 /// Says what a chat of this session sets aside, and within which limits; nothing when no budget above it limits cost or turns.
 ///
 /// # Errors
 /// `forbidden` when some budget above is used up.
-pub(crate) async fn prepare(store: &dyn Store, session: &Session) -> Result<Option<Reservation>, CallError> {
+pub(crate) async fn prepare(
+    store: &dyn Store,
+    session: &Session,
+) -> Result<Option<Reservation>, CallError> {
     let mut reservation = Reservation::default();
     for holder in holders(store, session.id).await? {
         let totals = store.spend(holder.id).await?;
@@ -39,7 +43,10 @@ pub(crate) async fn prepare(store: &dyn Store, session: &Session) -> Result<Opti
 }
 
 /// Says what a chat sets aside that has begun by itself, and so is not asked whether it may.
-pub(crate) async fn estimate(store: &dyn Store, session: SessionId) -> Result<Option<Reservation>, StoreError> {
+pub(crate) async fn estimate(
+    store: &dyn Store,
+    session: SessionId,
+) -> Result<Option<Reservation>, StoreError> {
     let mut reservation = Reservation::default();
     for holder in holders(store, session).await? {
         set_aside(&mut reservation, &holder, &store.spend(holder.id).await?);
@@ -56,9 +63,14 @@ fn set_aside(reservation: &mut Reservation, holder: &Holder, totals: &SpendTotal
     }
     let likely = |largest: u64, unknown: u64| if largest > 0 { largest } else { unknown };
     let amount = &mut reservation.amount;
-    amount.cost_micros = amount.cost_micros.max(likely(totals.largest.cost_micros, UNKNOWN.cost_micros));
+    amount.cost_micros =
+        amount.cost_micros.max(likely(totals.largest.cost_micros, UNKNOWN.cost_micros));
     amount.turns = amount.turns.max(likely(totals.largest.turns, UNKNOWN.turns));
-    reservation.within.push(SpendLimit { holder: holder.id, cost_micros: cost_usd.map(micros), turns });
+    reservation.within.push(SpendLimit {
+        holder: holder.id,
+        cost_micros: cost_usd.map(micros),
+        turns,
+    });
 }
 
 /// A session that carries a budget.
@@ -103,8 +115,11 @@ pub(crate) fn worst_of(budget: &Budget, spent: &Spend) -> Worst {
         ("turns", budget.turns.map(|most| share(spent.turns as f64, most as f64))),
         ("wall time", budget.wall_secs.map(|most| share(spent.wall_ms as f64 / 1e3, most as f64))),
     ];
-    let worst = shares.into_iter().filter_map(|(what, share)| share.map(|share| Worst { what, share }));
-    worst.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap_or(Worst { what: "nothing", share: 0.0 })
+    let worst =
+        shares.into_iter().filter_map(|(what, share)| share.map(|share| Worst { what, share }));
+    worst
+        .max_by(|a, b| a.share.total_cmp(&b.share))
+        .unwrap_or(Worst { what: "nothing", share: 0.0 })
 }
 
 /// Refuses a budget that is none, or below what is spent already.
@@ -113,9 +128,8 @@ pub(crate) fn worst_of(budget: &Budget, spent: &Spend) -> Worst {
 /// `invalid` for a limit that is no amount; `conflict`, with what is spent as `standing`, for one that is below it.
 pub(crate) fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallError> {
     if budget.cost_usd.is_some_and(|most| !most.is_finite() || most < 0.0) {
-        return Err(
-            CallError::invalid("set a budget: cost_usd is no amount of money").with_hint("0 or more, in dollars")
-        );
+        return Err(CallError::invalid("set a budget: cost_usd is no amount of money")
+            .with_hint("0 or more, in dollars"));
     }
     let Spend { cost_micros, turns, wall_ms, .. } = totals.subtree;
     let below = [
@@ -143,7 +157,12 @@ mod tests {
     #[test]
     fn the_limit_that_is_nearest_to_its_end_counts() {
         let spent = Spend { cost_micros: 850_000, turns: 3, wall_ms: 500, ..Spend::default() };
-        let budget = Budget { cost_usd: Some(1.0), turns: Some(10), wall_secs: Some(1), ..Budget::default() };
+        let budget = Budget {
+            cost_usd: Some(1.0),
+            turns: Some(10),
+            wall_secs: Some(1),
+            ..Budget::default()
+        };
         let worst = worst_of(&budget, &spent);
         assert_eq!((worst.what, worst.share, worst.used_up()), ("cost", 0.85, None));
         let tight = Budget { turns: Some(3), ..budget };
@@ -157,8 +176,13 @@ mod tests {
     fn a_budget_is_not_below_what_is_spent() {
         let subtree = Spend { cost_micros: 500_000, turns: 3, wall_ms: 1_500, ..Spend::default() };
         let totals = SpendTotals { subtree, descendants: 2, ..SpendTotals::default() };
-        let enough =
-            Budget { cost_usd: Some(0.5), turns: Some(3), wall_secs: Some(2), children: Some(2), depth: Some(0) };
+        let enough = Budget {
+            cost_usd: Some(0.5),
+            turns: Some(3),
+            wall_secs: Some(2),
+            children: Some(2),
+            depth: Some(0),
+        };
         assert!(check(&enough, &totals).is_ok());
         for (budget, kind, what) in [
             (Budget { cost_usd: Some(0.49), ..enough }, ErrorKind::Conflict, "cost_usd"),

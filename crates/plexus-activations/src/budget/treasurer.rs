@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use plexus_core::SessionId;
 use plexus_store::{
-    AppendEvents, AuditLine, Change, JsonText, PageRequest, Priority, SessionFilter, SessionStatus, Store, StoreError,
-    Topic, UnixMillis, limits,
+    AppendEvents, AuditLine, Change, JsonText, PageRequest, Priority, SessionFilter, SessionStatus,
+    Store, StoreError, Topic, UnixMillis, limits,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,11 @@ impl Stopper for Supervisor {
 }
 
 /// Looks at what is spent until the server stops.
-pub(crate) async fn keep(approvals: Arc<Approvals>, stopper: Weak<dyn Stopper>, shutdown: CancellationToken) {
+pub(crate) async fn keep(
+    approvals: Arc<Approvals>,
+    stopper: Weak<dyn Stopper>,
+    shutdown: CancellationToken,
+) {
     let store = Arc::clone(&approvals.store);
     let mut wake = store.watch(Topic::Commits);
     let mut treasurer = Treasurer {
@@ -112,7 +116,11 @@ impl Treasurer {
                 let found = self.store.sessions(filter, page).await?;
                 for session in &found.items {
                     for holder in self.line(session.id).await? {
-                        running.entry(holder.id).or_insert_with(|| (holder, Vec::new())).1.push(session.id);
+                        running
+                            .entry(holder.id)
+                            .or_insert_with(|| (holder, Vec::new()))
+                            .1
+                            .push(session.id);
                     }
                 }
                 next = page.then(found.next);
@@ -150,7 +158,8 @@ impl Treasurer {
             }
             let Some(stopper) = self.stopper.upgrade() else { return Ok(()) };
             for session in running {
-                stopper.stop(*session, format!("the budget of {} for {what} is used up", holder.name));
+                stopper
+                    .stop(*session, format!("the budget of {} for {what} is used up", holder.name));
             }
         } else if worst.share >= WARN_AT && self.warned.get(&holder.id) != Some(&holder.budget) {
             self.record(HookEvent::BudgetWarned, holder, &worst).await?;
@@ -169,7 +178,12 @@ impl Treasurer {
     }
 
     /// Writes into the audit how far a budget is used, and tells whoever wants to hear it outside. Noticed again after a restart, it has the same id.
-    async fn record(&self, event: HookEvent, holder: &Holder, worst: &Worst) -> Result<(), StoreError> {
+    async fn record(
+        &self,
+        event: HookEvent,
+        holder: &Holder,
+        worst: &Worst,
+    ) -> Result<(), StoreError> {
         let body = json!({
             "session": {"id": holder.id, "name": holder.name}, "budget": holder.budget, "of": worst.what, "used": worst.share,
         });
@@ -198,9 +212,12 @@ impl Treasurer {
         match self.store.commit(vec![change], Priority::Normal).await {
             // It ended in this moment, so there is nobody to tell.
             // Where another server runs it, that one tells it.
-            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Fenced { .. }) => {
-                Ok(())
-            }
+            Ok(_)
+            | Err(
+                StoreError::Conflict { .. }
+                | StoreError::NotFound { .. }
+                | StoreError::Fenced { .. },
+            ) => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -13,18 +13,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable, Resolution,
-    ResourceForm, SessionId, Shape,
+    Activation, ActivationInfo, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable,
+    Resolution, ResourceForm, SessionId, Shape,
 };
 use plexus_store::{EVENT_OWNER, PageRequest, Session, SessionFilter, StoreError};
 use serde_json::json;
 
 use super::Core;
 use super::feed::{Feed, FollowedEvent, PolledEvent};
-use super::params::{BudgetSetParams, CursorDeleteParams, CursorSetParams, CursorsParams, SessionRef};
+use super::params::{
+    BudgetSetParams, CursorDeleteParams, CursorSetParams, CursorsParams, SessionRef,
+};
 use super::results::{
-    Cancelled, Created, Cursors, Deleted, Done, Forked, Got, Listed, Polled, Rendered, Sent, Started, Streams, TreeOf,
-    Waited,
+    Cancelled, Created, Cursors, Deleted, Done, Forked, Got, Listed, Polled, Rendered, Sent,
+    Started, Streams, TreeOf, Waited,
 };
 use super::supervisor::Supervisor;
 use crate::authority::Authority;
@@ -49,16 +51,24 @@ pub struct ClaudeCode {
 
 impl ClaudeCode {
     pub(crate) fn new(core: Arc<Core>, supervisor: Arc<Supervisor>) -> Arc<Self> {
-        let (authority, feed) = (Authority::new(Arc::clone(&core.store)), Feed::new(Arc::clone(&core.store)));
+        let (authority, feed) =
+            (Authority::new(Arc::clone(&core.store)), Feed::new(Arc::clone(&core.store)));
         Arc::new(Self { core, supervisor, authority, feed })
     }
 
     /// Finds a session by id or exact name, within what the caller may touch.
-    async fn find(&self, caller: &Caller, id: Option<SessionId>, name: Option<&str>) -> Result<Session, CallError> {
+    async fn find(
+        &self,
+        caller: &Caller,
+        id: Option<SessionId>,
+        name: Option<&str>,
+    ) -> Result<Session, CallError> {
         match (id, name) {
             (Some(id), None) => self.authority.reach(caller, id).await,
             (None, Some(name)) => self.find_by_name(caller, name).await,
-            (Some(_), Some(_)) => Err(CallError::invalid("find the session: give session_id or name, not both")),
+            (Some(_), Some(_)) => {
+                Err(CallError::invalid("find the session: give session_id or name, not both"))
+            }
             (None, None) => Err(CallError::invalid("find the session: give session_id or name")),
         }
     }
@@ -74,14 +84,18 @@ impl ClaudeCode {
             Err(StoreError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        let filter = SessionFilter { under: caller.session(), name: Some(name.to_owned()), ..SessionFilter::default() };
+        let filter = SessionFilter {
+            under: caller.session(),
+            name: Some(name.to_owned()),
+            ..SessionFilter::default()
+        };
         let mut found = self.core.store.sessions(filter, PageRequest::first(2)).await?.items;
         match (found.pop(), found.is_empty()) {
             (Some(session), true) => self.authority.reach(caller, session.id).await,
-            (Some(_), false) => {
-                Err(CallError::conflict(format_args!("find the session {name:?}: several have this name"))
-                    .with_hint("use its session_id"))
-            }
+            (Some(_), false) => Err(CallError::conflict(format_args!(
+                "find the session {name:?}: several have this name"
+            ))
+            .with_hint("use its session_id")),
             (None, _) => Err(unknown()),
         }
     }
@@ -117,16 +131,23 @@ impl Activation for ClaudeCode {
         // These change when an event comes, and reading them moves nobody's position.
         let session: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
-            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}", changes: "follow" });
+            d.resource =
+                Some(ResourceForm { uri: "plexus://sessions/{session_id}", changes: "follow" });
         };
         let conversation: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
-            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}/conversation", changes: "follow" });
+            d.resource = Some(ResourceForm {
+                uri: "plexus://sessions/{session_id}/conversation",
+                changes: "follow",
+            });
         };
         let recent: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
             d.door = Door::Internal;
-            d.resource = Some(ResourceForm { uri: "plexus://sessions/{session_id}/events", changes: "follow" });
+            d.resource = Some(ResourceForm {
+                uri: "plexus://sessions/{session_id}/events",
+                changes: "follow",
+            });
         };
         MethodTable::new(EVENT_OWNER.0)
             .unary::<_, Created, _, _>("create", "Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
@@ -166,22 +187,36 @@ impl Activation for ClaudeCode {
 
 impl ClaudeCode {
     /// What `poll` shows of an event, and where it belongs.
-    async fn resolve_event(&self, caller: &Caller, id: &str) -> Result<serde_json::Value, CallError> {
-        let id = id.parse().map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
+    async fn resolve_event(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<serde_json::Value, CallError> {
+        let id = id
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
         let event = self.core.store.event(id).await?;
         self.authority.reach(caller, event.session).await?;
-        let mut value =
-            serde_json::to_value(PolledEvent::of(&event)).map_err(|_| CallError::internal("show the event"))?;
+        let mut value = serde_json::to_value(PolledEvent::of(&event))
+            .map_err(|_| CallError::internal("show the event"))?;
         value["type"] = json!("event");
         value["session_id"] = json!(event.session);
         value["chat"] = json!(event.chat);
         Ok(value)
     }
 
-    async fn resolve_stream(&self, caller: &Caller, session: &str, chat: &str) -> Result<serde_json::Value, CallError> {
-        let session =
-            session.parse().map_err(|_| CallError::invalid("resolve the stream: its session is not a UUID"))?;
-        let chat = chat.parse().map_err(|_| CallError::invalid("resolve the stream: its chat is not a number"))?;
+    async fn resolve_stream(
+        &self,
+        caller: &Caller,
+        session: &str,
+        chat: &str,
+    ) -> Result<serde_json::Value, CallError> {
+        let session = session
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the stream: its session is not a UUID"))?;
+        let chat = chat
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the stream: its chat is not a number"))?;
         self.authority.reach(caller, session).await?;
         let chat = self.core.store.chat(session, Some(chat)).await?;
         let prompt = self.core.prompt_text(session, chat.number).await?;

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn nobody_gets_a_part_of_a_token_whenever_they_begin_to_watch() {
         let secret = "aB3-_".repeat(8);
-        let pieces = ["it is ", "pl", "x_", &secret[..9], &secret[9..30], &secret[30..], " they said"];
+        let pieces =
+            ["it is ", "pl", "x_", &secret[..9], &secret[9..30], &secret[30..], " they said"];
         for late in 0..pieces.len() {
             let (deltas, session) = (Deltas::default(), SessionId::generate());
             let mut sender = deltas.sender(session);
@@ -102,7 +103,8 @@ mod tests {
                 seen.push_str(&text);
             }
             assert!(seen.ends_with(" they said"), "{seen}");
-            let part = |at: usize| seen.contains(&secret[at..at + 5]) || seen.contains(TOKEN_PREFIX);
+            let part =
+                |at: usize| seen.contains(&secret[at..at + 5]) || seen.contains(TOKEN_PREFIX);
             assert!(!(0..secret.len() - 5).any(part), "who came at piece {late} saw {seen}");
         }
     }

@@ -60,8 +60,15 @@ pub(crate) struct FollowedEvent {
 }
 
 fn item(event: &Event, cursor: String) -> Result<Arc<StreamItem>, CallError> {
-    let shown = FollowedEvent { session_id: event.session, chat: event.chat, event: PolledEvent::of(event) };
-    Ok(Arc::new(StreamItem { cursor: Some(cursor), body: Arc::from(plexus_core::method::raw(&shown)?) }))
+    let shown = FollowedEvent {
+        session_id: event.session,
+        chat: event.chat,
+        event: PolledEvent::of(event),
+    };
+    Ok(Arc::new(StreamItem {
+        cursor: Some(cursor),
+        body: Arc::from(plexus_core::method::raw(&shown)?),
+    }))
 }
 
 /// Reads streams for followers.
@@ -174,7 +181,10 @@ impl Feed {
     }
 
     /// Reads what comes behind commit `from` in all sessions, whole commits at a time.
-    pub(crate) async fn read_all(&self, from: u64) -> Result<(Vec<(SessionId, Arc<StreamItem>)>, u64), CallError> {
+    pub(crate) async fn read_all(
+        &self,
+        from: u64,
+    ) -> Result<(Vec<(SessionId, Arc<StreamItem>)>, u64), CallError> {
         let mut ring = self.all.lock().await;
         let mut events = ring.after(from).unwrap_or_default();
         let mut next = events.last().map_or(from, |(behind, _, _)| *behind);
@@ -183,7 +193,10 @@ impl Feed {
             next = page.after;
             events = with_cursors(&page.events)?;
             // The ring's positions are whole commits, so the last one of each stands for it.
-            if !events.is_empty() && ring.ends_at(from) && events.last().is_some_and(|(behind, _, _)| *behind == next) {
+            if !events.is_empty()
+                && ring.ends_at(from)
+                && events.last().is_some_and(|(behind, _, _)| *behind == next)
+            {
                 ring.extend(from, &events);
             }
         }
@@ -198,7 +211,11 @@ fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamI
     for (i, event) in events.iter().enumerate() {
         within += 1;
         let is_last = events.get(i + 1).is_none_or(|next| next.commit != event.commit);
-        let cursor = if is_last { event.commit.to_string() } else { format!("{}.{within}", event.commit - 1) };
+        let cursor = if is_last {
+            event.commit.to_string()
+        } else {
+            format!("{}.{within}", event.commit - 1)
+        };
         if is_last {
             within = 0;
         }
@@ -221,7 +238,9 @@ impl std::str::FromStr for AllCursor {
         let (after, skip) = text.split_once('.').unwrap_or((text, "0"));
         match (after.parse(), skip.parse()) {
             (Ok(after), Ok(skip)) => Ok(Self { after, skip }),
-            _ => Err(CallError::invalid("read the cursor: hand back exactly the one you were given")),
+            _ => {
+                Err(CallError::invalid("read the cursor: hand back exactly the one you were given"))
+            }
         }
     }
 }
@@ -231,7 +250,8 @@ mod tests {
     use super::*;
 
     fn entry(position: u64) -> (u64, SessionId, Arc<StreamItem>) {
-        let body: Arc<serde_json::value::RawValue> = Arc::from(serde_json::value::to_raw_value(&position).unwrap());
+        let body: Arc<serde_json::value::RawValue> =
+            Arc::from(serde_json::value::to_raw_value(&position).unwrap());
         (position, SessionId::generate(), Arc::new(StreamItem { cursor: None, body }))
     }
 

@@ -91,7 +91,10 @@ impl Hold {
     /// a thread where looking again holds nobody; whoever has to know that it is done waits for the handle.
     pub(crate) fn kill(&self, dir: &RunDir) -> JoinHandle<()> {
         let pid_file = dir.read_pid().ok().flatten();
-        let child = pid_file.as_ref().filter(|pid| pid.child_lives()).map(|pid| (pid.child_pid, pid.child_start));
+        let child = pid_file
+            .as_ref()
+            .filter(|pid| pid.child_lives())
+            .map(|pid| (pid.child_pid, pid.child_start));
         // The descendants are listed while their parents still live: an orphan's parent is init, and tells nothing.
         let descendants = child.map(|(pid, _)| orphans::descendants(pid)).unwrap_or_default();
         self.signal(Signal::KILL);

@@ -59,7 +59,8 @@ const INHERITED: &[&str] = &[
 
 /// Tools that let children of one user reach each other, start work by themselves, or (plan mode) send Bash to a classifier instead of to us: each
 /// of them leads past supervision, and none of them asks.
-const NEVER: &[&str] = &["SendMessage", "ListAgents", "CronCreate", "ScheduleWakeup", "EnterPlanMode"];
+const NEVER: &[&str] =
+    &["SendMessage", "ListAgents", "CronCreate", "ScheduleWakeup", "EnterPlanMode"];
 
 /// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
 const ASK_ABOUT_ALL: &[&str] = &[
@@ -128,8 +129,11 @@ impl Launch<'_> {
     /// Returns the arguments for the CLI.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> =
-            ["--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"].map(Into::into).into();
-        let mut flag = |name: &str, value: &str| args.extend([OsString::from(name), OsString::from(value)]);
+            ["--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
+                .map(Into::into)
+                .into();
+        let mut flag =
+            |name: &str, value: &str| args.extend([OsString::from(name), OsString::from(value)]);
         if self.channel == Channel::Control {
             flag("--input-format", "stream-json");
         }
@@ -162,8 +166,11 @@ impl Launch<'_> {
         if !self.config.allowed_tools.is_empty() {
             flag("--allowedTools", &self.config.allowed_tools.join(","));
         }
-        let never: Vec<&str> =
-            NEVER.iter().copied().chain(self.config.disallowed_tools.iter().map(String::as_str)).collect();
+        let never: Vec<&str> = NEVER
+            .iter()
+            .copied()
+            .chain(self.config.disallowed_tools.iter().map(String::as_str))
+            .collect();
         flag("--disallowedTools", &never.join(","));
         flag("--settings", &self.settings().to_string());
         if let Some(turns) = self.config.budget.and_then(|budget| budget.turns) {
@@ -201,9 +208,14 @@ impl Launch<'_> {
     }
 
     /// Returns the whole environment of the child, given the server's own.
-    pub(crate) fn environment(&self, own: impl Fn(&str) -> Option<OsString>) -> BTreeMap<OsString, OsString> {
-        let mut env: BTreeMap<OsString, OsString> =
-            INHERITED.iter().filter_map(|name| own(name).map(|value| (OsString::from(name), value))).collect();
+    pub(crate) fn environment(
+        &self,
+        own: impl Fn(&str) -> Option<OsString>,
+    ) -> BTreeMap<OsString, OsString> {
+        let mut env: BTreeMap<OsString, OsString> = INHERITED
+            .iter()
+            .filter_map(|name| own(name).map(|value| (OsString::from(name), value)))
+            .collect();
         env.extend(self.config.env.iter().map(|(name, value)| (name.into(), value.into())));
         if self.channel == Channel::Control {
             env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into());
@@ -279,7 +291,12 @@ mod tests {
     }
 
     fn text(launch: &Launch<'_>) -> String {
-        launch.arguments().iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        launch
+            .arguments()
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -334,7 +351,8 @@ mod tests {
         for name in env.keys().filter_map(|name| name.to_str()) {
             assert!(
                 !name.starts_with("PLEXUS")
-                    && !["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"].contains(&name),
+                    && !["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"]
+                        .contains(&name),
                 "{name}"
             );
         }

@@ -147,11 +147,17 @@ impl Core {
     }
 
     /// Reads the prompt of a chat from its node.
-    pub(crate) async fn prompt_text(&self, session: SessionId, chat: u32) -> Result<String, StoreError> {
+    pub(crate) async fn prompt_text(
+        &self,
+        session: SessionId,
+        chat: u32,
+    ) -> Result<String, StoreError> {
         let chat = self.store.chat(session, Some(chat)).await?;
         match self.store.node(chat.user_node).await?.data {
             NodeData::Text { content } => Ok(content),
-            NodeData::External { .. } => Err(StoreError::invalid("read a prompt: its node holds no text")),
+            NodeData::External { .. } => {
+                Err(StoreError::invalid("read a prompt: its node holds no text"))
+            }
         }
     }
 
@@ -161,11 +167,19 @@ impl Core {
             let line = &self.settings.agent;
             if !line.leading.is_empty() {
                 // Our own binary plays the CLI: it speaks the version we were built with.
-                return Ok(Agent { label: "the built-in simulator (no claude CLI)".into(), channel: Channel::Control });
+                return Ok(Agent {
+                    label: "the built-in simulator (no claude CLI)".into(),
+                    channel: Channel::Control,
+                });
             }
             let probed = claude_code::probe_version(&line.program).await?;
-            let channel = if probed.version >= OLDEST_SUPPORTED_VERSION { Channel::Control } else { Channel::Mcp };
-            let note = if probed.is_newer_than_tested() { ", newer than any we have tested" } else { "" };
+            let channel = if probed.version >= OLDEST_SUPPORTED_VERSION {
+                Channel::Control
+            } else {
+                Channel::Mcp
+            };
+            let note =
+                if probed.is_newer_than_tested() { ", newer than any we have tested" } else { "" };
             Ok(Agent { label: format!("claude {}{note}", version(probed.version)), channel })
         };
         self.probed.get_or_try_init(|| probe).await.cloned()

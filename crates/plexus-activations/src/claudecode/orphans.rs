@@ -34,7 +34,8 @@ pub(crate) fn end_members(dir: &RunDir) {
     let mut ended = HashSet::new();
     let mut quiet_looks = 0;
     for _ in 0..ROUNDS {
-        let newcomers: Vec<_> = dir.members().into_iter().filter(|member| ended.insert(*member)).collect();
+        let newcomers: Vec<_> =
+            dir.members().into_iter().filter(|member| ended.insert(*member)).collect();
         if newcomers.is_empty() {
             quiet_looks += 1;
             if quiet_looks == QUIET_LOOKS {
@@ -52,7 +53,8 @@ pub(crate) fn end_members(dir: &RunDir) {
 pub(crate) fn descendants(root: i32) -> Vec<(i32, u64)> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
+    for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+    {
         if let Some(parent) = parent_of(pid) {
             children.entry(parent).or_default().push(pid);
         }

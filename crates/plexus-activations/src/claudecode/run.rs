@@ -26,8 +26,8 @@ use claude_code::journal::{JournalDir, JournalLine, LineContent, Position};
 use plexus_core::ApprovalId;
 use plexus_shim::layout::{InboxSeq, RunDir, SegmentNo};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, JsonText, PageRequest, Patch, Priority,
-    Run as StoredRun, RunKey, Stage, StoreError, UpdateRun,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, JsonText, PageRequest,
+    Patch, Priority, Run as StoredRun, RunKey, Stage, StoreError, UpdateRun,
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -131,8 +131,10 @@ impl Run {
             None => Translation::default(),
         };
         // Numbers that were used must not be used again: the shim would take a new message for one it has sent.
-        let inbox =
-            dir.inbox_state().map_err(|error| StoreError::Unavailable { message: error.to_string(), source: None })?;
+        let inbox = dir.inbox_state().map_err(|error| StoreError::Unavailable {
+            message: error.to_string(),
+            source: None,
+        })?;
         let facts = Arc::new(Facts::default());
         if translation.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
@@ -169,7 +171,11 @@ impl Run {
 
     /// Runs until the child is gone and everything of it is stored, or until the server stops. Stopping in the middle of anything is safe: what
     /// is not in the store is in the journal, and what is decided and not delivered is sent again.
-    pub(crate) async fn run(mut self, mut commands: mpsc::Receiver<Command>, ended: watch::Sender<bool>) {
+    pub(crate) async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        ended: watch::Sender<bool>,
+    ) {
         let core = Arc::clone(&self.core);
         let held = self.held.clone();
         let over = tokio::select! {
@@ -270,7 +276,9 @@ impl Run {
         if self.channel == Channel::Control {
             match self.approvals(Stage::Pending).await {
                 Ok(pending) => pending.iter().for_each(|record| self.await_decision(record)),
-                Err(error) => tracing::warn!(run = %self.key, %error, "could not look for open questions"),
+                Err(error) => {
+                    tracing::warn!(run = %self.key, %error, "could not look for open questions")
+                }
             }
         }
         if self.channel == Channel::Control && !self.facts.is_closing() {
@@ -281,7 +289,9 @@ impl Run {
                 // The same uuid runs once, however often it is sent.
                 match self.core.prompt_text(self.key.session, chat.number).await {
                     Ok(prompt) => self.put(control::user_prompt(Some(&uuid.to_string()), &prompt)),
-                    Err(error) => tracing::error!(run = %self.key, %error, "could not read a prompt again"),
+                    Err(error) => {
+                        tracing::error!(run = %self.key, %error, "could not read a prompt again")
+                    }
                 }
             }
             self.ask_what_is_open();
@@ -299,7 +309,8 @@ impl Run {
 
     /// Where servers share a store, a decision may come from any of them.
     fn await_decision(&mut self, record: &ApprovalRecord) {
-        let open = record.status == ApprovalStatus::Pending && record.channel == Channel::Control.name();
+        let open =
+            record.status == ApprovalStatus::Pending && record.channel == Channel::Control.name();
         if open && self.core.store.lease().is_some() && self.awaited.insert(record.id) {
             self.core.await_decision(self.key, record.id);
         }
@@ -323,7 +334,9 @@ impl Run {
             match self.journal.read_lines(READ_BYTES) {
                 Ok(lines) => {
                     plexus_fault::point!("journal.read.after", when !lines.is_empty());
-                    self.facts.add_journal_bytes(lines.iter().map(|line| line_bytes(&line.content)).sum());
+                    self.facts.add_journal_bytes(
+                        lines.iter().map(|line| line_bytes(&line.content)).sum(),
+                    );
                     self.unwritten.extend(lines);
                 }
                 Err(error) => {
@@ -369,7 +382,11 @@ impl Run {
     }
 }
 
-async fn approvals_of(core: &Core, run: RunKey, stage: Stage) -> Result<Vec<ApprovalRecord>, StoreError> {
+async fn approvals_of(
+    core: &Core,
+    run: RunKey,
+    stage: Stage,
+) -> Result<Vec<ApprovalRecord>, StoreError> {
     let filter = ApprovalFilter { stage, run: Some(run), ..ApprovalFilter::default() };
     let page = PageRequest::first(plexus_store::limits::MAX_PAGE_ITEMS);
     Ok(core.store.approvals(filter, page).await?.items)

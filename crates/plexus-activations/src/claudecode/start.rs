@@ -10,8 +10,8 @@ use plexus_core::{Caller, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
-    AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority, RevokeTokens,
-    Run as StoredRun, RunKey, Session, StoreError, UpdateRun,
+    AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
+    RevokeTokens, Run as StoredRun, RunKey, Session, StoreError, UpdateRun,
 };
 use serde_json::json;
 
@@ -43,9 +43,13 @@ pub(crate) enum StartError {
     Spawn { program: PathBuf, source: std::io::Error },
     #[error("could not watch the process: {0}")]
     Watch(std::io::Error),
-    #[error("could not start the agent: this server does not know its own address, which the MCP channel needs")]
+    #[error(
+        "could not start the agent: this server does not know its own address, which the MCP channel needs"
+    )]
     NoAddress,
-    #[error("could not start the agent: this server's lease is over, and another may have taken over")]
+    #[error(
+        "could not start the agent: this server's lease is over, and another may have taken over"
+    )]
     Untrusted,
     #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
     Moved(PathBuf),
@@ -94,7 +98,9 @@ pub(crate) async fn start(
     let stored = create_row(core, key, channel, keeping, &agent.label, &translation).await?;
     plexus_fault::point!("launch.row.committed");
     match launch_child(core, &stored, &launch, prompt, chat).await {
-        Ok(hold) => Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold)?),
+        Ok(hold) => {
+            Ok(Run::new(Arc::clone(core), &stored, channel, keeping, Origin::Started, hold)?)
+        }
         Err(error) => {
             undo(core, key, &dir).await;
             Err(error)
@@ -104,10 +110,12 @@ pub(crate) async fn start(
 
 /// The directories must still be what they were when the session was created: a link put in their place could lead to our own data.
 fn check_dirs(core: &Core, config: &SessionConfig) -> Result<(), StartError> {
-    let data = core.settings.data_dir.canonicalize().unwrap_or_else(|_| core.settings.data_dir.clone());
+    let data =
+        core.settings.data_dir.canonicalize().unwrap_or_else(|_| core.settings.data_dir.clone());
     for dir in std::iter::once(&config.working_dir).chain(&config.add_dirs) {
-        let same =
-            dir.canonicalize().is_ok_and(|real| real == *dir && !real.starts_with(&data) && !data.starts_with(&real));
+        let same = dir
+            .canonicalize()
+            .is_ok_and(|real| real == *dir && !real.starts_with(&data) && !data.starts_with(&real));
         if !same {
             return Err(StartError::Moved(dir.clone()));
         }
@@ -139,7 +147,9 @@ async fn launch_child(
         (Channel::Control, _) => {
             dir.put_inbox(
                 InboxSeq::FIRST,
-                control::user_prompt(Some(&chat.prompt_uuid.to_string()), prompt).as_str().as_bytes(),
+                control::user_prompt(Some(&chat.prompt_uuid.to_string()), prompt)
+                    .as_str()
+                    .as_bytes(),
             )?;
             StdinSource::Inbox
         }
@@ -167,7 +177,12 @@ async fn undo(core: &Core, key: RunKey, dir: &RunDir) {
 }
 
 /// Ends a run whose process never began, and says why.
-pub(super) async fn end_unstarted(core: &Core, key: RunKey, dir: &RunDir, reason: &str) -> Result<(), StoreError> {
+pub(super) async fn end_unstarted(
+    core: &Core,
+    key: RunKey,
+    dir: &RunDir,
+    reason: &str,
+) -> Result<(), StoreError> {
     if let Err(error) = std::fs::remove_dir_all(dir.path())
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -224,7 +239,8 @@ async fn create_row(
 ) -> Result<StoredRun, StoreError> {
     let chat = translation.chat.as_ref().map_or(0, |chat| chat.number);
     let ephemeral = keeping == Keeping::Ephemeral;
-    let notice = ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name())).to_new_event()?;
+    let notice = ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name()))
+        .to_new_event()?;
     let changes = vec![
         Change::CreateRun(CreateRun {
             session: key.session,
@@ -233,7 +249,10 @@ async fn create_row(
             launch: JsonText::from(json!({ "agent": label, "ephemeral": ephemeral })),
         }),
         Change::AssignRun(AssignRun { session: key.session, chat, run: key.n }),
-        Change::UpdateRun(UpdateRun { translation: Patch::Set(JsonText::of(translation)?), ..UpdateRun::of(key) }),
+        Change::UpdateRun(UpdateRun {
+            translation: Patch::Set(JsonText::of(translation)?),
+            ..UpdateRun::of(key)
+        }),
         Change::AppendEvents(AppendEvents { session: key.session, chat, events: vec![notice] }),
     ];
     core.store.commit(changes, Priority::Normal).await?;
@@ -242,13 +261,18 @@ async fn create_row(
 
 /// Whether a stored run was for an ephemeral chat.
 pub(crate) fn keeping_of(stored: &StoredRun) -> Keeping {
-    if stored.launch.to_value()["ephemeral"] == json!(true) { Keeping::Ephemeral } else { Keeping::Kept }
+    if stored.launch.to_value()["ephemeral"] == json!(true) {
+        Keeping::Ephemeral
+    } else {
+        Keeping::Kept
+    }
 }
 
 /// The directories above a run directory, private like it.
 fn make_dirs(core: &Core, session: SessionId) -> Result<(), StartError> {
     for path in [core.settings.data_dir.join("runs"), core.settings.session_dir(session)] {
-        let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700).create(&path);
+        let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .create(&path);
         match made {
             Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
                 return Err(StartError::Write { path, source });
@@ -281,7 +305,8 @@ async fn write_mcp_config(
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {
-    let written = create_private(path).and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
+    let written =
+        create_private(path).and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
     written.map_err(|source| StartError::Write { path: path.to_owned(), source })
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use plexus_core::{ApprovalId, SessionId};
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, Run as StoredRun, RunKey,
-    Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
+    ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, Ending, PageRequest, Priority,
+    Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
 };
 use plexus_store::{Change, limits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -157,8 +157,12 @@ impl Supervisor {
     /// Offers a chat to the session's warm child.
     async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &str) -> Taken {
         let (taken, answer) = oneshot::channel();
-        let command =
-            Command::Chat { chat: chat.number, prompt_uuid: chat.prompt_uuid, prompt: prompt.to_owned(), taken };
+        let command = Command::Chat {
+            chat: chat.number,
+            prompt_uuid: chat.prompt_uuid,
+            prompt: prompt.to_owned(),
+            taken,
+        };
         match handle.commands.send(command).await {
             Ok(()) => answer.await.unwrap_or(Taken::No),
             Err(_) => Taken::No,
@@ -207,7 +211,13 @@ impl Supervisor {
                 let ending = Ending::Failed(message.clone());
                 let of = self.core.store.session(session).await?;
                 let mut changes = self.core.approvals.hooks.chat_ended(&of, chat, &ending, None);
-                changes.push(Change::EndChat(EndChat { session, chat, ending, usage: None, event }));
+                changes.push(Change::EndChat(EndChat {
+                    session,
+                    chat,
+                    ending,
+                    usage: None,
+                    event,
+                }));
                 self.core.store.commit(changes, Priority::Urgent).await
             };
             match ended.await {
@@ -271,7 +281,9 @@ impl Supervisor {
 
     /// Tells a run when one of its approvals is decided. One approval wakes one waiter.
     pub(crate) fn await_decision(&self, key: RunKey, id: ApprovalId) {
-        let Some(handle) = self.handle(key.session).filter(|handle| handle.key == key) else { return };
+        let Some(handle) = self.handle(key.session).filter(|handle| handle.key == key) else {
+            return;
+        };
         let (core, shutdown) = (Arc::clone(&self.core), self.core.shutdown.clone());
         self.tasks.spawn(async move {
             tokio::select! {
@@ -300,8 +312,11 @@ impl Supervisor {
 
     /// Keeps the number of idle children within its bound.
     pub(crate) fn trim_warm(&self) {
-        let idle =
-            self.live().values().filter(|run| run.facts.idle_since().is_some() && !run.facts.is_closing()).count();
+        let idle = self
+            .live()
+            .values()
+            .filter(|run| run.facts.idle_since().is_some() && !run.facts.is_closing())
+            .count();
         if idle > self.core.settings.max_warm {
             self.evict_longest_idle();
         }
@@ -329,11 +344,16 @@ impl Supervisor {
             for run in self.handles() {
                 // With a leash, only the renewal of our own lease lengthens it.
                 if self.core.settings.leash.is_none()
-                    && let Err(error) = RunDir::new(self.core.settings.run_dir(run.key)).touch_lease()
+                    && let Err(error) =
+                        RunDir::new(self.core.settings.run_dir(run.key)).touch_lease()
                 {
                     tracing::debug!(run = %run.key, %error, "could not touch a lease");
                 }
-                if run.facts.idle_since().is_some_and(|since| since.elapsed() > self.core.settings.warm_idle) {
+                if run
+                    .facts
+                    .idle_since()
+                    .is_some_and(|since| since.elapsed() > self.core.settings.warm_idle)
+                {
                     run.ask_to_leave();
                 }
             }
@@ -358,9 +378,12 @@ impl Supervisor {
         }
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {
-            let filter = SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
+            let filter =
+                SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
             let sessions = self.core.store.sessions(filter, page).await?;
-            for session in sessions.items.iter().filter(|session| !unreachable.contains(&session.id)) {
+            for session in
+                sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
+            {
                 self.start_if_nobody_serves(session).await?;
             }
             next = page.then(sessions.next);
@@ -446,10 +469,14 @@ impl Courier for Supervisor {
             // Whoever decided, the run hears of it through the store: one way, so that an answer is sent once.
             return;
         }
-        let Some(handle) = self.handle(record.session).filter(|handle| record.run == Some(handle.key.n)) else {
+        let Some(handle) =
+            self.handle(record.session).filter(|handle| record.run == Some(handle.key.n))
+        else {
             return;
         };
-        if let Err(mpsc::error::TrySendError::Full(command)) = handle.commands.try_send(Command::Answer(record.id)) {
+        if let Err(mpsc::error::TrySendError::Full(command)) =
+            handle.commands.try_send(Command::Answer(record.id))
+        {
             // The run is busy; a task of its own waits in its queue, so that whoever decided does not.
             self.tasks.spawn(async move {
                 let _gone = handle.commands.send(command).await;
@@ -464,7 +491,11 @@ async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError>
     loop {
         match dir.read_pid() {
             Ok(Some(pid)) => return Ok(Some(pid)),
-            Ok(None) if !dir.path().exists() || dir.read_exit()?.is_some() || Instant::now() >= deadline => {
+            Ok(None)
+                if !dir.path().exists()
+                    || dir.read_exit()?.is_some()
+                    || Instant::now() >= deadline =>
+            {
                 return Ok(None);
             }
             Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,

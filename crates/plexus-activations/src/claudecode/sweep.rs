@@ -19,17 +19,21 @@ pub(crate) async fn sweep(core: &Core, before: UnixMillis) -> Result<u64, StoreE
     // Listed first, asked second: a run that begins meanwhile is in the answer.
     let runs = core.settings.data_dir.join("runs");
     let found = blocking(move || run_dirs(&runs)).await.unwrap_or_default();
-    let open: HashSet<RunKey> = core.store.open_runs().await?.into_iter().map(|run| run.key).collect();
+    let open: HashSet<RunKey> =
+        core.store.open_runs().await?.into_iter().map(|run| run.key).collect();
     let mut old = Vec::new();
     for (key, path) in found {
         if !open.contains(&key) {
             old.push((path, is_known(core, key.session).await?));
         }
     }
-    let before = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(before.0).unwrap_or(0));
-    Ok(blocking(move || old.iter().filter(|(path, known)| remove(path, *known, before)).count() as u64)
-        .await
-        .unwrap_or(0))
+    let before =
+        SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(before.0).unwrap_or(0));
+    Ok(blocking(move || {
+        old.iter().filter(|(path, known)| remove(path, *known, before)).count() as u64
+    })
+    .await
+    .unwrap_or(0))
 }
 
 async fn is_known(core: &Core, session: SessionId) -> Result<bool, StoreError> {
@@ -77,7 +81,8 @@ fn remove(path: &Path, session_is_known: bool, before: SystemTime) -> bool {
 fn newest_change(path: &Path) -> Option<SystemTime> {
     let journal = path.join("journal");
     let dirs = [path, &journal];
-    let entries = dirs.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
+    let entries =
+        dirs.iter().flat_map(|dir| std::fs::read_dir(dir).into_iter().flatten().flatten());
     let inside = entries.filter_map(|entry| entry.metadata().ok()?.modified().ok());
     std::fs::symlink_metadata(path).ok()?.modified().ok().into_iter().chain(inside).max()
 }

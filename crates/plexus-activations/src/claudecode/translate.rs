@@ -218,9 +218,14 @@ impl Translation {
             EventBody::ControlRequest(request) => {
                 let request_id = request.request_id.as_str().to_owned();
                 vec![match &request.request {
-                    ControlRequestBody::CanUseTool(ask) => Step::Asked(Box::new(control::as_ask(request_id, ask))),
+                    ControlRequestBody::CanUseTool(ask) => {
+                        Step::Asked(Box::new(control::as_ask(request_id, ask)))
+                    }
                     ControlRequestBody::Other { subtype, .. } => {
-                        let subtype = subtype.as_ref().map_or("unknown", |subtype| subtype.as_str()).to_owned();
+                        let subtype = subtype
+                            .as_ref()
+                            .map_or("unknown", |subtype| subtype.as_str())
+                            .to_owned();
                         Step::Unserved { request_id, subtype }
                     }
                 }]
@@ -252,7 +257,9 @@ impl Translation {
 
     /// What a line that cannot be read becomes. Nothing of its content is shown.
     pub(crate) fn unreadable(&mut self, message: &str) -> Vec<Step> {
-        vec![Step::Event(ChatEvent::Error { message: format!("a line of the agent could not be read: {message}") })]
+        vec![Step::Event(ChatEvent::Error {
+            message: format!("a line of the agent could not be read: {message}"),
+        })]
     }
 
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
@@ -267,27 +274,45 @@ impl Translation {
             }
             SystemEvent::ApiRetry(retry) => {
                 let (attempt, of) = (retry.attempt.unwrap_or(0), retry.max_retries.unwrap_or(0));
-                let status =
-                    retry.error_status.map_or_else(|| "failed".to_owned(), |status| format!("answered {status}"));
-                let wait =
-                    retry.retry_delay_ms.map_or_else(String::new, |ms| format!(", next in {:.1} s", ms / 1000.0));
-                vec![Step::Event(ChatEvent::notice(format!("the model's API {status}; retry {attempt} of {of}{wait}")))]
+                let status = retry
+                    .error_status
+                    .map_or_else(|| "failed".to_owned(), |status| format!("answered {status}"));
+                let wait = retry
+                    .retry_delay_ms
+                    .map_or_else(String::new, |ms| format!(", next in {:.1} s", ms / 1000.0));
+                vec![Step::Event(ChatEvent::notice(format!(
+                    "the model's API {status}; retry {attempt} of {of}{wait}"
+                )))]
             }
             SystemEvent::PermissionDenied(denied) => {
                 let tool = denied.tool_name.as_ref().map_or("a tool", |name| name.as_str());
-                let why = denied.message.as_ref().or(denied.decision_reason.as_ref()).map_or("", |text| text.as_str());
-                vec![Step::Event(ChatEvent::notice(format!("the agent's own settings refused {tool}: {why}")))]
+                let why = denied
+                    .message
+                    .as_ref()
+                    .or(denied.decision_reason.as_ref())
+                    .map_or("", |text| text.as_str());
+                vec![Step::Event(ChatEvent::notice(format!(
+                    "the agent's own settings refused {tool}: {why}"
+                )))]
             }
             SystemEvent::BackgroundTasksChanged(changed) => {
                 self.background_tasks = changed.tasks.len();
                 Vec::new()
             }
-            SystemEvent::SessionStateChanged(changed) if changed.state.as_deref() == Some("idle") => self.idle(),
+            SystemEvent::SessionStateChanged(changed)
+                if changed.state.as_deref() == Some("idle") =>
+            {
+                self.idle()
+            }
             SystemEvent::Informational(notice)
             | SystemEvent::Notification(notice)
             | SystemEvent::MirrorError(notice) => {
-                let words = notice.content.as_ref().or(notice.message.as_ref()).or(notice.error.as_ref());
-                words.map(|words| Step::Event(ChatEvent::notice(words.as_str()))).into_iter().collect()
+                let words =
+                    notice.content.as_ref().or(notice.message.as_ref()).or(notice.error.as_ref());
+                words
+                    .map(|words| Step::Event(ChatEvent::notice(words.as_str())))
+                    .into_iter()
+                    .collect()
             }
             // What only a screen would show: it comes many times a turn and says nothing that an event of ours does not.
             SystemEvent::SessionStateChanged(_)
@@ -337,7 +362,8 @@ impl Translation {
         if message.meta.parent_tool_use_id.is_none()
             && let Some(chat) = &mut self.chat
         {
-            chat.last_message = line.uuid.as_ref().and_then(|uuid| Uuid::try_parse(uuid.as_str()).ok());
+            chat.last_message =
+                line.uuid.as_ref().and_then(|uuid| Uuid::try_parse(uuid.as_str()).ok());
         }
     }
 
@@ -377,9 +403,13 @@ impl Translation {
         let Some(chat) = &mut self.chat else { return Vec::new() };
         chat.stderr_notices = chat.stderr_notices.saturating_add(1);
         match chat.stderr_notices {
-            n if n < MAX_STDERR_NOTICES => vec![Step::Event(ChatEvent::notice(format!("stderr: {text}")))],
+            n if n < MAX_STDERR_NOTICES => {
+                vec![Step::Event(ChatEvent::notice(format!("stderr: {text}")))]
+            }
             MAX_STDERR_NOTICES => {
-                vec![Step::Event(ChatEvent::notice("stderr: the agent writes more than is shown here"))]
+                vec![Step::Event(ChatEvent::notice(
+                    "stderr: the agent writes more than is shown here",
+                ))]
             }
             _ => Vec::new(),
         }
@@ -406,7 +436,9 @@ fn live(event: &StreamEvent) -> Option<Step> {
     match &event.event {
         StreamPart::MessageStart(_) => Some(Step::DeltaStart),
         StreamPart::ContentBlockStop { .. } => Some(Step::DeltaEnd),
-        StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } => Some(Step::Delta(text.as_str().to_owned())),
+        StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } => {
+            Some(Step::Delta(text.as_str().to_owned()))
+        }
         _ => None,
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{Answers, CallError, ErrorKind, SecretToken};
 use plexus_store::{
-    Again, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority, StoreError, UnixMillis, Verdict,
+    Again, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority, StoreError,
+    UnixMillis, Verdict,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,8 +42,10 @@ impl HookAnswers {
 
     async fn decide(&self, answer: Answer) -> Result<Value, CallError> {
         let unknown = || {
-            CallError::unauthorized("accept this token: it is none of ours, or its approval is gone")
-                .with_hint("send the token of the webhook's own body, as it is")
+            CallError::unauthorized(
+                "accept this token: it is none of ours, or its approval is gone",
+            )
+            .with_hint("send the token of the webhook's own body, as it is")
         };
         let (store, hooks) = (&self.approvals.store, &self.approvals.hooks);
         let claim = token::read(&SecretToken::new(answer.token)).ok_or_else(unknown)?;
@@ -67,7 +70,8 @@ impl HookAnswers {
         if record.status != ApprovalStatus::Pending {
             return Err(used(&record));
         }
-        let verdict = if answer.approve { Verdict::Allow { updated_input: None } } else { Verdict::Deny };
+        let verdict =
+            if answer.approve { Verdict::Allow { updated_input: None } } else { Verdict::Deny };
         let decision = self.approvals.decision_on(
             &record,
             Some(answer.input_digest.unwrap_or_else(|| record.input_digest.clone())),
@@ -87,9 +91,9 @@ impl HookAnswers {
         };
         match store.commit(vec![decision, Change::AppendAudit(line)], Priority::Urgent).await {
             Ok(committed) => {
-                let (record, fresh) = committed
-                    .approval()
-                    .ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
+                let (record, fresh) = committed.approval().ok_or_else(|| {
+                    CallError::internal("decide: the store did not say what stands")
+                })?;
                 self.approvals.decided(record, fresh);
                 Ok(json!({"type": "ok", "approval_id": record.id, "status": record.status}))
             }
@@ -97,7 +101,9 @@ impl HookAnswers {
                 let record = store.approval(record.id).await?;
                 match record.status {
                     // It stands undecided, so it was the input that is another.
-                    ApprovalStatus::Pending => Err(CallError::conflict(message).with_standing(as_decision(&record))),
+                    ApprovalStatus::Pending => {
+                        Err(CallError::conflict(message).with_standing(as_decision(&record)))
+                    }
                     _ => Err(used(&record)),
                 }
             }
@@ -121,7 +127,8 @@ impl Answers for HookAnswers {
         if let Err(error) = &decided
             && error.kind == ErrorKind::Unauthorized
         {
-            let body = json!({"door": "/hooks/respond", "kind": error.kind, "message": error.message});
+            let body =
+                json!({"door": "/hooks/respond", "kind": error.kind, "message": error.message});
             self.refusals.note(None, body).await;
         }
         decided

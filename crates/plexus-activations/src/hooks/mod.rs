@@ -14,7 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plexus_core::{ApprovalId, SecretToken, SessionId};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Session, UnixMillis,
+    ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Session,
+    UnixMillis,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -73,7 +74,12 @@ impl Hooks {
     }
 
     /// The same for what may be noticed again after a restart: `what` names it, and the same again has the same id.
-    pub(crate) fn tell_once(&self, event: HookEvent, what: &str, body: impl FnOnce() -> Value) -> Vec<OutboxEntry> {
+    pub(crate) fn tell_once(
+        &self,
+        event: HookEvent,
+        what: &str,
+        body: impl FnOnce() -> Value,
+    ) -> Vec<OutboxEntry> {
         self.entries(event, body, |receiver| {
             Uuid::new_v5(&TOLD_ONCE, format!("{} {event} {what}", receiver.name).as_bytes())
         })
@@ -86,7 +92,10 @@ impl Hooks {
         id_for: impl Fn(&HookReceiver) -> Uuid,
     ) -> Vec<OutboxEntry> {
         let receivers = self.receivers();
-        let mut wanting = receivers.iter().filter(|it| it.events.is_empty() || it.events.contains(&event)).peekable();
+        let mut wanting = receivers
+            .iter()
+            .filter(|it| it.events.is_empty() || it.events.contains(&event))
+            .peekable();
         if wanting.peek().is_none() {
             return Vec::new();
         }
@@ -130,7 +139,12 @@ impl Hooks {
     }
 
     /// Tells of a request that was passed on, or that somebody is reminded of.
-    pub(crate) fn escalated(&self, record: &ApprovalRecord, session: &Session, to: &Value) -> Vec<Change> {
+    pub(crate) fn escalated(
+        &self,
+        record: &ApprovalRecord,
+        session: &Session,
+        to: &Value,
+    ) -> Vec<Change> {
         let told = self.tell(HookEvent::ApprovalEscalated, || {
             let mut approval = as_pending(record, &session.name);
             approval["escalated_to"] = to.clone();
@@ -143,9 +157,10 @@ impl Hooks {
     pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Vec<OutboxEntry> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,
-            ApprovalStatus::Pending | ApprovalStatus::Allowed | ApprovalStatus::Denied | ApprovalStatus::Cancelled => {
-                HookEvent::ApprovalResolved
-            }
+            ApprovalStatus::Pending
+            | ApprovalStatus::Allowed
+            | ApprovalStatus::Denied
+            | ApprovalStatus::Cancelled => HookEvent::ApprovalResolved,
         };
         self.tell(event, || {
             let mut approval = as_decision(record);
@@ -181,7 +196,8 @@ impl Hooks {
 
     /// Tells that a run did what nobody allowed.
     pub(crate) fn breach(&self, session: SessionId, what: &str) -> Vec<Change> {
-        let told = self.tell(HookEvent::Breach, || json!({"session": {"id": session}, "what": what}));
+        let told =
+            self.tell(HookEvent::Breach, || json!({"session": {"id": session}, "what": what}));
         told.into_iter().map(Change::Enqueue).collect()
     }
 

@@ -65,7 +65,13 @@ impl AnswerKey {
         mac.ct_eq(&presented.mac).into()
     }
 
-    fn mac(&self, approval: ApprovalId, expires_at: UnixMillis, receiver: &str, digest: &str) -> [u8; 32] {
+    fn mac(
+        &self,
+        approval: ApprovalId,
+        expires_at: UnixMillis,
+        receiver: &str,
+        digest: &str,
+    ) -> [u8; 32] {
         // A digest has a fixed length and so have the id and the time: the receiver's name, last, cannot reach into them.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return [0; 32] };
         mac.update(PURPOSE);
@@ -100,7 +106,10 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     if !text.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)) {
         return None;
     }
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok()).collect()
+    (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -113,7 +122,10 @@ mod tests {
         let (approval, end) = (ApprovalId::generate(), UnixMillis(1_700_000_000_000));
         let token = key.token(approval, end, "phone", "digest");
         let read_back = read(&token).unwrap();
-        assert_eq!((read_back.approval, read_back.expires_at, read_back.receiver.as_str()), (approval, end, "phone"));
+        assert_eq!(
+            (read_back.approval, read_back.expires_at, read_back.receiver.as_str()),
+            (approval, end, "phone")
+        );
         assert!(key.proves(&read_back, "digest"));
         assert!(!key.proves(&read_back, "other digest"));
         assert!(!AnswerKey::of(&SecretToken::new("plx_other")).proves(&read_back, "digest"));
@@ -128,9 +140,22 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_none() {
-        let good = AnswerKey::of(&SecretToken::new("k")).token(ApprovalId::generate(), UnixMillis(1), "p", "d");
+        let good = AnswerKey::of(&SecretToken::new("k")).token(
+            ApprovalId::generate(),
+            UnixMillis(1),
+            "p",
+            "d",
+        );
         let short = &good.expose()[..good.expose().len() - 10];
-        for text in ["", "plx_", "plx_hook_", "plx_hook_zz_p", short, &good.expose().to_uppercase(), "plx_hook_é"] {
+        for text in [
+            "",
+            "plx_",
+            "plx_hook_",
+            "plx_hook_zz_p",
+            short,
+            &good.expose().to_uppercase(),
+            "plx_hook_é",
+        ] {
             assert!(read(&SecretToken::new(text)).is_none(), "{text}");
         }
     }

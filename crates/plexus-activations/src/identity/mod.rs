@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_core::{Authenticator, CallError, Caller, SecretToken};
-use plexus_store::{Change, Priority, RevokeTokens, RunKey, Store, StoreError, Token, TokenHash, UnixMillis};
+use plexus_store::{
+    Change, Priority, RevokeTokens, RunKey, Store, StoreError, Token, TokenHash, UnixMillis,
+};
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
@@ -37,7 +39,12 @@ impl Identity {
     /// Makes the identity of a server whose operator holds `operator`.
     pub fn new(store: Arc<dyn Store>, operator: &SecretToken) -> Self {
         let refusals = Refusals::new(Arc::clone(&store));
-        Self { store, operator: TokenHash::of(operator.expose()), refusals, codes: Mutex::default() }
+        Self {
+            store,
+            operator: TokenHash::of(operator.expose()),
+            refusals,
+            codes: Mutex::default(),
+        }
     }
 
     /// The record of refused attempts, which a wrong token is one of.
@@ -51,14 +58,20 @@ impl Identity {
     /// `Unavailable` when the system gives no randomness.
     pub fn draw() -> Result<SecretToken, StoreError> {
         let mut bytes = [0u8; 32];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| StoreError::Unavailable { message: format!("draw a token: {error}"), source: None })?;
+        getrandom::fill(&mut bytes).map_err(|error| StoreError::Unavailable {
+            message: format!("draw a token: {error}"),
+            source: None,
+        })?;
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(SecretToken::new(format!("{TOKEN_PREFIX}{text}")))
     }
 
     /// Makes a token for `caller`, which ends with `run`.
-    pub(crate) async fn mint(&self, caller: Caller, run: Option<RunKey>) -> Result<SecretToken, StoreError> {
+    pub(crate) async fn mint(
+        &self,
+        caller: Caller,
+        run: Option<RunKey>,
+    ) -> Result<SecretToken, StoreError> {
         self.mint_until(caller, run, None).await
     }
 
@@ -70,7 +83,9 @@ impl Identity {
     /// Takes a token back. One that stays works until its time is over.
     pub(crate) async fn revoke(&self, token: &SecretToken) {
         let revoke = RevokeTokens::One(TokenHash::of(token.expose()));
-        if let Err(error) = self.store.commit(vec![Change::RevokeTokens(revoke)], Priority::Normal).await {
+        if let Err(error) =
+            self.store.commit(vec![Change::RevokeTokens(revoke)], Priority::Normal).await
+        {
             tracing::debug!(%error, "could not revoke a token; it expires");
         }
     }
@@ -112,7 +127,9 @@ impl Authenticator for Identity {
         }
         let refused = || {
             CallError::unauthorized("accept this token: it is unknown, revoked or expired")
-                .with_hint("`plexus token` prints the operator's; a session's token ends with its run")
+                .with_hint(
+                    "`plexus token` prints the operator's; a session's token ends with its run",
+                )
         };
         let found = self.store.token(hash).await?.filter(|found| {
             let alive = found.expires_at.is_none_or(|until| until > UnixMillis::now());
@@ -122,7 +139,9 @@ impl Authenticator for Identity {
             Some(found) => Ok(found.caller),
             None => {
                 let error = refused();
-                self.refusals.note(None, json!({"kind": error.kind, "message": error.message})).await;
+                self.refusals
+                    .note(None, json!({"kind": error.kind, "message": error.message}))
+                    .await;
                 Err(error)
             }
         }
@@ -132,8 +151,10 @@ impl Authenticator for Identity {
         let hash = TokenHash::of(code.expose());
         let until = self.codes.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash.0);
         if until.is_none_or(|until| until <= Instant::now()) {
-            return Err(CallError::unauthorized("sign in with this code: it was used, or a minute has passed")
-                .with_hint("run `plexus dashboard` again"));
+            return Err(CallError::unauthorized(
+                "sign in with this code: it was used, or a minute has passed",
+            )
+            .with_hint("run `plexus dashboard` again"));
         }
         let expires = UnixMillis::now().plus(DASHBOARD_LIFE);
         Ok(self.mint_until(Caller::Operator, None, Some(expires)).await?)

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle, HubContext,
-    MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle,
+    HubContext, MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis, UpdateSession, limits,
+    ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis,
+    UpdateSession, limits,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -17,9 +18,9 @@ use super::approvals::{Answer, Approvals};
 use super::audit::Refusals;
 use super::listening::Waiting;
 use super::params::{
-    Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams, Pending, PermitRequest,
-    RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded, RuleList, RulePreviewed, RuleRemoveParams,
-    RuleTested, WaitForApprovalParams,
+    Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams,
+    Pending, PermitRequest, RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded,
+    RuleList, RulePreviewed, RuleRemoveParams, RuleTested, WaitForApprovalParams,
 };
 use super::rules::Remembered;
 use super::shown::{as_decision, as_pending};
@@ -58,10 +59,16 @@ impl Loopback {
         };
         // A rule that cannot be made is said before anything is decided.
         let remembered = match &params.remember {
-            Some(remember) => self.prepare_rule(&call.caller, params.approval_id, params.approve, remember).await?,
+            Some(remember) => {
+                self.prepare_rule(&call.caller, params.approval_id, params.approve, remember)
+                    .await?
+            }
             None => Remembered::default(),
         };
-        let (record, _) = self.approvals.respond(&call.caller, params.approval_id, answer, remembered.new).await?;
+        let (record, _) = self
+            .approvals
+            .respond(&call.caller, params.approval_id, answer, remembered.new)
+            .await?;
         let released = match remembered.id {
             Some(rule) => self.release_by(&call.caller, rule).await?,
             None => Vec::new(),
@@ -69,10 +76,19 @@ impl Loopback {
         Ok(Responded { approval_id: record.id, rule_id: remembered.id, released })
     }
 
-    async fn respond_many(&self, call: Call, params: RespondManyParams) -> Result<Outcomes, CallError> {
-        if params.approval_ids.is_empty() || params.approval_ids.len() > limits::MAX_PENDING_PER_SESSION {
-            return Err(CallError::invalid(format_args!("decide {} approvals at once", params.approval_ids.len()))
-                .with_hint(format_args!("name 1 to {}", limits::MAX_PENDING_PER_SESSION)));
+    async fn respond_many(
+        &self,
+        call: Call,
+        params: RespondManyParams,
+    ) -> Result<Outcomes, CallError> {
+        if params.approval_ids.is_empty()
+            || params.approval_ids.len() > limits::MAX_PENDING_PER_SESSION
+        {
+            return Err(CallError::invalid(format_args!(
+                "decide {} approvals at once",
+                params.approval_ids.len()
+            ))
+            .with_hint(format_args!("name 1 to {}", limits::MAX_PENDING_PER_SESSION)));
         }
         let mut outcomes = Vec::with_capacity(params.approval_ids.len());
         for approval_id in params.approval_ids {
@@ -107,8 +123,15 @@ impl Loopback {
 
     async fn pending(&self, call: Call, params: PageParams) -> Result<Pending, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
-        let found = self.core.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(Pending::Ok { approvals: self.shown(&found.items).await?, cursor: found.next.map(|next| next.to_string()) })
+        let found = self
+            .core
+            .store
+            .approvals(filter, page(params.limit, params.cursor.as_deref())?)
+            .await?;
+        Ok(Pending::Ok {
+            approvals: self.shown(&found.items).await?,
+            cursor: found.next.map(|next| next.to_string()),
+        })
     }
 
     async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Value>, CallError> {
@@ -124,7 +147,11 @@ impl Loopback {
         Ok(shown)
     }
 
-    async fn wait_for_approval(&self, call: Call, params: WaitForApprovalParams) -> Result<Pending, CallError> {
+    async fn wait_for_approval(
+        &self,
+        call: Call,
+        params: WaitForApprovalParams,
+    ) -> Result<Pending, CallError> {
         let deadline = Instant::now() + checked_wait(params.wait_ms)?;
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
         let topic = match params.session_id {
@@ -150,7 +177,11 @@ impl Loopback {
 
     async fn history(&self, call: Call, params: PageParams) -> Result<History, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Decided).await?;
-        let found = self.core.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        let found = self
+            .core
+            .store
+            .approvals(filter, page(params.limit, params.cursor.as_deref())?)
+            .await?;
         Ok(History {
             decisions: found.items.iter().map(as_decision).collect(),
             cursor: found.next.map(|next| next.to_string()),
@@ -158,7 +189,11 @@ impl Loopback {
     }
 
     async fn audit(&self, _: Call, params: PageParams) -> Result<Audit, CallError> {
-        let found = self.core.store.audit(params.session_id, page(params.limit, params.cursor.as_deref())?).await?;
+        let found = self
+            .core
+            .store
+            .audit(params.session_id, page(params.limit, params.cursor.as_deref())?)
+            .await?;
         let shown = |line: plexus_store::AuditLine| json!({"at": line.at.as_secs(), "kind": line.kind, "session_id": line.session, "body": line.body.to_value()});
         Ok(Audit {
             lines: found.items.into_iter().map(shown).collect(),
@@ -168,23 +203,32 @@ impl Loopback {
 
     async fn mode_set(&self, call: Call, params: ModeSetParams) -> Result<Done, CallError> {
         if params.expires_in_secs == 0 || params.expires_in_secs > MAX_MODE_SECS {
-            return Err(CallError::invalid(format_args!("set a mode for {} s", params.expires_in_secs))
-                .with_hint(format_args!("a mode holds 1 to {MAX_MODE_SECS} s")));
+            return Err(CallError::invalid(format_args!(
+                "set a mode for {} s",
+                params.expires_in_secs
+            ))
+            .with_hint(format_args!("a mode holds 1 to {MAX_MODE_SECS} s")));
         }
         let mut tries = 0;
         loop {
             tries += 1;
             let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
             let mut state = SessionState::of(&session)?;
-            let until =
-                UnixMillis::now().as_secs().saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
+            let until = UnixMillis::now()
+                .as_secs()
+                .saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
             state.mode = Some(TimedMode { mode: params.mode, until });
             let update = UpdateSession {
                 state: Some(state.to_json()?),
                 expects_revision: Some(session.revision),
                 ..UpdateSession::of(session.id)
             };
-            match self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
+            match self
+                .core
+                .store
+                .commit(vec![Change::UpdateSession(update)], Priority::Normal)
+                .await
+            {
                 Ok(_) => break,
                 // The session's own run changed something else of it.
                 Err(StoreError::Conflict { .. }) if tries < MODE_TRIES => {}
@@ -195,10 +239,15 @@ impl Loopback {
         Ok(Done {})
     }
 
-    async fn configure(&self, call: Call, params: ConfigureParams) -> Result<Configured, CallError> {
+    async fn configure(
+        &self,
+        call: Call,
+        params: ConfigureParams,
+    ) -> Result<Configured, CallError> {
         let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
-        let url =
-            self.core.url().ok_or_else(|| CallError::unavailable("say where this server listens: it does not yet"))?;
+        let url = self.core.url().ok_or_else(|| {
+            CallError::unavailable("say where this server listens: it does not yet")
+        })?;
         let token = self.core.identity.mint(Caller::Child(session.id), None).await?;
         Ok(Configured {
             mcp_config: json!({"mcpServers": {PERMIT_SERVER: mcp_permit_server(&url, &token)}}),
@@ -236,7 +285,8 @@ impl Activation for Loopback {
         let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
         let lists_pending: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
-            d.resource = Some(ResourceForm { uri: "plexus://approvals", changes: "pending_changes" });
+            d.resource =
+                Some(ResourceForm { uri: "plexus://approvals", changes: "pending_changes" });
         };
         let tells: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
@@ -291,7 +341,8 @@ impl Activation for Loopback {
     }
 
     fn attach(&self, hub: HubContext) {
-        let refusals: Arc<dyn FailureWatcher> = Arc::clone(&self.refusals) as Arc<dyn FailureWatcher>;
+        let refusals: Arc<dyn FailureWatcher> =
+            Arc::clone(&self.refusals) as Arc<dyn FailureWatcher>;
         if !hub.watch_failures(Arc::downgrade(&refusals)) {
             tracing::warn!("somebody else keeps the record of refused calls of this hub");
         }
@@ -302,7 +353,9 @@ impl Activation for Loopback {
             return Resolution::NotMine;
         };
         let Ok(id) = id.parse() else {
-            return Resolution::Failed(CallError::invalid("resolve the approval: its id is not a UUID"));
+            return Resolution::Failed(CallError::invalid(
+                "resolve the approval: its id is not a UUID",
+            ));
         };
         match self.approvals.reach(caller, id).await {
             Ok(record) => {

@@ -41,13 +41,20 @@ impl PermitResponse {
         Some(match record.status {
             ApprovalStatus::Pending => return None,
             ApprovalStatus::Allowed => {
-                let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.clone());
+                let edited =
+                    record.decision.as_ref().and_then(|decision| decision.updated_input.clone());
                 let updated_input = edited.unwrap_or_else(|| record.input.clone());
                 Self { behavior: PermitBehavior::Allow { updated_input } }
             }
-            ApprovalStatus::Denied => Self::deny(message.unwrap_or_else(|| format!("{} was denied", record.tool_name))),
-            ApprovalStatus::Expired => Self::deny(message.unwrap_or_else(|| "nobody answered in time".to_owned())),
-            ApprovalStatus::Cancelled => Self::deny(message.unwrap_or_else(|| "the request was withdrawn".to_owned())),
+            ApprovalStatus::Denied => {
+                Self::deny(message.unwrap_or_else(|| format!("{} was denied", record.tool_name)))
+            }
+            ApprovalStatus::Expired => {
+                Self::deny(message.unwrap_or_else(|| "nobody answered in time".to_owned()))
+            }
+            ApprovalStatus::Cancelled => {
+                Self::deny(message.unwrap_or_else(|| "the request was withdrawn".to_owned()))
+            }
         })
     }
 
@@ -58,7 +65,9 @@ impl PermitResponse {
             PermitBehavior::Allow { updated_input } => {
                 format!(r#"{{"behavior":"allow","updatedInput":{}}}"#, updated_input.as_str())
             }
-            PermitBehavior::Deny { message } => json!({"behavior": "deny", "message": message}).to_string(),
+            PermitBehavior::Deny { message } => {
+                json!({"behavior": "deny", "message": message}).to_string()
+            }
         };
         serde_json::value::RawValue::from_string(text).unwrap_or_else(|_| denial_of_last_resort())
     }
@@ -67,7 +76,8 @@ impl PermitResponse {
 /// Both forms above are JSON by construction; should that ever fail, the answer is still a denial.
 fn denial_of_last_resort() -> Box<serde_json::value::RawValue> {
     let text = r#"{"behavior":"deny","message":"the answer could not be written"}"#.to_owned();
-    serde_json::value::RawValue::from_string(text).unwrap_or_else(|_| serde_json::value::RawValue::NULL.to_owned())
+    serde_json::value::RawValue::from_string(text)
+        .unwrap_or_else(|_| serde_json::value::RawValue::NULL.to_owned())
 }
 
 /// Writes who decided as the wire shows it: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`, `"agent_ended"`, `"webhook"`.

@@ -9,9 +9,9 @@ use std::time::Duration;
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, CallError, Caller, LatencyReading, SessionId};
 use plexus_store::{
-    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy, Decision, Fresh,
-    JsonText, NewRule, OpenApproval, PageRequest, Priority, Session, Stage, Store, StoreError, UnixMillis, UseRule,
-    Verdict, limits,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy,
+    Decision, Fresh, JsonText, NewRule, OpenApproval, PageRequest, Priority, Session, Stage, Store,
+    StoreError, UnixMillis, UseRule, Verdict, limits,
 };
 use serde_json::Value;
 
@@ -98,11 +98,15 @@ impl Approvals {
         let input: Value = question.input.read()?;
         // Taken before the rules are looked at: a rule that is added later than this may have been missed, and then the request is judged again.
         let now = UnixMillis::now();
-        let standing = self.store.approval_by_request(question.session.id, question.run, question.request_id).await?;
+        let standing = self
+            .store
+            .approval_by_request(question.session.id, question.run, question.request_id)
+            .await?;
         let mut open = self.opening(question, &config, &input, now).await?;
         let mut decided = Vec::new();
         if standing.is_none() {
-            let judgement = self.judge(question.session, &config, question.tool_name, &input).await?;
+            let judgement =
+                self.judge(question.session, &config, question.tool_name, &input).await?;
             if let Some((verdict, by)) = judgement.at_once() {
                 decided.extend(self.uses(&judgement, now));
                 let decision = decision(open.id, question.chat, verdict, by, Some(judgement.why))?;
@@ -124,7 +128,12 @@ impl Approvals {
     ) -> Result<OpenApproval, StoreError> {
         let id = ApprovalId::generate();
         let timeout = config.approval_timeout();
-        let deed = Deed { asker: question.session.id, asker_config: config, tool_name: question.tool_name, input };
+        let deed = Deed {
+            asker: question.session.id,
+            asker_config: config,
+            tool_name: question.tool_name,
+            input,
+        };
         let event = ChatEvent::AwaitingApproval {
             approval_id: id,
             tool_name: question.tool_name.to_owned(),
@@ -151,13 +160,23 @@ impl Approvals {
             input: question.input.clone(),
             input_digest: input_digest(input),
             description: question.description.clone(),
-            suggestions: self.rulebook.suggestions(question.session, config, question.tool_name, input),
+            suggestions: self.rulebook.suggestions(
+                question.session,
+                config,
+                question.tool_name,
+                input,
+            ),
             owner: self.authority.owner_of(&deed).await?,
             at: now,
             deadline: timeout.map(|timeout| now.plus(timeout)),
             escalate_at: Some(now.plus(escalate_after(config, timeout))),
             event: question.chat.is_some().then(|| event.to_new_event()).transpose()?,
-            parent_event: question.session.parent.is_some().then(|| parent_event.to_new_event()).transpose()?,
+            parent_event: question
+                .session
+                .parent
+                .is_some()
+                .then(|| parent_event.to_new_event())
+                .transpose()?,
             outbox: Vec::new(),
         })
     }
@@ -192,7 +211,11 @@ impl Approvals {
             message: decide.message.clone(),
             updated_input: decide.verdict.updated_input().cloned(),
         };
-        let stands = ApprovalRecord { status: decide.verdict.status(), decision: Some(decided), ..record.clone() };
+        let stands = ApprovalRecord {
+            status: decide.verdict.status(),
+            decision: Some(decided),
+            ..record.clone()
+        };
         let outbox = self.hooks.resolved(&stands);
         Ok(Change::DecideApproval(DecideApproval { expects_digest, again, outbox, ..decide }))
     }
@@ -208,13 +231,16 @@ impl Approvals {
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
                     let record = committed.approval().map(|(record, _)| record.id);
-                    let id =
-                        record.ok_or_else(|| StoreError::invalid("open an approval: the store did not say which"))?;
+                    let id = record.ok_or_else(|| {
+                        StoreError::invalid("open an approval: the store did not say which")
+                    })?;
                     return self.store.approval(id).await;
                 }
                 Err(error @ (StoreError::Conflict { .. } | StoreError::NotFound { .. })) => {
-                    let standing =
-                        self.store.approval_by_request(question.session.id, question.run, question.request_id).await?;
+                    let standing = self
+                        .store
+                        .approval_by_request(question.session.id, question.run, question.request_id)
+                        .await?;
                     let digest = input_digest(&question.input.read()?);
                     match standing {
                         Some(record) if record.input_digest == digest => return Ok(record),
@@ -245,44 +271,66 @@ impl Approvals {
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
         let verdict = self.verdict(caller, &record, &answer).await?;
-        let decision = self.decision_on(&record, answer.input_digest, verdict, by, answer.message, Again::Fine)?;
+        let decision = self.decision_on(
+            &record,
+            answer.input_digest,
+            verdict,
+            by,
+            answer.message,
+            Again::Fine,
+        )?;
         let mut changes = vec![decision];
         changes.extend(remembered.map(Change::AddRule));
         let committed = match self.store.commit(changes, Priority::Urgent).await {
             Ok(committed) => committed,
             Err(StoreError::Conflict { message, .. }) => {
                 let standing = as_decision(&self.store.approval(id).await?);
-                return Err(CallError::conflict(message)
-                    .with_standing(standing)
-                    .with_hint("standing says what was decided, or asked; loopback.history has it too"));
+                return Err(CallError::conflict(message).with_standing(standing).with_hint(
+                    "standing says what was decided, or asked; loopback.history has it too",
+                ));
             }
             Err(error) => return Err(error.into()),
         };
-        let (record, fresh) =
-            committed.approval().ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
+        let (record, fresh) = committed
+            .approval()
+            .ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
         let record = record.clone();
         self.decided(&record, fresh);
         Ok((record, fresh))
     }
 
     /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody above may say no.
-    async fn verdict(&self, caller: &Caller, record: &ApprovalRecord, answer: &Answer) -> Result<Verdict, CallError> {
+    async fn verdict(
+        &self,
+        caller: &Caller,
+        record: &ApprovalRecord,
+        answer: &Answer,
+    ) -> Result<Verdict, CallError> {
         if !answer.approve {
             if answer.updated_input.is_some() {
-                return Err(CallError::invalid("deny with updated_input: an edited input goes with an allow"));
+                return Err(CallError::invalid(
+                    "deny with updated_input: an edited input goes with an allow",
+                ));
             }
             return Ok(Verdict::Deny);
         }
         // The same input said again is no edit.
-        let updated = answer.updated_input.as_ref().filter(|input| input_digest(input) != record.input_digest);
+        let updated = answer
+            .updated_input
+            .as_ref()
+            .filter(|input| input_digest(input) != record.input_digest);
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
         let effective = match updated {
             Some(input) => input.clone(),
             None => record.input.read()?,
         };
-        let deed =
-            Deed { asker: record.session, asker_config: &config, tool_name: &record.tool_name, input: &effective };
+        let deed = Deed {
+            asker: record.session,
+            asker_config: &config,
+            tool_name: &record.tool_name,
+            input: &effective,
+        };
         if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
             // Where a path leads decides what a session may allow, and this server cannot see the files of that machine.
             return Err(CallError::forbidden(format_args!(
@@ -304,14 +352,21 @@ impl Approvals {
             // What was edited is another call: a rule that forbids it forbids it here too.
             let judgement = self.judge(&session, &config, &record.tool_name, &effective).await?;
             if judgement.decision == rules::Decision::Deny {
-                return Err(CallError::forbidden(format_args!("allow the edited input: {}", judgement.why)));
+                return Err(CallError::forbidden(format_args!(
+                    "allow the edited input: {}",
+                    judgement.why
+                )));
             }
         }
         Ok(Verdict::Allow { updated_input: updated.map(|input| JsonText::from(input.clone())) })
     }
 
     /// Returns the approval if `caller` may know of it.
-    pub(crate) async fn reach(&self, caller: &Caller, id: ApprovalId) -> Result<ApprovalRecord, CallError> {
+    pub(crate) async fn reach(
+        &self,
+        caller: &Caller,
+        id: ApprovalId,
+    ) -> Result<ApprovalRecord, CallError> {
         let hidden = || {
             CallError::not_found(format_args!("find the approval {id}"))
                 .with_hint("loopback.pending lists those that wait for you")
@@ -336,7 +391,8 @@ impl Approvals {
         by: DecidedBy,
         message: &str,
     ) -> Result<(), StoreError> {
-        let change = self.decision_on(record, None, verdict, by, Some(message.to_owned()), Again::Fine)?;
+        let change =
+            self.decision_on(record, None, verdict, by, Some(message.to_owned()), Again::Fine)?;
         match self.store.commit(vec![change], Priority::Urgent).await {
             Ok(committed) => {
                 if let Some((record, fresh @ Fresh::Made)) = committed.approval() {
@@ -359,7 +415,12 @@ impl Approvals {
         asked_until: Option<UnixMillis>,
         mut wanted: impl FnMut(&ApprovalRecord) -> bool + Send,
     ) -> Result<Vec<ApprovalId>, StoreError> {
-        let filter = ApprovalFilter { stage: Stage::Pending, under, asked_until, ..ApprovalFilter::default() };
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            under,
+            asked_until,
+            ..ApprovalFilter::default()
+        };
         let mut released = Vec::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {
@@ -375,7 +436,10 @@ impl Approvals {
     }
 
     /// Lists what waits, everywhere or below a session.
-    pub(super) async fn waiting(&self, under: Option<SessionId>) -> Result<Vec<ApprovalId>, StoreError> {
+    pub(super) async fn waiting(
+        &self,
+        under: Option<SessionId>,
+    ) -> Result<Vec<ApprovalId>, StoreError> {
         let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
         let mut waiting = Vec::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
@@ -403,7 +467,14 @@ impl Approvals {
             let judgement = self.judge(&session, &config, &record.tool_name, &input).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
             let mut changes = self.uses(&judgement, UnixMillis::now());
-            changes.push(self.decision_on(record, None, verdict, by, Some(judgement.why), Again::Fine)?);
+            changes.push(self.decision_on(
+                record,
+                None,
+                verdict,
+                by,
+                Some(judgement.why),
+                Again::Fine,
+            )?);
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
                     let Some((record, fresh)) = committed.approval() else { return Ok(false) };

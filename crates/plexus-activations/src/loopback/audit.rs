@@ -31,7 +31,10 @@ struct Window {
 
 impl Refusals {
     pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, window: Mutex::new(Window { since: Instant::now(), lines: 0, left_out: 0 }) })
+        Arc::new(Self {
+            store,
+            window: Mutex::new(Window { since: Instant::now(), lines: 0, left_out: 0 }),
+        })
     }
 
     /// Notes that an attempt was refused. The attempt stays refused when the note cannot be written.
@@ -40,8 +43,15 @@ impl Refusals {
         if left_out > 0 {
             body["left_out_before"] = json!(left_out);
         }
-        let line = AuditLine { at: UnixMillis::now(), kind: REFUSED.to_owned(), session, body: JsonText::from(body) };
-        if let Err(error) = self.store.commit(vec![Change::AppendAudit(line)], Priority::Normal).await {
+        let line = AuditLine {
+            at: UnixMillis::now(),
+            kind: REFUSED.to_owned(),
+            session,
+            body: JsonText::from(body),
+        };
+        if let Err(error) =
+            self.store.commit(vec![Change::AppendAudit(line)], Priority::Normal).await
+        {
             tracing::error!(%error, "a refused attempt could not be noted");
         }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use plexus_core::ApprovalId;
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store, StoreError, Topic,
-    UnixMillis, Verdict,
+    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store,
+    StoreError, Topic, UnixMillis, Verdict,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -43,9 +43,9 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
             tracing::warn!(%error, "what waits could not be judged again; trying again");
         }
         let sleep = match look(&approvals, &mut latecomers).await {
-            Ok(next) => {
-                next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()).clamp(Duration::from_millis(1), MAX_SLEEP))
-            }
+            Ok(next) => next.map_or(MAX_SLEEP, |next| {
+                next.after(UnixMillis::now()).clamp(Duration::from_millis(1), MAX_SLEEP)
+            }),
             Err(error) => {
                 tracing::warn!(%error, "deadlines could not be looked at; trying again");
                 STORE_RETRY
@@ -62,14 +62,20 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
 }
 
 /// Does everything that is due, and says when something will be again. What fails for one request is no reason to forget the others.
-async fn look(approvals: &Approvals, latecomers: &mut Latecomers) -> Result<Option<UnixMillis>, StoreError> {
+async fn look(
+    approvals: &Approvals,
+    latecomers: &mut Latecomers,
+) -> Result<Option<UnixMillis>, StoreError> {
     latecomers.release(approvals).await?;
     let due = approvals.store.due(UnixMillis::now()).await?;
     let mut failed = false;
     for record in &due.expired {
-        let secs = record.deadline.map_or(0, |deadline| deadline.as_secs() - record.created_at.as_secs());
+        let secs =
+            record.deadline.map_or(0, |deadline| deadline.as_secs() - record.created_at.as_secs());
         let message = format!("denied: nobody answered within {secs} s");
-        let settled = approvals.settle_by_itself(record, Verdict::Expire, DecidedBy::Deadline, &message).await;
+        let settled = approvals
+            .settle_by_itself(record, Verdict::Expire, DecidedBy::Deadline, &message)
+            .await;
         failed |= noted(record, settled);
     }
     for record in &due.to_escalate {
@@ -131,7 +137,12 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         Owner::Operator => Owner::Operator,
         Owner::Session(id) => {
             let input = record.input.read()?;
-            let deed = Deed { asker: session.id, asker_config: &config, tool_name: &record.tool_name, input: &input };
+            let deed = Deed {
+                asker: session.id,
+                asker_config: &config,
+                tool_name: &record.tool_name,
+                input: &input,
+            };
             approvals.authority.above(id, &deed).await?
         }
     };
@@ -141,7 +152,8 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         Owner::Operator => "the operator".to_owned(),
         Owner::Session(id) => format!("session {id}"),
     };
-    let expiry = left.map_or_else(String::new, |left| format!("; it is denied in {} s", whole_secs(left)));
+    let expiry =
+        left.map_or_else(String::new, |left| format!("; it is denied in {} s", whole_secs(left)));
     let words = if to == record.owner {
         format!("still waiting for {whom} to decide about {}{expiry}", record.tool_name)
     } else {
@@ -154,7 +166,11 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         expects_escalations: record.escalations,
         to,
         escalate_at: next_step(&config, to, left).map(|step| now.plus(step)),
-        event: record.chat.is_some().then(|| ChatEvent::notice(words).to_new_event()).transpose()?,
+        event: record
+            .chat
+            .is_some()
+            .then(|| ChatEvent::notice(words).to_new_event())
+            .transpose()?,
     });
     let whom_json = match to {
         Owner::Operator => json!("operator"),
@@ -217,7 +233,11 @@ async fn told_to(
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone(),
     };
-    Ok(Some(Change::AppendEvents(AppendEvents { session: id, chat, events: vec![event.to_new_event()?] })))
+    Ok(Some(Change::AppendEvents(AppendEvents {
+        session: id,
+        chat,
+        events: vec![event.to_new_event()?],
+    })))
 }
 
 #[cfg(test)]

@@ -57,9 +57,9 @@ impl Approvals {
             }),
             // A rule that wants it asked beats a mode.
             (Decision::Ask, Some(_)) => Ok(asked(ruling)),
-            (Decision::Allow | Decision::Deny | Decision::Ask, None) => {
-                Ok(self.mode_says(session, config, tool_name, input)?.unwrap_or_else(|| asked(ruling)))
-            }
+            (Decision::Allow | Decision::Deny | Decision::Ask, None) => Ok(self
+                .mode_says(session, config, tool_name, input)?
+                .unwrap_or_else(|| asked(ruling))),
         }
     }
 
@@ -77,8 +77,15 @@ impl Approvals {
             match self.check_used(&ruling, &deed).await? {
                 Used::InForce => return Ok(ruling),
                 Used::Beyond(pattern) => {
-                    let why = format!("`{pattern}` allows it, and was made by a session that may not decide this");
-                    return Ok(rules::Verdict { decision: Decision::Ask, rule: None, used: Vec::new(), why });
+                    let why = format!(
+                        "`{pattern}` allows it, and was made by a session that may not decide this"
+                    );
+                    return Ok(rules::Verdict {
+                        decision: Decision::Ask,
+                        rule: None,
+                        used: Vec::new(),
+                        why,
+                    });
                 }
                 // It ended with its run, was removed or is used up: what was compiled is old.
                 Used::Gone => self.rulebook.changed(),
@@ -88,7 +95,11 @@ impl Approvals {
         Ok(rules::Verdict { decision: Decision::Ask, rule: None, used: Vec::new(), why })
     }
 
-    async fn check_used(&self, ruling: &rules::Verdict, deed: &Deed<'_>) -> Result<Used, StoreError> {
+    async fn check_used(
+        &self,
+        ruling: &rules::Verdict,
+        deed: &Deed<'_>,
+    ) -> Result<Used, StoreError> {
         let now = UnixMillis::now();
         for id in ruling.used.iter().filter(|id| !self.rulebook.is_from_file(**id)) {
             let stored = match self.store.rule(*id).await {
@@ -117,7 +128,8 @@ impl Approvals {
         tool_name: &str,
         input: &Value,
     ) -> Result<Option<Judgement>, StoreError> {
-        let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().as_secs());
+        let mode =
+            SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().as_secs());
         let Some(mode) = mode else { return Ok(None) };
         let covered = match mode.mode {
             Mode::Ask => false,
@@ -144,5 +156,11 @@ enum Used {
 }
 
 fn asked(ruling: rules::Verdict) -> Judgement {
-    Judgement { decision: Decision::Ask, by: None, rule: ruling.rule, used: ruling.used, why: ruling.why }
+    Judgement {
+        decision: Decision::Ask,
+        by: None,
+        rule: ruling.rule,
+        used: ruling.used,
+        why: ruling.why,
+    }
 }

@@ -34,7 +34,11 @@ struct Listener {
 
 impl Loopback {
     /// An item whenever `pending` with the same parameters has another answer than before.
-    pub(super) async fn pending_changes(self: Arc<Self>, call: Call, params: PageParams) -> Result<Reply, CallError> {
+    pub(super) async fn pending_changes(
+        self: Arc<Self>,
+        call: Call,
+        params: PageParams,
+    ) -> Result<Reply, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
         let mut wake = self.core.store.watch(Topic::Pending);
         wake.seen();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use plexus_core::{Call, CallError, Caller, Reply};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText, Priority, Session, SettleApproval, StoreError,
-    Topic, UnixMillis, Verdict,
+    ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText, Priority, Session,
+    SettleApproval, StoreError, Topic, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -23,7 +23,11 @@ const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 impl Loopback {
-    pub(super) async fn permit(self: Arc<Self>, call: Call, request: PermitRequest) -> Result<Reply, CallError> {
+    pub(super) async fn permit(
+        self: Arc<Self>,
+        call: Call,
+        request: PermitRequest,
+    ) -> Result<Reply, CallError> {
         plexus_fault::point!("permit.received");
         let response = match self.ask(&call, &request).await {
             Ok(record) => self.answer_to(&call, record).await,
@@ -32,20 +36,32 @@ impl Loopback {
         Ok(Reply::Value(response.to_json()))
     }
 
-    pub(super) async fn permit_rejoin(self: Arc<Self>, call: Call, params: RejoinParams) -> Result<Reply, CallError> {
+    pub(super) async fn permit_rejoin(
+        self: Arc<Self>,
+        call: Call,
+        params: RejoinParams,
+    ) -> Result<Reply, CallError> {
         let response = match self.open_request(&call, &params.tool_use_id).await {
             Ok(Some(record)) => self.answer_to(&call, record).await,
-            Ok(None) => PermitResponse::deny("denied: the request is not known here any more; ask again"),
+            Ok(None) => {
+                PermitResponse::deny("denied: the request is not known here any more; ask again")
+            }
             Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
         };
         Ok(Reply::Value(response.to_json()))
     }
 
     /// The client no longer wants an answer, which is not the same as a lost connection: nobody needs to give one.
-    pub(super) async fn permit_cancel(self: Arc<Self>, call: Call, params: RejoinParams) -> Result<Done, CallError> {
+    pub(super) async fn permit_cancel(
+        self: Arc<Self>,
+        call: Call,
+        params: RejoinParams,
+    ) -> Result<Done, CallError> {
         if let Some(record) = self.open_request(&call, &params.tool_use_id).await? {
             let why = "the agent withdrew its question";
-            self.approvals.settle_by_itself(&record, Verdict::Cancel, DecidedBy::AgentEnded, why).await?;
+            self.approvals
+                .settle_by_itself(&record, Verdict::Cancel, DecidedBy::AgentEnded, why)
+                .await?;
         }
         Ok(Done {})
     }
@@ -102,7 +118,11 @@ impl Loopback {
         }
     }
 
-    async fn open_request(&self, call: &Call, tool_use_id: &str) -> Result<Option<ApprovalRecord>, CallError> {
+    async fn open_request(
+        &self,
+        call: &Call,
+        tool_use_id: &str,
+    ) -> Result<Option<ApprovalRecord>, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let run = self.run_of(&session).await?;
         Ok(self.core.store.approval_by_request(session.id, run, tool_use_id).await?)
@@ -126,7 +146,9 @@ impl Loopback {
                         None => tokio::time::sleep(STORE_RETRY).await,
                     }
                 }
-                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => tokio::time::sleep(STORE_RETRY).await,
+                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
+                    tokio::time::sleep(STORE_RETRY).await
+                }
                 Err(error) => {
                     tracing::error!(approval = %record.id, %error, "a decision could not be read");
                     return PermitResponse::deny("denied: the decision could not be read");
@@ -149,9 +171,9 @@ impl Loopback {
         match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
             Ok(_) => Some(response),
             // It is void. Whatever was decided, it is not sent.
-            Err(StoreError::Conflict { .. }) => {
-                Some(PermitResponse::deny("denied: the run that asked was over before its answer left"))
-            }
+            Err(StoreError::Conflict { .. }) => Some(PermitResponse::deny(
+                "denied: the run that asked was over before its answer left",
+            )),
             Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => None,
             Err(error) => {
                 tracing::error!(approval = %record.id, %error, "a delivery could not be noted");

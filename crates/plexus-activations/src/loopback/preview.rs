@@ -2,8 +2,8 @@
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError, StoredRule,
-    UnixMillis, limits,
+    ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError,
+    StoredRule, UnixMillis, limits,
 };
 use serde_json::Value;
 
@@ -16,9 +16,14 @@ use crate::rules::{self, Decision, RealPaths, RuleSet};
 
 impl Loopback {
     /// Says which other pending requests would be released if this decision were remembered so.
-    pub(super) async fn rule_preview(&self, call: Call, params: RulePreviewParams) -> Result<RulePreviewed, CallError> {
+    pub(super) async fn rule_preview(
+        &self,
+        call: Call,
+        params: RulePreviewParams,
+    ) -> Result<RulePreviewed, CallError> {
         let approve = params.approve;
-        let remembered = self.prepare_rule(&call.caller, params.approval_id, approve, &params.remember).await?;
+        let remembered =
+            self.prepare_rule(&call.caller, params.approval_id, approve, &params.remember).await?;
         let new = match (remembered.new, remembered.id) {
             (Some(new), _) => new,
             (None, Some(id)) => self.core.store.rule(id).await?.rule,
@@ -37,7 +42,11 @@ impl Loopback {
         let stored = StoredRule { rule: new.clone(), used: 0, created_at: UnixMillis::now() };
         let rule = compile(&stored).ok_or_else(|| CallError::invalid("read the pattern"))?;
         let rules = self.approvals.rulebook.with(rule).await?;
-        let filter = ApprovalFilter { stage: Stage::Pending, under: caller.session(), ..ApprovalFilter::default() };
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            under: caller.session(),
+            ..ApprovalFilter::default()
+        };
         let most = new.uses.map_or(usize::MAX, |uses| usize::try_from(uses).unwrap_or(usize::MAX));
         let mut releases = Vec::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
@@ -53,7 +62,12 @@ impl Loopback {
         Ok(releases)
     }
 
-    async fn would_release(&self, rules: &RuleSet, new: &NewRule, record: &ApprovalRecord) -> Result<bool, CallError> {
+    async fn would_release(
+        &self,
+        rules: &RuleSet,
+        new: &NewRule,
+        record: &ApprovalRecord,
+    ) -> Result<bool, CallError> {
         let session = match self.core.store.session(record.session).await {
             Ok(session) => session,
             Err(StoreError::NotFound { .. }) => return Ok(false),
@@ -63,24 +77,36 @@ impl Loopback {
         let input: Value = record.input.read()?;
         let ancestors = self.core.store.ancestors(session.id).await?;
         let home = std::env::home_dir();
-        let call = rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
+        let call =
+            rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
         let verdict = rules.decide(&call);
         if verdict.decision == Decision::Ask || !verdict.used.contains(&new.id) {
             return Ok(false);
         }
         // An allow counts only for what its author may allow, as it will when it is made.
         if let (Owner::Session(author), Decision::Allow) = (new.author, verdict.decision) {
-            let deed = Deed { asker: session.id, asker_config: &config, tool_name: &record.tool_name, input: &input };
+            let deed = Deed {
+                asker: session.id,
+                asker_config: &config,
+                tool_name: &record.tool_name,
+                input: &input,
+            };
             return Ok(self.approvals.authority.may_allow(author, &deed).await?);
         }
         Ok(true)
     }
 
-    pub(super) async fn rule_test(&self, call: Call, params: RuleTestParams) -> Result<RuleTested, CallError> {
+    pub(super) async fn rule_test(
+        &self,
+        call: Call,
+        params: RuleTestParams,
+    ) -> Result<RuleTested, CallError> {
         let session = match (params.session_id, &params.working_dir) {
             (Some(_), Some(_)) => {
-                return Err(CallError::invalid("test a call in another directory than its session's")
-                    .with_hint("give session_id or working_dir, not both"));
+                return Err(CallError::invalid(
+                    "test a call in another directory than its session's",
+                )
+                .with_hint("give session_id or working_dir, not both"));
             }
             (Some(id), None) => Some(self.approvals.authority.reach(&call.caller, id).await?),
             (None, Some(_)) => None,
@@ -88,7 +114,9 @@ impl Loopback {
         };
         let input = Value::Object(params.input);
         let Some(session) = session else {
-            return self.test_for_nobody(&call.caller, params.working_dir, &params.tool_name, &input).await;
+            return self
+                .test_for_nobody(&call.caller, params.working_dir, &params.tool_name, &input)
+                .await;
         };
         let config = SessionConfig::of(&session)?;
         let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
@@ -96,7 +124,10 @@ impl Loopback {
     }
 
     /// Without a name, a rule is tested as the oldest session would see it that the caller has.
-    async fn oldest_session(&self, caller: &Caller) -> Result<Option<plexus_store::Session>, CallError> {
+    async fn oldest_session(
+        &self,
+        caller: &Caller,
+    ) -> Result<Option<plexus_store::Session>, CallError> {
         let filter = SessionFilter { under: caller.session(), ..SessionFilter::default() };
         Ok(self.core.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
     }
@@ -115,14 +146,14 @@ impl Loopback {
             ancestors.push(*own);
             ancestors.extend(self.core.store.ancestors(*own).await?);
             if working_dir.is_none() {
-                working_dir = Some(SessionConfig::of(&self.core.store.session(*own).await?)?.working_dir);
+                working_dir =
+                    Some(SessionConfig::of(&self.core.store.session(*own).await?)?.working_dir);
             }
         }
         let working_dir = working_dir.unwrap_or_else(|| "/".into());
         if !working_dir.is_absolute() {
-            return Err(
-                CallError::invalid("test a call in a relative directory").with_hint("give the whole path, from / on")
-            );
+            return Err(CallError::invalid("test a call in a relative directory")
+                .with_hint("give the whole path, from / on"));
         }
         let home = std::env::home_dir();
         let call = rules::Call {

@@ -8,7 +8,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use plexus_core::ApprovalId;
-use plexus_store::{ApprovalFilter, ApprovalRecord, PageRequest, RunKey, Stage, StoreError, limits};
+use plexus_store::{
+    ApprovalFilter, ApprovalRecord, PageRequest, RunKey, Stage, StoreError, limits,
+};
 
 use super::approvals::Approvals;
 

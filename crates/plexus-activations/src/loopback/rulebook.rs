@@ -5,7 +5,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plexus_core::RuleId;
 use plexus_store::{
-    JsonText, Owner, PageRequest, RuleDecision, RuleScope, Session, Store, StoreError, StoredRule, UnixMillis,
+    JsonText, Owner, PageRequest, RuleDecision, RuleScope, Session, Store, StoreError, StoredRule,
+    UnixMillis,
 };
 use serde_json::{Value, json};
 
@@ -141,13 +142,19 @@ impl Rulebook {
 
     /// Says whether a rule lives in the file.
     pub(crate) fn is_from_file(&self, id: RuleId) -> bool {
-        self.from_file.read().unwrap_or_else(PoisonError::into_inner).iter().any(|rule| rule.id == id)
+        self.from_file
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .any(|rule| rule.id == id)
     }
 
     /// Counts a decision of a rule of the file. Such counts start again when the file is read again.
     pub(crate) fn use_file_rule(&self, id: RuleId) {
         let mut rules = self.from_file.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left) = rules.iter_mut().find(|rule| rule.id == id).and_then(|rule| rule.uses_left.as_mut()) {
+        if let Some(left) =
+            rules.iter_mut().find(|rule| rule.id == id).and_then(|rule| rule.uses_left.as_mut())
+        {
             *left = left.saturating_sub(1);
             drop(rules);
             self.changed();
@@ -162,7 +169,9 @@ impl Rulebook {
     /// Returns the rules in force together with one more.
     pub(crate) async fn with(&self, more: Rule) -> Result<RuleSet, StoreError> {
         let others = self.in_force().await?;
-        Ok(RuleSet::new(others.rules().iter().filter(|rule| rule.id != more.id).cloned().chain([more.clone()])))
+        Ok(RuleSet::new(
+            others.rules().iter().filter(|rule| rule.id != more.id).cloned().chain([more.clone()]),
+        ))
     }
 
     /// Returns the rules in force, compiled.

@@ -2,7 +2,8 @@
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_store::{
-    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError, UnixMillis,
+    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError,
+    UnixMillis,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -33,7 +34,11 @@ fn remembered_id(approval: ApprovalId, params: &RuleAddParams) -> RuleId {
 }
 
 impl Loopback {
-    pub(super) async fn rule_add(&self, call: Call, params: RuleAddParams) -> Result<RuleAdded, CallError> {
+    pub(super) async fn rule_add(
+        &self,
+        call: Call,
+        params: RuleAddParams,
+    ) -> Result<RuleAdded, CallError> {
         let rule = self.new_rule(&call.caller, params).await?;
         let id = rule.id;
         self.core.store.commit(vec![Change::AddRule(rule)], Priority::Urgent).await?;
@@ -43,16 +48,23 @@ impl Loopback {
 
     /// Checks a rule whole before anything is changed: its pattern, its examples, its scope, and that its author may make it.
     async fn new_rule(&self, caller: &Caller, params: RuleAddParams) -> Result<NewRule, CallError> {
-        let pattern: Pattern =
-            params.pattern.parse().map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
+        let pattern: Pattern = params
+            .pattern
+            .parse()
+            .map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
         let scope = self.checked_scope(caller, params.scope, params.decision, &pattern).await?;
-        let (matches, does_not_match) = (params.matches.unwrap_or_default(), params.does_not_match.unwrap_or_default());
+        let (matches, does_not_match) =
+            (params.matches.unwrap_or_default(), params.does_not_match.unwrap_or_default());
         let mut rule = Rule::new(params.decision, pattern);
         (rule.matches, rule.does_not_match) = (matches.clone(), does_not_match.clone());
         let working_dir = self.dir_of(scope).await?;
         let home = std::env::home_dir();
-        rule.check_examples(&ExampleContext { working_dir: &working_dir, home: home.as_deref(), paths: &RealPaths })
-            .map_err(|error| CallError::invalid(format_args!("add the rule: {error}")))?;
+        rule.check_examples(&ExampleContext {
+            working_dir: &working_dir,
+            home: home.as_deref(),
+            paths: &RealPaths,
+        })
+        .map_err(|error| CallError::invalid(format_args!("add the rule: {error}")))?;
         if params.uses == Some(0) || params.expires_in_secs == Some(0) {
             return Err(CallError::invalid("add a rule that ends before it begins"));
         }
@@ -71,7 +83,9 @@ impl Loopback {
             scope,
             author,
             ends_with: self.ends_with(caller).await?,
-            expires_at: params.expires_in_secs.map(|secs| UnixMillis::now().plus(std::time::Duration::from_secs(secs))),
+            expires_at: params
+                .expires_in_secs
+                .map(|secs| UnixMillis::now().plus(std::time::Duration::from_secs(secs))),
             uses: params.uses,
             reason: params.reason,
             matches,
@@ -86,7 +100,9 @@ impl Loopback {
         match runs.iter().rfind(|run| run.ended_at.is_none()) {
             Some(open) => Ok(Some(open.key)),
             None if runs.is_empty() => Ok(None),
-            None => Err(CallError::conflict("add a rule: your run has ended, and your rules end with it")),
+            None => Err(CallError::conflict(
+                "add a rule: your run has ended, and your rules end with it",
+            )),
         }
     }
 
@@ -114,7 +130,9 @@ impl Loopback {
                 };
             }
             Caller::Session(own) => *own,
-            Caller::Child(_) => return Err(CallError::forbidden("add a rule: a child may only ask")),
+            Caller::Child(_) => {
+                return Err(CallError::forbidden("add a rule: a child may only ask"));
+            }
         };
         let scope = match scope {
             None => RuleScope::Subtree(own),
@@ -122,7 +140,9 @@ impl Loopback {
             Some(Scope::Session(id)) => RuleScope::Session(self.below(caller, id).await?),
             Some(Scope::Subtree(id)) => RuleScope::Subtree(self.below(caller, id).await?),
             Some(Scope::All) => {
-                return Err(CallError::forbidden("add a rule for all sessions: that is the operator's"));
+                return Err(CallError::forbidden(
+                    "add a rule for all sessions: that is the operator's",
+                ));
             }
         };
         if says == Decision::Allow {
@@ -132,7 +152,9 @@ impl Loopback {
                     "allow {} by a rule: your creator did not list it for you",
                     pattern.as_str()
                 ))
-                .with_hint("a rule may be as wide as a pattern of your may_decide, and its paths absolute"));
+                .with_hint(
+                    "a rule may be as wide as a pattern of your may_decide, and its paths absolute",
+                ));
             }
         }
         Ok(scope)
@@ -160,7 +182,12 @@ impl Loopback {
         let input: Value = record.input.read()?;
         let pattern = match &remember.pattern {
             Some(pattern) => pattern.clone(),
-            None => match self.approvals.rulebook.narrowest(&session, &config, &record.tool_name, &input) {
+            None => match self.approvals.rulebook.narrowest(
+                &session,
+                &config,
+                &record.tool_name,
+                &input,
+            ) {
                 Some(pattern) => pattern.as_str().to_owned(),
                 None => {
                     return Err(CallError::invalid(
@@ -170,14 +197,17 @@ impl Loopback {
                 }
             },
         };
-        let parsed: Pattern =
-            pattern.parse().map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
+        let parsed: Pattern = pattern
+            .parse()
+            .map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
         let home = std::env::home_dir();
         let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
         let says = if approve { Decision::Allow } else { Decision::Deny };
         if !rules::covers(&Rule::new(says, parsed), &call) {
-            return Err(CallError::invalid(format_args!("remember {pattern:?}: it does not cover this call"))
-                .with_hint("suggested_rules lists patterns that do"));
+            return Err(CallError::invalid(format_args!(
+                "remember {pattern:?}: it does not cover this call"
+            ))
+            .with_hint("suggested_rules lists patterns that do"));
         }
         let params = RuleAddParams {
             decision: says,
@@ -203,7 +233,11 @@ impl Loopback {
 
     /// The same for a rule that was remembered, and says which requests it decided: also those that the timer, which looks for latecomers, got
     /// to first.
-    pub(super) async fn release_by(&self, caller: &Caller, rule: RuleId) -> Result<Vec<ApprovalId>, CallError> {
+    pub(super) async fn release_by(
+        &self,
+        caller: &Caller,
+        rule: RuleId,
+    ) -> Result<Vec<ApprovalId>, CallError> {
         let waiting = self.approvals.waiting(caller.session()).await?;
         let mut released = self.release(caller).await?;
         for id in waiting {
@@ -211,7 +245,12 @@ impl Loopback {
                 continue;
             }
             match self.core.store.approval(id).await {
-                Ok(record) if record.decision.as_ref().is_some_and(|it| it.by == DecidedBy::Rule(rule)) => {
+                Ok(record)
+                    if record
+                        .decision
+                        .as_ref()
+                        .is_some_and(|it| it.by == DecidedBy::Rule(rule)) =>
+                {
                     released.push(id);
                 }
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
@@ -230,7 +269,11 @@ impl Loopback {
         Ok(self.approvals.release(caller.session(), None, |_| true).await?)
     }
 
-    pub(super) async fn rules(&self, call: Call, params: RulesParams) -> Result<RuleList, CallError> {
+    pub(super) async fn rules(
+        &self,
+        call: Call,
+        params: RulesParams,
+    ) -> Result<RuleList, CallError> {
         let found = self.core.store.rules(page(params.limit, params.cursor.as_deref())?).await?;
         let mut shown = Vec::new();
         for stored in &found.items {
@@ -254,7 +297,12 @@ impl Loopback {
         Ok(RuleList { rules: shown, cursor: found.next.map(|next| next.to_string()) })
     }
 
-    async fn may_see_rule(&self, caller: &Caller, scope: RuleScope, author: Owner) -> Result<bool, CallError> {
+    async fn may_see_rule(
+        &self,
+        caller: &Caller,
+        scope: RuleScope,
+        author: Owner,
+    ) -> Result<bool, CallError> {
         match caller {
             Caller::Operator => Ok(true),
             Caller::Session(own) if author == Owner::Session(*own) => Ok(true),
@@ -266,7 +314,11 @@ impl Loopback {
         }
     }
 
-    pub(super) async fn rule_remove(&self, call: Call, params: RuleRemoveParams) -> Result<Done, CallError> {
+    pub(super) async fn rule_remove(
+        &self,
+        call: Call,
+        params: RuleRemoveParams,
+    ) -> Result<Done, CallError> {
         let stored = self.core.store.rule(params.rule_id).await?;
         if !self.may_see_rule(&call.caller, stored.rule.scope, stored.rule.author).await? {
             return Err(CallError::not_found(format_args!("find the rule {}", params.rule_id)));
@@ -277,7 +329,10 @@ impl Loopback {
         {
             return Err(CallError::forbidden("remove this rule: somebody above you made it"));
         }
-        self.core.store.commit(vec![Change::RemoveRules(RemoveRules::One(params.rule_id))], Priority::Normal).await?;
+        self.core
+            .store
+            .commit(vec![Change::RemoveRules(RemoveRules::One(params.rule_id))], Priority::Normal)
+            .await?;
         self.approvals.rulebook.changed();
         Ok(Done {})
     }

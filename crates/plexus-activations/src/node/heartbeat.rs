@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use plexus_shim::layout::RunDir;
 use plexus_store::{
-    Change, Lease, Outcome, Priority, RegisterServer, RenewLease, Server, ServerState, StoreError, TakeOver, TakenOver,
-    UnixMillis,
+    Change, Lease, Outcome, Priority, RegisterServer, RenewLease, Server, ServerState, StoreError,
+    TakeOver, TakenOver, UnixMillis,
 };
 
 use super::{Timing, lost};
@@ -48,7 +48,11 @@ enum Renewal {
 }
 
 impl Heartbeat {
-    pub(crate) fn new(core: Arc<Core>, supervisor: Arc<Supervisor>, node: NodeSettings) -> Arc<Self> {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        supervisor: Arc<Supervisor>,
+        node: NodeSettings,
+    ) -> Arc<Self> {
         let timing = Timing::of(node.lease);
         let (renewed_at, round_trip) = (Mutex::new(Instant::now()), Mutex::default());
         Arc::new(Self { core, supervisor, node, timing, renewed_at, round_trip })
@@ -78,7 +82,12 @@ impl Heartbeat {
     pub(crate) async fn retire(&self) {
         let Some(lease) = self.core.store.lease() else { return };
         match self.core.store.commit(vec![Change::RetireServer(lease)], Priority::Urgent).await {
-            Ok(_) | Err(StoreError::Conflict { .. } | StoreError::Fenced { .. } | StoreError::NotFound { .. }) => {}
+            Ok(_)
+            | Err(
+                StoreError::Conflict { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::NotFound { .. },
+            ) => {}
             Err(error) => tracing::warn!(%error, "could not retire; the lease runs out by itself"),
         }
     }
@@ -100,7 +109,9 @@ impl Heartbeat {
             tick.tick().await;
             match self.renew().await {
                 Renewal::Done => {
-                    if looked_at.is_none_or(|at| at.elapsed() >= LOOK_FOR_DEAD.min(self.timing.lease / 4)) {
+                    if looked_at
+                        .is_none_or(|at| at.elapsed() >= LOOK_FOR_DEAD.min(self.timing.lease / 4))
+                    {
                         looked_at = Some(Instant::now());
                         self.take_over_from_the_dead().await;
                         self.end_what_is_not_ours().await;
@@ -125,21 +136,31 @@ impl Heartbeat {
         let Some(lease) = self.core.store.lease() else { return Renewal::Over(StoreError::Closed) };
         let sent = Instant::now();
         let renew = Change::RenewLease(RenewLease { lease, lasts: self.timing.lease });
-        match tokio::time::timeout(self.timing.patience, self.core.store.commit(vec![renew], Priority::Urgent)).await {
+        match tokio::time::timeout(
+            self.timing.patience,
+            self.core.store.commit(vec![renew], Priority::Urgent),
+        )
+        .await
+        {
             Ok(Ok(_)) => {
                 self.heard(sent);
                 self.touch_leashes();
                 Renewal::Done
             }
             Ok(Err(
-                error @ (StoreError::Fenced { .. } | StoreError::Conflict { .. } | StoreError::NotFound { .. }),
+                error @ (StoreError::Fenced { .. }
+                | StoreError::Conflict { .. }
+                | StoreError::NotFound { .. }),
             )) => Renewal::Over(error),
             Ok(Err(error)) => {
                 tracing::warn!(%error, since_ms = millis(self.since_renewal()), "the lease could not be renewed; trying again");
                 Renewal::Unheard
             }
             Err(_) => {
-                tracing::warn!(since_ms = millis(self.since_renewal()), "the store does not answer; trying again");
+                tracing::warn!(
+                    since_ms = millis(self.since_renewal()),
+                    "the store does not answer; trying again"
+                );
                 Renewal::Unheard
             }
         }
@@ -169,10 +190,17 @@ impl Heartbeat {
             return;
         }
         let children = self.supervisor.count();
-        tracing::error!(children, why, "this server lets its children go before another takes over");
+        tracing::error!(
+            children,
+            why,
+            "this server lets its children go before another takes over"
+        );
         self.core.trust.end();
         if tokio::time::timeout(LET_GO_DEADLINE, self.supervisor.none_live()).await.is_err() {
-            tracing::error!(left = self.supervisor.count(), "some children are still there; their shims end them");
+            tracing::error!(
+                left = self.supervisor.count(),
+                "some children are still there; their shims end them"
+            );
         }
     }
 
@@ -208,9 +236,11 @@ impl Heartbeat {
     async fn is_somebody_else(&self) -> bool {
         let Some(ours) = self.core.store.lease() else { return false };
         let servers = self.core.store.servers().await.unwrap_or_default();
-        servers
-            .iter()
-            .any(|it| it.lease.server == ours.server && it.lease.epoch > ours.epoch && it.state == ServerState::Alive)
+        servers.iter().any(|it| {
+            it.lease.server == ours.server
+                && it.lease.epoch > ours.epoch
+                && it.state == ServerState::Alive
+        })
     }
 
     /// Reports what was ended without us, and removes what nobody needs.
@@ -228,7 +258,10 @@ impl Heartbeat {
                 return;
             }
         };
-        for dead in servers.iter().filter(|it| it.state == ServerState::Expired && it.lease.server != self.node.id) {
+        for dead in servers
+            .iter()
+            .filter(|it| it.state == ServerState::Expired && it.lease.server != self.node.id)
+        {
             match self.take_over(dead).await {
                 Ok(ended) => tracing::warn!(
                     server = dead.name,
@@ -241,15 +274,21 @@ impl Heartbeat {
                 ),
                 // It came back, or another server was first.
                 Err(StoreError::Conflict { .. }) => {}
-                Err(error) => tracing::warn!(server = dead.name, %error, "could not take over; trying again"),
+                Err(error) => {
+                    tracing::warn!(server = dead.name, %error, "could not take over; trying again")
+                }
             }
         }
     }
 
     async fn take_over(&self, dead: &Server) -> Result<TakenOver, StoreError> {
-        let reason = format!("the server {} went away with its agents and did not come back in time", dead.name);
+        let reason = format!(
+            "the server {} went away with its agents and did not come back in time",
+            dead.name
+        );
         let over = TakeOver { lease: dead.lease, reason, at: UnixMillis::now() };
-        let committed = self.core.store.commit(vec![Change::TakeOver(over)], Priority::Normal).await?;
+        let committed =
+            self.core.store.commit(vec![Change::TakeOver(over)], Priority::Normal).await?;
         let ended = committed.outcomes.into_iter().find_map(|outcome| match outcome {
             Outcome::TakenOver(ended) => Some(ended),
             _ => None,

@@ -94,7 +94,9 @@ async fn end_shim(dir: &RunDir) {
             }
         }
         Ok(_) => {}
-        Err(error) => tracing::warn!(dir = %dir.path().display(), %error, "could not look for a shim"),
+        Err(error) => {
+            tracing::warn!(dir = %dir.path().display(), %error, "could not look for a shim")
+        }
     }
 }
 
@@ -103,7 +105,9 @@ fn count_lines(dir: &RunDir, stored: plexus_store::JournalPosition) -> u64 {
     let mut lines = 0;
     loop {
         match journal.read_lines(READ_BYTES) {
-            Ok(read) if read.is_empty() => return lines + u64::from(journal.drain_tail().is_some()),
+            Ok(read) if read.is_empty() => {
+                return lines + u64::from(journal.drain_tail().is_some());
+            }
             Ok(read) => lines += read.len() as u64,
             Err(error) => {
                 tracing::warn!(dir = %dir.path().display(), %error, "could not read a journal to its end");
@@ -116,10 +120,12 @@ fn count_lines(dir: &RunDir, stored: plexus_store::JournalPosition) -> u64 {
 /// Keeps the journal and nothing else: the MCP configuration holds a token.
 fn set_aside(core: &Core, key: RunKey, path: &Path, lines: u64) -> std::io::Result<()> {
     let shelf = core.settings.data_dir.join(LOST_DIR);
-    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(&shelf)?;
+    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
+        .create(&shelf)?;
     let place = shelf.join(format!("{}-{}", key.session, key.n));
     let note = LostRun { session: key.session, run: key.n, lines };
-    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(&place)?;
+    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700)
+        .create(&place)?;
     std::fs::write(place.join(NOTE), serde_json::to_vec(&note).map_err(std::io::Error::from)?)?;
     std::fs::rename(RunDir::new(path).journal(), place.join("journal"))?;
     remove(path)
@@ -136,7 +142,10 @@ fn remove(path: &Path) -> std::io::Result<()> {
 pub(crate) fn run_dirs(runs: &Path) -> Vec<(RunKey, PathBuf)> {
     let mut found = Vec::new();
     for session in std::fs::read_dir(runs).into_iter().flatten().flatten() {
-        let Some(id) = session.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok()) else { continue };
+        let Some(id) = session.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok())
+        else {
+            continue;
+        };
         for run in std::fs::read_dir(session.path()).into_iter().flatten().flatten() {
             if let Some(n) = run.file_name().to_str().and_then(|name| name.parse().ok()) {
                 found.push((RunKey { session: id, n }, run.path()));

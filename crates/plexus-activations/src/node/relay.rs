@@ -14,7 +14,13 @@ use crate::claudecode::Core;
 #[async_trait]
 pub trait Relay: Send + Sync + 'static {
     /// Calls `method` of the server at `url` with a token that it knows.
-    async fn call(&self, url: &str, token: &SecretToken, method: &str, params: Value) -> Result<Value, CallError>;
+    async fn call(
+        &self,
+        url: &str,
+        token: &SecretToken,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError>;
 }
 
 /// The other server that has a session's child, or had it last.
@@ -23,7 +29,10 @@ pub(crate) struct Elsewhere(Server);
 
 impl Core {
     /// Says which other server serves a session now: its open chat, or its warm child.
-    pub(crate) async fn elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+    pub(crate) async fn elsewhere(
+        &self,
+        session: &Session,
+    ) -> Result<Option<Elsewhere>, StoreError> {
         let Some(ours) = self.store.lease() else { return Ok(None) };
         let server = match session.open_chat() {
             Some(chat) => self.store.chat(session.id, Some(chat)).await?.server,
@@ -42,7 +51,10 @@ impl Core {
     }
 
     /// Says which other server ran a session last.
-    pub(crate) async fn last_elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+    pub(crate) async fn last_elsewhere(
+        &self,
+        session: &Session,
+    ) -> Result<Option<Elsewhere>, StoreError> {
         let Some(ours) = self.store.lease() else { return Ok(None) };
         match self.store.runs(session.id).await?.last().and_then(|run| run.server) {
             Some(server) if server != ours.server => self.server(server).await,
@@ -66,7 +78,10 @@ impl Core {
         if server.state != ServerState::Alive {
             let left = u64::try_from(server.lease_left.as_millis()).unwrap_or(0).max(1_000);
             return Err(CallError::busy(
-                format_args!("{method}: the server {} has this session and was not heard of", server.name),
+                format_args!(
+                    "{method}: the server {} has this session and was not heard of",
+                    server.name
+                ),
                 left,
             )
             .with_hint("it comes back, or another server ends what it left open"));
@@ -88,7 +103,10 @@ impl Elsewhere {
     /// Names the server to ask.
     pub(crate) fn ask_there(&self, method: &str) -> CallError {
         let Self(server) = self;
-        CallError::unavailable(format_args!("{method}: the server {} has this session", server.name))
-            .with_hint(format_args!("ask it at {}", server.url))
+        CallError::unavailable(format_args!(
+            "{method}: the server {} has this session",
+            server.name
+        ))
+        .with_hint(format_args!("ask it at {}", server.url))
     }
 }

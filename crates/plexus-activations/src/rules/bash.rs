@@ -73,7 +73,9 @@ impl BashIndex {
             findings.matches(at);
         }
         if let Some(field) = unknown_field(input, KNOWN_FIELDS) {
-            findings.doubt(format!("the call carries `{field}`, which rules for commands do not cover"));
+            findings.doubt(format!(
+                "the call carries `{field}`, which rules for commands do not cover"
+            ));
             return;
         }
         // A rule for exactly this text needs no understanding of it.
@@ -99,7 +101,9 @@ pub(super) fn unknown_field<'a>(input: &'a Value, known: &[&str]) -> Option<&'a 
     let fields = input.as_object()?;
     fields
         .iter()
-        .find(|(name, value)| !known.contains(&name.as_str()) && !matches!(value, Value::Null | Value::Bool(false)))
+        .find(|(name, value)| {
+            !known.contains(&name.as_str()) && !matches!(value, Value::Null | Value::Bool(false))
+        })
         .map(|(name, _)| name.as_str())
 }
 
@@ -130,7 +134,8 @@ impl<'a> Matcher<'a> {
 
     /// Returns the rules of one side that were written for exactly this text.
     fn by_text(&self, command: &str, side: Side) -> impl Iterator<Item = usize> {
-        let candidates = self.index.by_text.get(shell::trim(command)).into_iter().flatten().copied();
+        let candidates =
+            self.index.by_text.get(shell::trim(command)).into_iter().flatten().copied();
         candidates.filter(move |&at| {
             let is_allow = self.rules.get(at).is_some_and(|rule| rule.decision == Decision::Allow);
             is_allow == (side == Side::Allow) && (self.holds)(at)
@@ -159,7 +164,11 @@ impl<'a> Matcher<'a> {
 
     fn guard_command(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
         let runs_others = programs::runs_others(words);
-        self.guard_words(words, if runs_others { Standing::RunsOthers } else { Standing::Command }, findings);
+        self.guard_words(
+            words,
+            if runs_others { Standing::RunsOthers } else { Standing::Command },
+            findings,
+        );
         // Arguments that may run something may name it in a notation of their own: `--pager=less`, `core.editor=vi`.
         if runs_others || programs::suspect_argument(words, 1).is_some() {
             for text in words.iter().skip(1).map(Word::as_written) {
@@ -171,7 +180,11 @@ impl<'a> Matcher<'a> {
             }
         }
         if words.first().is_some_and(|word| word.literal().is_none()) {
-            self.index.guard_unread(self.holds, findings, "the program's name is known only when it runs");
+            self.index.guard_unread(
+                self.holds,
+                findings,
+                "the program's name is known only when it runs",
+            );
         }
         if depth >= MAX_DEPTH || !runs_others {
             return;
@@ -193,7 +206,14 @@ impl<'a> Matcher<'a> {
         for start in 0..words.len() {
             let Some(tail) = words.get(start..) else { continue };
             let Some(first) = tail.first().and_then(Word::literal) else { continue };
-            for &at in self.index.guards.get(&guard_key(first)).into_iter().flatten().filter(|&&at| (self.holds)(at)) {
+            for &at in self
+                .index
+                .guards
+                .get(&guard_key(first))
+                .into_iter()
+                .flatten()
+                .filter(|&&at| (self.holds)(at))
+            {
                 let sure = match standing {
                     Standing::Command => start == 0,
                     Standing::RunsOthers => true,
@@ -203,7 +223,9 @@ impl<'a> Matcher<'a> {
                     Sequence::No => {}
                     Sequence::Yes if sure => findings.matches(at),
                     Sequence::Yes => findings.may_match(at, "its words stand among the arguments"),
-                    Sequence::Unknown => findings.may_match(at, "part of the command is known only when it runs"),
+                    Sequence::Unknown => {
+                        findings.may_match(at, "part of the command is known only when it runs")
+                    }
                 }
             }
         }
@@ -215,10 +237,19 @@ impl<'a> Matcher<'a> {
         self.cover_script(script, 0, &mut covering)?;
         covering.sort_unstable();
         covering.dedup();
-        if covering.is_empty() { Err("the command runs nothing that a rule names".into()) } else { Ok(covering) }
+        if covering.is_empty() {
+            Err("the command runs nothing that a rule names".into())
+        } else {
+            Ok(covering)
+        }
     }
 
-    fn cover_script(&self, script: &Script, depth: usize, covering: &mut Vec<usize>) -> Result<(), String> {
+    fn cover_script(
+        &self,
+        script: &Script,
+        depth: usize,
+        covering: &mut Vec<usize>,
+    ) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err("commands are nested deeper than they are followed".into());
         }
@@ -249,7 +280,9 @@ impl<'a> Matcher<'a> {
             return Ok(());
         }
         let mut why = None;
-        for &at in self.index.allows.get(program).into_iter().flatten().filter(|&&at| (self.holds)(at)) {
+        for &at in
+            self.index.allows.get(program).into_iter().flatten().filter(|&&at| (self.holds)(at))
+        {
             let Some(pattern) = self.pattern(at) else { continue };
             match pattern {
                 CommandPattern::Exact { .. } => {
@@ -258,7 +291,10 @@ impl<'a> Matcher<'a> {
                     }
                     // Named word by word, but what it changes reaches commands that were named without it.
                     if !alone && programs::nature(words) == Nature::Changes {
-                        why.get_or_insert(format!("`{}` changes what other commands mean", show(words)));
+                        why.get_or_insert(format!(
+                            "`{}` changes what other commands mean",
+                            show(words)
+                        ));
                         continue;
                     }
                     covering.push(at);
@@ -307,7 +343,9 @@ impl<'a> Matcher<'a> {
             Nature::Hidden { named: Some(enough) } if named >= enough => {
                 programs::suspect_argument(words, named).map_or(Ok(()), Err)
             }
-            Nature::Hidden { .. } => Err(format!("what `{}` would run cannot be seen", show(words))),
+            Nature::Hidden { .. } => {
+                Err(format!("what `{}` would run cannot be seen", show(words)))
+            }
             Nature::Changes => {
                 // A change of directory that nothing follows changes no other command of this call.
                 let moves = words.first().and_then(Word::literal) == Some("cd") && words.len() <= 2;
@@ -364,7 +402,8 @@ fn sequence(pattern: &CommandPattern, words: &[Word]) -> Sequence {
 }
 
 fn starts_with(words: &[Word], named: &[String]) -> bool {
-    words.len() >= named.len() && words.iter().zip(named).all(|(word, name)| word.literal() == Some(name))
+    words.len() >= named.len()
+        && words.iter().zip(named).all(|(word, name)| word.literal() == Some(name))
 }
 
 fn show(words: &[Word]) -> String {

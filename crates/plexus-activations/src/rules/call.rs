@@ -50,7 +50,9 @@ impl ExampleCall {
             None => (example, None),
             Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(refuse)?)),
         };
-        if tool.is_empty() || !tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
+        if tool.is_empty()
+            || !tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+        {
             return Err(refuse());
         }
         let input = match (tool, argument) {

@@ -89,7 +89,12 @@ impl RuleFile {
     ///
     /// # Errors
     /// With the first thing that is wrong, and its line.
-    pub fn parse(file: &Path, text: &str, now: i64, context: &ExampleContext<'_>) -> Result<Self, RuleFileError> {
+    pub fn parse(
+        file: &Path,
+        text: &str,
+        now: i64,
+        context: &ExampleContext<'_>,
+    ) -> Result<Self, RuleFileError> {
         let refuse = |offset: usize, problem: RuleFileProblem| RuleFileError {
             file: file.to_owned(),
             line: text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1,
@@ -103,8 +108,11 @@ impl RuleFile {
         let mut rules = Vec::with_capacity(raw.rule.len());
         for raw in raw.rule {
             let at = raw.pattern.span().start;
-            let pattern: Pattern =
-                raw.pattern.get_ref().parse().map_err(|error: PatternError| refuse(at, error.into()))?;
+            let pattern: Pattern = raw
+                .pattern
+                .get_ref()
+                .parse()
+                .map_err(|error: PatternError| refuse(at, error.into()))?;
             for (name, bound) in [("expires_in_secs", &raw.expires_in_secs), ("uses", &raw.uses)] {
                 if let Some(bound) = bound.as_ref().filter(|bound| *bound.get_ref() == 0) {
                     return Err(refuse(bound.span().start, RuleFileProblem::NoTime(name)));
@@ -117,7 +125,9 @@ impl RuleFile {
                 pattern,
                 scope,
                 author: Author::Operator,
-                expires_at: raw.expires_in_secs.map(|secs| now.saturating_add(i64::from(secs.into_inner()))),
+                expires_at: raw
+                    .expires_in_secs
+                    .map(|secs| now.saturating_add(i64::from(secs.into_inner()))),
                 uses_left: raw.uses.map(Spanned::into_inner),
                 reason: raw.reason,
                 matches: Vec::new(),
@@ -126,12 +136,14 @@ impl RuleFile {
             // One example at a time, so that the line is the example's own.
             for example in &raw.matches {
                 rule.matches = vec![example.get_ref().clone()];
-                rule.check_examples(context).map_err(|error| refuse(example.span().start, error.into()))?;
+                rule.check_examples(context)
+                    .map_err(|error| refuse(example.span().start, error.into()))?;
             }
             rule.matches = Vec::new();
             for example in &raw.does_not_match {
                 rule.does_not_match = vec![example.get_ref().clone()];
-                rule.check_examples(context).map_err(|error| refuse(example.span().start, error.into()))?;
+                rule.check_examples(context)
+                    .map_err(|error| refuse(example.span().start, error.into()))?;
             }
             rule.matches = raw.matches.into_iter().map(Spanned::into_inner).collect();
             rule.does_not_match = raw.does_not_match.into_iter().map(Spanned::into_inner).collect();
@@ -142,7 +154,12 @@ impl RuleFile {
 }
 
 /// Derives an id from what the rule says; the second of two equal rules gets another one.
-fn stable_id(seen: &mut HashMap<String, u32>, decision: Decision, pattern: &Pattern, scope: Scope) -> RuleId {
+fn stable_id(
+    seen: &mut HashMap<String, u32>,
+    decision: Decision,
+    pattern: &Pattern,
+    scope: Scope,
+) -> RuleId {
     let name = format!("{decision:?} {scope:?} {pattern}");
     let count = seen.entry(name.clone()).and_modify(|count| *count += 1).or_insert(0);
     RuleId::from_uuid(Uuid::new_v5(&FILE_RULES, format!("{name} {count}").as_bytes()))

@@ -124,7 +124,9 @@ impl PathPattern {
             [] => Rest::Nothing,
             ["**"] | ["**", "*"] => Rest::Everything,
             _ => {
-                let refuse = |error: globset::Error| (offset, PatternProblem::Glob(error.kind().to_string()));
+                let refuse = |error: globset::Error| {
+                    (offset, PatternProblem::Glob(error.kind().to_string()))
+                };
                 Rest::Glob(Box::new(Wildcards::parse(&wild.join("/")).map_err(refuse)?))
             }
         };
@@ -134,8 +136,15 @@ impl PathPattern {
 
     /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to its own directory; without one, a
     /// relative pattern may mean anything.
-    pub(super) fn includes(&self, dir: Option<&Path>, inner: &Self, inner_dir: Option<&Path>) -> bool {
-        let (Some(base), Some(inner_base)) = (self.base(dir), inner.base(inner_dir)) else { return false };
+    pub(super) fn includes(
+        &self,
+        dir: Option<&Path>,
+        inner: &Self,
+        inner_dir: Option<&Path>,
+    ) -> bool {
+        let (Some(base), Some(inner_base)) = (self.base(dir), inner.base(inner_dir)) else {
+            return false;
+        };
         let same_place = base == inner_base;
         match (&self.rest, &inner.rest) {
             (Rest::Everything, Rest::Everything | Rest::Glob(_)) => is_or_below(&inner_base, &base),
@@ -190,7 +199,8 @@ impl PathPattern {
     fn covers_behind_link(&self, target: &Target<'_>, real: &Spelling, call: &Call<'_>) -> bool {
         let written = target.written();
         target.anchors(self.anchor).iter().any(|anchor| {
-            let rest = below(&written.text, &anchor.text).and_then(|rest| below_relative(rest, &self.plain));
+            let rest = below(&written.text, &anchor.text)
+                .and_then(|rest| below_relative(rest, &self.plain));
             if !rest.is_some_and(|rest| self.takes(rest, written, target.reach)) {
                 return false;
             }
@@ -207,7 +217,9 @@ impl PathPattern {
             (Rest::Everything, Reach::Tree) => true,
             (Rest::Everything, Reach::File) => !rest.is_empty(),
             (Rest::Nothing, Reach::File) => rest.is_empty(),
-            (Rest::Glob(wild), Reach::File) => !rest.is_empty() && wild.may_fit_in(path) && wild.fit(rest),
+            (Rest::Glob(wild), Reach::File) => {
+                !rest.is_empty() && wild.may_fit_in(path) && wild.fit(rest)
+            }
             // A directory is read whole; a pattern that is not for all of it does not cover that.
             (Rest::Nothing | Rest::Glob(_), Reach::Tree) => false,
         }
@@ -222,7 +234,9 @@ impl PathPattern {
         }
         for path in target.spellings().filter(|path| self.may_guard(path, target.reach)) {
             for anchor in anchors {
-                let fit = match below(&path.text, &anchor.text).and_then(|rest| below_relative(rest, &self.plain)) {
+                let fit = match below(&path.text, &anchor.text)
+                    .and_then(|rest| below_relative(rest, &self.plain))
+                {
                     Some(rest) => self.guards_below(rest, target.reach),
                     None => self.guards_elsewhere(path, anchor, target.reach),
                 };
@@ -255,7 +269,9 @@ impl PathPattern {
         if reach == Reach::Tree && self.is_below(&path.text, &anchor.text) {
             return Fit::Maybe;
         }
-        match below(&path.folded, &anchor.folded).and_then(|rest| below_relative(rest, &self.folded)) {
+        match below(&path.folded, &anchor.folded)
+            .and_then(|rest| below_relative(rest, &self.folded))
+        {
             Some(rest) if self.guards_below(rest, reach) != Fit::No => Fit::Maybe,
             _ => Fit::No,
         }
@@ -264,13 +280,18 @@ impl PathPattern {
     /// Whether the plain part below `anchor` is in the directory `path`.
     fn is_below(&self, path: &str, anchor: &str) -> bool {
         below(anchor, path).is_some()
-            || below(path, anchor).is_some_and(|path| !path.is_empty() && below_relative(&self.plain, path).is_some())
+            || below(path, anchor)
+                .is_some_and(|path| !path.is_empty() && below_relative(&self.plain, path).is_some())
     }
 }
 
 /// A text without regard to case, letter by letter, so that what is folded in parts is folded like the whole.
 pub(super) fn fold(text: &str) -> String {
-    if text.is_ascii() { text.to_ascii_lowercase() } else { text.chars().flat_map(char::to_lowercase).collect() }
+    if text.is_ascii() {
+        text.to_ascii_lowercase()
+    } else {
+        text.chars().flat_map(char::to_lowercase).collect()
+    }
 }
 
 /// Returns the component without its backslashes, or nothing when it has wildcards.

@@ -28,17 +28,28 @@ pub struct Placed<'a> {
 #[must_use]
 pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) -> bool {
     match (outer.pattern.kind(), inner.pattern.kind()) {
-        (Kind::Tools(tools), inner) => tools_of(inner).is_some_and(|used| used.iter().all(|tool| tools.contains(tool))),
-        (Kind::McpPrefix { prefix, .. }, Kind::Tools(tools)) => tools.iter().all(|tool| tool.starts_with(prefix)),
-        (Kind::McpPrefix { prefix, .. }, Kind::McpPrefix { prefix: inner, .. }) => inner.starts_with(prefix),
-        (Kind::Command(_), Kind::Command(command)) => command_included(outer.pattern, command, paths),
+        (Kind::Tools(tools), inner) => {
+            tools_of(inner).is_some_and(|used| used.iter().all(|tool| tools.contains(tool)))
+        }
+        (Kind::McpPrefix { prefix, .. }, Kind::Tools(tools)) => {
+            tools.iter().all(|tool| tool.starts_with(prefix))
+        }
+        (Kind::McpPrefix { prefix, .. }, Kind::McpPrefix { prefix: inner, .. }) => {
+            inner.starts_with(prefix)
+        }
+        (Kind::Command(_), Kind::Command(command)) => {
+            command_included(outer.pattern, command, paths)
+        }
         (Kind::Path(family, path), Kind::Path(inner_family, inner_path)) => {
             within(*inner_family, *family) && path.includes(outer.dir, inner_path, inner.dir)
         }
-        (Kind::Domain { ascii, written }, Kind::Domain { ascii: inner, written: inner_written }) => {
-            ascii == inner && written == inner_written
+        (
+            Kind::Domain { ascii, written },
+            Kind::Domain { ascii: inner, written: inner_written },
+        ) => ascii == inner && written == inner_written,
+        (Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Path(..) | Kind::Domain { .. }, _) => {
+            false
         }
-        (Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Path(..) | Kind::Domain { .. }, _) => false,
     }
 }
 
@@ -64,11 +75,17 @@ fn command_included(outer: &Pattern, inner: &CommandPattern, paths: &dyn PathRes
         CommandPattern::Exact { text, .. } => text.clone(),
         CommandPattern::Prefix { words } => {
             // Any arguments may follow, so an exact pattern never suffices.
-            let Kind::Command(CommandPattern::Prefix { words: outer_words }) = outer.kind() else { return false };
+            let Kind::Command(CommandPattern::Prefix { words: outer_words }) = outer.kind() else {
+                return false;
+            };
             if !words.starts_with(outer_words) {
                 return false;
             }
-            words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ")
+            words
+                .iter()
+                .map(|word| format!("'{}'", word.replace('\'', r"'\''")))
+                .collect::<Vec<_>>()
+                .join(" ")
         }
     };
     let input = json!({ "command": text });
@@ -150,8 +167,14 @@ mod tests {
         ] {
             assert!(!included(outer, "/w", inner, Some("/w")), "{outer} takes in {inner}");
         }
-        assert!(!included("Read(src/**)", "/w", "Read(src/**)", Some("/w/deeper")), "relative to another directory");
-        assert!(!included("Read(src/**)", "/w", "Read(src/**)", None), "relative to whatever directory");
+        assert!(
+            !included("Read(src/**)", "/w", "Read(src/**)", Some("/w/deeper")),
+            "relative to another directory"
+        );
+        assert!(
+            !included("Read(src/**)", "/w", "Read(src/**)", None),
+            "relative to whatever directory"
+        );
         assert!(included("Read", "/w", "Read(src/**)", None), "everything is everything");
     }
 }

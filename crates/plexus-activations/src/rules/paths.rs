@@ -56,7 +56,8 @@ impl PathResolver for RealPaths {
     #[cfg(target_os = "linux")]
     fn leads_straight(&self, path: &Path) -> bool {
         use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-        openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS).is_ok()
+        openat2(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
+            .is_ok()
     }
 }
 
@@ -197,7 +198,9 @@ mod tests {
     }
 
     fn at(path: &str) -> Result<String, String> {
-        resolve(&world(), Path::new(path)).map(|p| p.to_str().unwrap().to_owned()).map_err(|e| e.to_string())
+        resolve(&world(), Path::new(path))
+            .map(|p| p.to_str().unwrap().to_owned())
+            .map_err(|e| e.to_string())
     }
 
     #[test]
@@ -221,7 +224,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_an_error() {
-        for path in ["src/a.rs", "/src/loop", "/src/new/../../etc", "/proc/self/root/etc", "/proc/1/cwd"] {
+        for path in
+            ["src/a.rs", "/src/loop", "/src/new/../../etc", "/proc/self/root/etc", "/proc/1/cwd"]
+        {
             assert!(at(path).is_err(), "{path}");
         }
     }
@@ -234,16 +239,32 @@ mod tests {
         std::fs::create_dir(root.join("outside")).unwrap();
         std::os::unix::fs::symlink("../outside", root.join("tree/link")).unwrap();
         std::os::unix::fs::symlink("../outside/unborn", root.join("tree/dangling")).unwrap();
-        assert_eq!(resolve(&RealPaths, &root.join("tree/link/new")).unwrap(), root.join("outside/new"));
-        assert_eq!(resolve(&RealPaths, &root.join("tree/dangling")).unwrap(), root.join("outside/unborn"));
-        assert_eq!(resolve(&RealPaths, &root.join("tree/link/../outside")).unwrap(), root.join("outside"));
+        assert_eq!(
+            resolve(&RealPaths, &root.join("tree/link/new")).unwrap(),
+            root.join("outside/new")
+        );
+        assert_eq!(
+            resolve(&RealPaths, &root.join("tree/dangling")).unwrap(),
+            root.join("outside/unborn")
+        );
+        assert_eq!(
+            resolve(&RealPaths, &root.join("tree/link/../outside")).unwrap(),
+            root.join("outside")
+        );
         assert_eq!(resolve(&RealPaths, &root.join("tree/new")).unwrap(), root.join("tree/new"));
         assert_eq!(resolve(&RealPaths, &root.join("./tree//")).unwrap(), root.join("tree"));
-        assert!(RealPaths.leads_straight(&root.join("tree")) && !RealPaths.leads_straight(&root.join("tree/link")));
         assert!(
-            !RealPaths.leads_straight(&root.join("tree/link/new")) && !RealPaths.leads_straight(&root.join("none"))
+            RealPaths.leads_straight(&root.join("tree"))
+                && !RealPaths.leads_straight(&root.join("tree/link"))
+        );
+        assert!(
+            !RealPaths.leads_straight(&root.join("tree/link/new"))
+                && !RealPaths.leads_straight(&root.join("none"))
         );
         std::fs::write(root.join("tree/file"), "x").unwrap();
-        assert!(resolve(&RealPaths, &root.join("tree/file/below")).is_err(), "a file is no directory");
+        assert!(
+            resolve(&RealPaths, &root.join("tree/file/below")).is_err(),
+            "a file is no directory"
+        );
     }
 }

@@ -73,7 +73,9 @@ pub enum PatternProblem {
     NoArgument(String),
     #[error("`*` is understood at the end, as `:*`; write `\\*` for a star of the command itself")]
     Wildcard,
-    #[error("the words before `:*` must be plain words, without operators, quotes that hide expansions, or variables")]
+    #[error(
+        "the words before `:*` must be plain words, without operators, quotes that hide expansions, or variables"
+    )]
     NotPlainWords,
     #[error("control characters are not allowed")]
     Control,
@@ -104,7 +106,9 @@ impl Pattern {
     pub(crate) fn is_relative(&self) -> bool {
         match &self.kind {
             Kind::Path(_, path) => path.is_relative(),
-            Kind::Tools(_) | Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Domain { .. } => false,
+            Kind::Tools(_) | Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Domain { .. } => {
+                false
+            }
         }
     }
 
@@ -157,8 +161,10 @@ fn parse(text: &str) -> Result<Kind, Refusal> {
     }
     check_tool_name(tool)?;
     let start = name_end + 1;
-    let argument =
-        rest.strip_prefix('(').and_then(|r| r.strip_suffix(')')).ok_or((text.len(), PatternProblem::Unclosed))?;
+    let argument = rest
+        .strip_prefix('(')
+        .and_then(|r| r.strip_suffix(')'))
+        .ok_or((text.len(), PatternProblem::Unclosed))?;
     if argument.trim().is_empty() {
         return Err((start, PatternProblem::Empty));
     }
@@ -171,7 +177,9 @@ fn parse(text: &str) -> Result<Kind, Refusal> {
         "Bash" => command(argument).map(Kind::Command).map_err(moved),
         "WebFetch" => domain(argument).map_err(moved),
         _ => match Family::of_rule(tool) {
-            Some(family) => PathPattern::parse(argument).map(|path| Kind::Path(family, Box::new(path))).map_err(moved),
+            Some(family) => PathPattern::parse(argument)
+                .map(|path| Kind::Path(family, Box::new(path)))
+                .map_err(moved),
             None => Err((name_end, PatternProblem::NoArgument(tool.to_owned()))),
         },
     }
@@ -187,7 +195,9 @@ fn whole_tool(tool: &str) -> Result<Kind, Refusal> {
         check_tool_name(name).map_err(|(i, problem)| (at + i, problem))?;
         return match name.split_once("__") {
             None if wildcard || name.is_empty() => Err((at, PatternProblem::McpServer)),
-            None => Ok(Kind::McpPrefix { server: name.to_owned(), prefix: format!("mcp__{name}__") }),
+            None => {
+                Ok(Kind::McpPrefix { server: name.to_owned(), prefix: format!("mcp__{name}__") })
+            }
             Some(("", _)) => Err((at, PatternProblem::McpServer)),
             Some((server, _)) if wildcard => {
                 Ok(Kind::McpPrefix { server: server.to_owned(), prefix: format!("mcp__{name}") })
@@ -205,7 +215,8 @@ fn whole_tool(tool: &str) -> Result<Kind, Refusal> {
 }
 
 fn check_tool_name(name: &str) -> Result<(), Refusal> {
-    match name.char_indices().find(|(_, c)| !(c.is_ascii_alphanumeric() || *c == '_' || *c == '-')) {
+    match name.char_indices().find(|(_, c)| !(c.is_ascii_alphanumeric() || *c == '_' || *c == '-'))
+    {
         None => Ok(()),
         Some((at, '*')) => Err((at, PatternProblem::ToolWildcard)),
         Some((at, c)) => Err((at, PatternProblem::ToolCharacter(c))),
@@ -214,8 +225,9 @@ fn check_tool_name(name: &str) -> Result<(), Refusal> {
 
 fn command(argument: &str) -> Result<CommandPattern, Refusal> {
     // ` *` at the end is the CLI's newer way to write `:*`.
-    let prefix =
-        argument.strip_suffix(":*").or_else(|| argument.strip_suffix(" *").filter(|text| !text.ends_with('\\')));
+    let prefix = argument
+        .strip_suffix(":*")
+        .or_else(|| argument.strip_suffix(" *").filter(|text| !text.ends_with('\\')));
     if let Some(prefix) = prefix {
         let text = unescape(prefix)?;
         return match shell::plain_words(&text) {
@@ -236,7 +248,11 @@ fn unescape(text: &str) -> Result<String, Refusal> {
         match c {
             '*' => return Err((at, PatternProblem::Wildcard)),
             '\\' => {
-                out.push(characters.next_if(|(_, next)| matches!(next, '*' | '\\')).map_or('\\', |(_, next)| next));
+                out.push(
+                    characters
+                        .next_if(|(_, next)| matches!(next, '*' | '\\'))
+                        .map_or('\\', |(_, next)| next),
+                );
             }
             _ => out.push(c),
         }
@@ -255,10 +271,13 @@ fn domain(argument: &str) -> Result<Kind, Refusal> {
     if let Some(star) = host.find('*') {
         return Err((at + star, PatternProblem::HostWildcard));
     }
-    let plain =
-        !host.is_empty() && !host.ends_with('.') && host.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '.');
+    let plain = !host.is_empty()
+        && !host.ends_with('.')
+        && host.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '.');
     match url::Host::parse(host) {
-        Ok(url::Host::Domain(ascii)) if plain => Ok(Kind::Domain { ascii, written: host.to_lowercase() }),
+        Ok(url::Host::Domain(ascii)) if plain => {
+            Ok(Kind::Domain { ascii, written: host.to_lowercase() })
+        }
         _ => Err((at, PatternProblem::Host)),
     }
 }

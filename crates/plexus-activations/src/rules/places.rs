@@ -45,8 +45,11 @@ impl PathRules {
                 near.extend_from_slice(&places.guarding);
             }
             for path in target.spellings() {
-                for rest in anchors.iter().filter_map(|anchor| below(&path.folded, &anchor.folded)) {
-                    near.extend(directories(rest).filter_map(|it| places.by_directory.get(it)).flatten());
+                for rest in anchors.iter().filter_map(|anchor| below(&path.folded, &anchor.folded))
+                {
+                    near.extend(
+                        directories(rest).filter_map(|it| places.by_directory.get(it)).flatten(),
+                    );
                 }
             }
         }
@@ -56,6 +59,7 @@ impl PathRules {
 
 /// The directories that a path is in, from where it starts to itself.
 fn directories(path: &str) -> impl Iterator<Item = &str> {
-    let steps = path.match_indices('/').filter_map(|(end, _)| path.get(..end)).filter(|it| !it.is_empty());
+    let steps =
+        path.match_indices('/').filter_map(|(end, _)| path.get(..end)).filter(|it| !it.is_empty());
     std::iter::once("").chain(steps).chain(Some(path).filter(|path| !path.is_empty()))
 }

@@ -139,7 +139,9 @@ impl Rule {
             }
             && match self.author {
                 Author::Operator => true,
-                Author::Session(author) => author != call.session && call.ancestors.contains(&author),
+                Author::Session(author) => {
+                    author != call.session && call.ancestors.contains(&author)
+                }
             }
     }
 
@@ -160,14 +162,21 @@ impl Rule {
         }
         for example in &self.does_not_match {
             if fit(example)?.is_ok() {
-                return Err(ExampleError::Matches { pattern: self.pattern.to_string(), example: example.clone() });
+                return Err(ExampleError::Matches {
+                    pattern: self.pattern.to_string(),
+                    example: example.clone(),
+                });
             }
         }
         Ok(())
     }
 }
 
-fn example_call<'a>(tool_name: &'a str, input: &'a Value, context: &ExampleContext<'a>) -> Call<'a> {
+fn example_call<'a>(
+    tool_name: &'a str,
+    input: &'a Value,
+    context: &ExampleContext<'a>,
+) -> Call<'a> {
     Call {
         tool_name,
         input,

@@ -46,7 +46,9 @@ impl RuleSet {
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut rules: Vec<Rule> = rules.into_iter().collect();
-        rules.sort_by(|a, b| a.id.cmp(&b.id).then_with(|| a.pattern.as_str().cmp(b.pattern.as_str())));
+        rules.sort_by(|a, b| {
+            a.id.cmp(&b.id).then_with(|| a.pattern.as_str().cmp(b.pattern.as_str()))
+        });
         let mut set = Self::default();
         for (at, rule) in rules.iter().enumerate() {
             match rule.pattern.kind() {
@@ -55,7 +57,9 @@ impl RuleSet {
                         set.whole_tools.entry(tool.clone()).or_default().push(at);
                     }
                 }
-                Kind::McpPrefix { server, .. } => set.mcp_servers.entry(server.clone()).or_default().push(at),
+                Kind::McpPrefix { server, .. } => {
+                    set.mcp_servers.entry(server.clone()).or_default().push(at)
+                }
                 Kind::Command(pattern) => set.bash.add(at, rule.decision, pattern),
                 Kind::Path(family, pattern) => {
                     for tool in family.tools() {
@@ -86,8 +90,14 @@ impl RuleSet {
     }
 
     fn find(&self, call: &Call<'_>, holds: &dyn Fn(usize) -> bool) -> Findings<'_> {
-        let mut findings =
-            Findings { rules: &self.rules, denied: None, asked: None, doubtful: None, allowed: None, doubt: None };
+        let mut findings = Findings {
+            rules: &self.rules,
+            denied: None,
+            asked: None,
+            doubtful: None,
+            allowed: None,
+            doubt: None,
+        };
         for at in whole(self.whole_tools.get(call.tool_name)).filter(|&at| holds(at)) {
             findings.matches(at);
         }
@@ -126,7 +136,10 @@ impl RuleSet {
     ) {
         let Some(target) = Target::of(call) else { return };
         for at in rules.near(&target).into_iter().filter(|&at| holds(at)) {
-            let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at)) else { continue };
+            let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at))
+            else {
+                continue;
+            };
             match rule.decision {
                 Decision::Allow => {
                     if pattern.covers(&target, call) == Fit::Yes {
@@ -141,7 +154,12 @@ impl RuleSet {
         }
     }
 
-    fn find_hosts(&self, call: &Call<'_>, holds: &dyn Fn(usize) -> bool, findings: &mut Findings<'_>) {
+    fn find_hosts(
+        &self,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
         let Some(address) = call.input.get("url").and_then(Value::as_str).map(Address::read) else {
             findings.doubt("the call has no URL");
             for &at in self.hosts.iter().filter(|&&at| holds(at)) {
@@ -155,10 +173,17 @@ impl RuleSet {
             }
         }
         if let Some(field) = unknown_field(call.input, &["url", "prompt"]) {
-            findings.doubt(format!("the call carries `{field}`, which rules for hosts do not cover"));
+            findings
+                .doubt(format!("the call carries `{field}`, which rules for hosts do not cover"));
             return;
         }
-        for at in address.host().and_then(|host| self.hosts_by_name.get(host)).into_iter().flatten().copied() {
+        for at in address
+            .host()
+            .and_then(|host| self.hosts_by_name.get(host))
+            .into_iter()
+            .flatten()
+            .copied()
+        {
             if let Some(Kind::Domain { ascii, written }) = self.kind(at)
                 && holds(at)
                 && address.covered_by(ascii, written) == Fit::Yes
@@ -215,7 +240,8 @@ impl Findings<'_> {
 
     /// These rules together allow the call. Fewer rules are preferred, then smaller ids.
     pub(super) fn allow(&mut self, covering: Vec<usize>) {
-        if self.allowed.as_ref().is_none_or(|kept| (covering.len(), &covering) < (kept.len(), kept)) {
+        if self.allowed.as_ref().is_none_or(|kept| (covering.len(), &covering) < (kept.len(), kept))
+        {
             self.allowed = Some(covering);
         }
     }
@@ -233,7 +259,12 @@ impl Findings<'_> {
                 None => format!("`{}`", rule.pattern),
             })
         };
-        let by = |decision, at: usize, why| Verdict { decision, rule: id(at), used: id(at).into_iter().collect(), why };
+        let by = |decision, at: usize, why| Verdict {
+            decision,
+            rule: id(at),
+            used: id(at).into_iter().collect(),
+            why,
+        };
         if let Some(at) = self.denied {
             return by(Decision::Deny, at, format!("denied by {}", name(at)));
         }
@@ -273,7 +304,13 @@ pub fn covers(rule: &Rule, call: &Call<'_>) -> bool {
 
 /// Says whether the rule's pattern decides the call, whoever asks and whenever; if not, why.
 pub(super) fn fits(rule: &Rule, call: &Call<'_>) -> Result<(), String> {
-    let free = Rule { scope: Scope::All, author: Author::Operator, expires_at: None, uses_left: None, ..rule.clone() };
+    let free = Rule {
+        scope: Scope::All,
+        author: Author::Operator,
+        expires_at: None,
+        uses_left: None,
+        ..rule.clone()
+    };
     let verdict = RuleSet::new([free]).decide(call);
     if verdict.rule.is_some() { Ok(()) } else { Err(verdict.why) }
 }

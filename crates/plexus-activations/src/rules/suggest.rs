@@ -25,8 +25,9 @@ const MAX_EXACT_BYTES: usize = 4096;
 
 /// Programs that only show things: offering them with any arguments is reasonable.
 const SHOWING: &[&str] = &[
-    "ls", "cat", "head", "tail", "wc", "grep", "rg", "pwd", "echo", "date", "which", "file", "stat", "du", "df",
-    "tree", "diff", "uniq", "cut", "tr", "jq", "basename", "dirname", "realpath", "whoami", "uname", "ps", "find",
+    "ls", "cat", "head", "tail", "wc", "grep", "rg", "pwd", "echo", "date", "which", "file",
+    "stat", "du", "df", "tree", "diff", "uniq", "cut", "tr", "jq", "basename", "dirname",
+    "realpath", "whoami", "uname", "ps", "find",
 ];
 
 /// Programs whose second word says what they do, and the second words that run whatever follows.
@@ -66,7 +67,8 @@ pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
 /// apart. Remembering the whole of Bash because one command could not be written down would be a surprise.
 #[must_use]
 pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
-    let distinguishes = matches!(call.tool_name, "Bash" | "WebFetch") || Family::of_rule(call.tool_name).is_some();
+    let distinguishes =
+        matches!(call.tool_name, "Bash" | "WebFetch") || Family::of_rule(call.tool_name).is_some();
     let first = suggest(call).into_iter().next()?.pattern;
     if distinguishes && first.as_str() == call.tool_name { None } else { Some(first) }
 }
@@ -81,7 +83,9 @@ fn narrow(call: &Call<'_>) -> Vec<Offer> {
         tool => {
             // A tool without a notation of its own is covered by its family's.
             let named = if Family::of_rule(tool).is_some() { tool } else { "Read" };
-            Target::of(call).and_then(|target| target.real().map(|real| paths(named, &real.text))).unwrap_or_default()
+            Target::of(call)
+                .and_then(|target| target.real().map(|real| paths(named, &real.text)))
+                .unwrap_or_default()
         }
     }
 }
@@ -99,16 +103,24 @@ fn commands(command: &str) -> Vec<Offer> {
     let command = shell::trim(command);
     let mut offers = Vec::new();
     if command.len() <= MAX_EXACT_BYTES {
-        offers.push((format!("Bash({})", escape_command(command)), "exactly this command".to_owned()));
+        offers.push((
+            format!("Bash({})", escape_command(command)),
+            "exactly this command".to_owned(),
+        ));
     }
     let Some(words) = shell::plain_words(command) else { return offers };
     let plain = |word: &&String| {
-        !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
+        !word.starts_with('-')
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
     };
     let named: Vec<&str> = words.iter().take(3).take_while(plain).map(String::as_str).collect();
     let prefix = match named.as_slice() {
         ["npm" | "pnpm" | "yarn", "run", _] => named.join(" "),
-        [program, sub, ..] if SUBCOMMANDS.iter().any(|(name, runners)| name == program && !runners.contains(sub)) => {
+        [program, sub, ..]
+            if SUBCOMMANDS
+                .iter()
+                .any(|(name, runners)| name == program && !runners.contains(sub)) =>
+        {
             format!("{program} {sub}")
         }
         [program, ..] if SHOWING.contains(program) => (*program).to_owned(),
@@ -123,7 +135,9 @@ fn paths(tool: &str, real: &str) -> Vec<Offer> {
         (format!("{tool}({})", escape_path(real)), format!("{tool} of {real}")),
         (format!("{tool}({}/**)", escape_path(real)), format!("{tool} below {real}")),
     ];
-    if let Some((directory, _)) = real.rsplit_once('/').filter(|(directory, _)| !directory.is_empty()) {
+    if let Some((directory, _)) =
+        real.rsplit_once('/').filter(|(directory, _)| !directory.is_empty())
+    {
         offers.push((
             format!("{tool}({}/**)", escape_path(directory)),
             format!("{tool} of everything below {directory}"),

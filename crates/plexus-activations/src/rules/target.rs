@@ -115,10 +115,14 @@ impl<'a> Target<'a> {
         if odd {
             return Err("the path has characters that tools read differently".into());
         }
-        if let Some(other) = PATH_FIELDS.iter().find(|&&other| other != field && call.input.get(other).is_some()) {
+        if let Some(other) =
+            PATH_FIELDS.iter().find(|&&other| other != field && call.input.get(other).is_some())
+        {
             return Err(format!("the call carries a second path, `{other}`"));
         }
-        if call.tool_name == "Glob" && call.input.get("pattern").is_none_or(|pattern| !stays_below(pattern)) {
+        if call.tool_name == "Glob"
+            && call.input.get("pattern").is_none_or(|pattern| !stays_below(pattern))
+        {
             return Err("the file pattern may lead out of its directory".into());
         }
         let real = resolve(call.paths, &path).map_err(|error| error.to_string())?;
@@ -146,10 +150,12 @@ impl<'a> Target<'a> {
     pub(super) fn anchors(&self, anchor: Anchor) -> &[Spelling] {
         match anchor {
             Anchor::Root => &self.root,
-            Anchor::Home => {
-                self.home.get_or_init(|| self.call.home.map(|home| anchors(home, &self.call)).unwrap_or_default())
+            Anchor::Home => self.home.get_or_init(|| {
+                self.call.home.map(|home| anchors(home, &self.call)).unwrap_or_default()
+            }),
+            Anchor::WorkingDir => {
+                self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call))
             }
-            Anchor::WorkingDir => self.working_dir.get_or_init(|| anchors(self.call.working_dir, &self.call)),
         }
     }
 }

@@ -19,7 +19,10 @@ pub(super) struct Address {
 impl Address {
     pub(super) fn read(text: &str) -> Self {
         let parsed = Url::parse(text).ok();
-        let host = parsed.as_ref().and_then(Url::host).map(|host| host.to_string().trim_end_matches('.').to_owned());
+        let host = parsed
+            .as_ref()
+            .and_then(Url::host)
+            .map(|host| host.to_string().trim_end_matches('.').to_owned());
         let plain_host = parsed.as_ref().and_then(|url| plain_host(text, url));
         Self { host, plain_host }
     }
@@ -32,7 +35,9 @@ impl Address {
     /// How an allow for this host fits.
     pub(super) fn covered_by(&self, ascii: &str, written: &str) -> Fit {
         match (&self.host, &self.plain_host) {
-            (Some(host), Some(plain)) if host == ascii && (plain == ascii || plain == written) => Fit::Yes,
+            (Some(host), Some(plain)) if host == ascii && (plain == ascii || plain == written) => {
+                Fit::Yes
+            }
             _ => Fit::No,
         }
     }

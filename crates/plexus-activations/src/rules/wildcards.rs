@@ -26,7 +26,9 @@ impl Pairs {
     }
 
     fn of(lower: &[u8]) -> Self {
-        let pair = |pair: &[u8]| pair.iter().fold(0_u32, |sum, &byte| sum.wrapping_mul(37).wrapping_add(byte.into()));
+        let pair = |pair: &[u8]| {
+            pair.iter().fold(0_u32, |sum, &byte| sum.wrapping_mul(37).wrapping_add(byte.into()))
+        };
         Self(lower.windows(2).fold(0, |pairs, two| pairs | 1_u128 << (pair(two) % u128::BITS)))
     }
 }
@@ -37,9 +39,14 @@ impl Wildcards {
             let mut builder = GlobBuilder::new(glob);
             builder.literal_separator(true).backslash_escape(true).case_insensitive(fold).build()
         };
-        let literal = literals(glob).fold(0, |pairs, run| pairs | Pairs::of(run.to_ascii_lowercase().as_bytes()).0);
+        let literal = literals(glob)
+            .fold(0, |pairs, run| pairs | Pairs::of(run.to_ascii_lowercase().as_bytes()).0);
         let literal = Pairs(literal);
-        Ok(Self { exact: build(false)?.compile_matcher(), folded: build(true)?.compile_matcher(), literal })
+        Ok(Self {
+            exact: build(false)?.compile_matcher(),
+            folded: build(true)?.compile_matcher(),
+            literal,
+        })
     }
 
     /// Whether a part of this path may fit at all, in any case. `false` is certain and costs next to nothing: a thousand rules are told apart by it.

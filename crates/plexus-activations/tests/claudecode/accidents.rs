@@ -19,11 +19,20 @@ async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
 async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() {
     let world = World::new().await;
     let session = world.create("dies", json!({})).await;
-    let chat = world.chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3").await;
+    let chat = world
+        .chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3")
+        .await;
     fails_with(&world, &session, chat, "exit code 3").await;
     let events = world.events(&session, chat).await;
-    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("the disk is on fire"), "{:?}", events.last());
-    assert!(events.contains(&json!({"type": "notice", "message": "stderr: the disk is on fire"})), "{events:#?}");
+    assert!(
+        events.last().unwrap()["message"].as_str().unwrap().contains("the disk is on fire"),
+        "{:?}",
+        events.last()
+    );
+    assert!(
+        events.contains(&json!({"type": "notice", "message": "stderr: the disk is on fire"})),
+        "{events:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,7 +63,10 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
     let input = json!({"command": "touch begun; while :; do sleep 0.05; done"});
     let chat = world.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
     let begun = world.work().join("begun");
-    testkit::eventually_async("the tool", DEADLINE, || std::future::ready(begun.exists().then_some(()))).await;
+    testkit::eventually_async("the tool", DEADLINE, || {
+        std::future::ready(begun.exists().then_some(()))
+    })
+    .await;
     testkit::process::kill(world.pids(&session, 0).0);
     fails_with(&world, &session, chat, "nobody saw how").await;
     assert_eq!(texts(&world.events(&session, chat).await), ["hello"]);
@@ -64,15 +76,21 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
 /// tells whose it is once the shim is gone.
 async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
     let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do sleep 0.05; done";
-    let chat = world.chat(session, &format!("sim:\nsay hello\ntool Bash {}", json!({"command": orphan}))).await;
+    let chat = world
+        .chat(session, &format!("sim:\nsay hello\ntool Bash {}", json!({"command": orphan})))
+        .await;
     let begun = world.work().join("orphan");
-    testkit::eventually_async("the orphan", DEADLINE, || std::future::ready(begun.exists().then_some(()))).await;
+    testkit::eventually_async("the orphan", DEADLINE, || {
+        std::future::ready(begun.exists().then_some(()))
+    })
+    .await;
     chat
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
-    let world = World::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
+    let world =
+        World::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
     let session = world.create("deaf", json!({"allowed_tools": ["Bash"]})).await;
     let chat = runs_with_an_orphan(&world, &session).await;
     testkit::process::signal(world.pids(&session, 0).0, rustix::process::Signal::STOP);
@@ -99,7 +117,10 @@ async fn nonsense_and_news_do_not_stop_a_chat() {
     let world = World::new().await;
     let session = world.create("odd", json!({})).await;
     let events = world.chat_to_end(&session, "sim:\nsay before\ngarbage\nunknown\nsay after").await;
-    assert_eq!(types(&events), ["start", "notice", "content", "error", "passthrough", "content", "complete"]);
+    assert_eq!(
+        types(&events),
+        ["start", "notice", "content", "error", "passthrough", "content", "complete"]
+    );
     assert_eq!(texts(&events), ["before", "after"]);
 }
 
@@ -112,7 +133,10 @@ async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
     let events = world.events(&session, chat).await;
     assert!(events.last().unwrap()["message"].as_str().unwrap().contains("529"), "{events:#?}");
     // The process is fine, and so is the session.
-    assert_eq!(world.chat_to_end(&session, "sim:\nsay fine").await.last().unwrap()["type"], "complete");
+    assert_eq!(
+        world.chat_to_end(&session, "sim:\nsay fine").await.last().unwrap()["type"],
+        "complete"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,17 +149,22 @@ async fn a_shim_that_leaves_without_a_word_about_its_child_is_quoted() {
     .await;
     let session = world.create("mute", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay x").await;
-    fails_with(&world, &session, chat, "its shim ended with exit status: 7: no room for a child").await;
+    fails_with(&world, &session, chat, "its shim ended with exit status: 7: no room for a child")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
-    let world = World::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into()).await;
+    let world =
+        World::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into()).await;
     let session = world.create("no-shim", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay x").await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
     let events = world.events(&session, chat).await;
-    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("/nonexistent/plexus-shim"), "{events:#?}");
+    assert!(
+        events.last().unwrap()["message"].as_str().unwrap().contains("/nonexistent/plexus-shim"),
+        "{events:#?}"
+    );
     let open = || async { world.store().open_runs().await.unwrap().is_empty().then_some(()) };
     testkit::eventually_async("the end of the run's row", DEADLINE, open).await;
     assert!(!world.run_dir(&session, 0).exists());

@@ -39,10 +39,16 @@ async fn what_create_refuses() {
         ("n", json!({"parent": "00000000-0000-7000-8000-000000000000"}), "not_found"),
     ];
     for (name, more, expected) in cases {
-        let error = world.call("claudecode.create", world.create_params(name, more.clone())).await.unwrap_err();
+        let error = world
+            .call("claudecode.create", world.create_params(name, more.clone()))
+            .await
+            .unwrap_err();
         assert_eq!(kind(&error), expected, "{name:?} {more}: {error:?}");
         if expected != "not_found" {
-            assert!(!error.hint.is_empty() || error.message.contains("no_such_parameter"), "{more}: {error:?}");
+            assert!(
+                !error.hint.is_empty() || error.message.contains("no_such_parameter"),
+                "{more}: {error:?}"
+            );
         }
     }
     let list = world.ok("claudecode.list", json!({})).await;
@@ -59,20 +65,32 @@ async fn what_chats_and_readers_refuse() {
         ("claudecode.chat_async", json!({"session_id": unknown, "prompt": "x"}), "not_found"),
         ("claudecode.chat_async", json!({"name": "S", "prompt": "x"}), "not_found"),
         ("claudecode.chat_async", json!({"prompt": "x"}), "invalid"),
-        ("claudecode.chat_async", json!({"session_id": session, "name": "s", "prompt": "x"}), "invalid"),
+        (
+            "claudecode.chat_async",
+            json!({"session_id": session, "name": "s", "prompt": "x"}),
+            "invalid",
+        ),
         ("claudecode.chat_async", json!({"session_id": session, "prompt": " "}), "invalid"),
         (
             "claudecode.chat_async",
             json!({"session_id": session, "prompt": "x".repeat(10 * 1024 * 1024 + 1)}),
             "invalid",
         ),
-        ("claudecode.chat_async", json!({"session_id": session, "prompt": "x", "wait_ms": 1}), "invalid"),
+        (
+            "claudecode.chat_async",
+            json!({"session_id": session, "prompt": "x", "wait_ms": 1}),
+            "invalid",
+        ),
         ("claudecode.poll", json!({"session_id": session, "from_seq": 99}), "invalid"),
         ("claudecode.poll", json!({"session_id": session, "limit": 0}), "invalid"),
         ("claudecode.poll", json!({"session_id": session, "limit": 1001}), "invalid"),
         ("claudecode.poll", json!({"session_id": session, "wait_ms": 60_001}), "invalid"),
         ("claudecode.poll", json!({"session_id": session, "cursor": "nonsense"}), "invalid"),
-        ("claudecode.poll", json!({"session_id": session, "from_seq": 0, "consumer": "c"}), "invalid"),
+        (
+            "claudecode.poll",
+            json!({"session_id": session, "from_seq": 0, "consumer": "c"}),
+            "invalid",
+        ),
         ("claudecode.poll", json!({"session_id": session, "chat": 7}), "not_found"),
         ("claudecode.poll", json!({"session_id": unknown}), "not_found"),
         ("claudecode.get", json!({"session_id": "nonsense"}), "invalid"),
@@ -80,8 +98,16 @@ async fn what_chats_and_readers_refuse() {
         ("claudecode.send", json!({"session_id": session, "text": "x"}), "conflict"),
         ("claudecode.send", json!({"session_id": session, "text": ""}), "invalid"),
         ("claudecode.fork", json!({"session_id": session, "new_name": "s"}), "conflict"),
-        ("claudecode.fork", json!({"session_id": session, "new_name": "f", "at": unknown}), "not_found"),
-        ("claudecode.cursor_delete", json!({"session_id": session, "consumer": "nobody"}), "not_found"),
+        (
+            "claudecode.fork",
+            json!({"session_id": session, "new_name": "f", "at": unknown}),
+            "not_found",
+        ),
+        (
+            "claudecode.cursor_delete",
+            json!({"session_id": session, "consumer": "nobody"}),
+            "not_found",
+        ),
         ("claudecode.render_context", json!({"session_id": session, "end": unknown}), "not_found"),
         ("claudecode.list", json!({"limit": 0}), "invalid"),
         ("claudecode.nonsense", json!({}), "not_found"),

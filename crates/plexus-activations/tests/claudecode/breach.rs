@@ -21,9 +21,17 @@ pub(crate) async fn is_stopped(world: &World, session: &str, chat: u64, why: &st
     assert!(last.starts_with("stopped: ") && last.contains(why), "{last}");
     let audited = audited(world).await;
     assert!(audited.iter().any(|what| what.contains(why)), "{audited:?}");
-    let said: Vec<_> = events.iter().filter_map(|event| Some((&event["type"], event["message"].as_str()?))).collect();
-    let said = |kind: &str| said.iter().filter(|(it, words)| *it == kind && words.contains(why)).count();
-    assert_eq!((said("notice"), said("error")), (1, 1), "told at once, and once as the end: {events:#?}");
+    let said: Vec<_> = events
+        .iter()
+        .filter_map(|event| Some((&event["type"], event["message"].as_str()?)))
+        .collect();
+    let said =
+        |kind: &str| said.iter().filter(|(it, words)| *it == kind && words.contains(why)).count();
+    assert_eq!(
+        (said("notice"), said("error")),
+        (1, 1),
+        "told at once, and once as the end: {events:#?}"
+    );
     let gone = || std::future::ready(world.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of the child", DEADLINE, gone).await;
     events
@@ -33,7 +41,9 @@ pub(crate) async fn is_stopped(world: &World, session: &str, chat: u64, why: &st
 async fn a_tool_that_ran_without_asking_is_a_breach() {
     let world = World::new().await;
     let session = world.create("breach", json!({})).await;
-    let chat = world.chat(&session, "sim:\nbreach Bash {\"command\":\"true\"}\nsay I got away with it\nhang").await;
+    let chat = world
+        .chat(&session, "sim:\nbreach Bash {\"command\":\"true\"}\nsay I got away with it\nhang")
+        .await;
     is_stopped(&world, &session, chat, "user_temporary").await;
 }
 
@@ -46,7 +56,10 @@ async fn a_hook_that_overrules_a_question_is_a_breach() {
     let history = world.ok("loopback.history", json!({})).await;
     let decision = &history["decisions"][0];
     assert_eq!(decision["status"], "cancelled", "{history:#}");
-    assert!(decision["breach"].as_str().is_some_and(|what| what.contains("accepted by hook")), "{history:#}");
+    assert!(
+        decision["breach"].as_str().is_some_and(|what| what.contains("accepted by hook")),
+        "{history:#}"
+    );
 }
 
 /// What the store remembers of a run's breach.
@@ -71,7 +84,8 @@ async fn a_breach_with_no_chat_open_ends_the_child_and_is_remembered() {
     let gone = || std::future::ready(world.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of the child", DEADLINE, gone).await;
     assert!(audited(&world).await[0].contains("never asked"));
-    let noted = || async { remembered(&world, &session).await.filter(|what| what.contains("never asked")) };
+    let noted =
+        || async { remembered(&world, &session).await.filter(|what| what.contains("never asked")) };
     testkit::eventually_async("the breach in the run's memory", DEADLINE, noted).await;
 }
 
@@ -84,7 +98,8 @@ async fn a_child_whose_breach_is_remembered_is_ended_by_the_next_server() {
     // The server dies between noting the breach and ending the child.
     let mut memory = run.translation.unwrap().to_value();
     memory["breach"] = json!("it did what nobody allowed");
-    let update = UpdateRun { translation: Patch::Set(JsonText::from(memory)), ..UpdateRun::of(run.key) };
+    let update =
+        UpdateRun { translation: Patch::Set(JsonText::from(memory)), ..UpdateRun::of(run.key) };
     world.store().commit(vec![Change::UpdateRun(update)], Priority::Normal).await.unwrap();
     assert_eq!(world.children(), 1);
     let (world, picked_up) = world.restart().await;
@@ -103,7 +118,10 @@ async fn an_answer_that_somebody_else_put_into_the_inbox_is_a_breach() {
     let record = world.store().approval(id).await.unwrap();
     // Code of the same user writes an allow for the child, past us.
     let input = claude_code::RawJson::from_text(record.input.as_str().to_owned()).unwrap();
-    let allow = claude_code::control::PermissionAnswer::Allow { updated_input: input, updated_permissions: None };
+    let allow = claude_code::control::PermissionAnswer::Allow {
+        updated_input: input,
+        updated_permissions: None,
+    };
     let line = claude_code::control::answer_permission(&record.request_id, &allow);
     let dir = plexus_shim::layout::RunDir::new(world.run_dir(&session, 0));
     let seq = dir.inbox_state().unwrap().next_seq();
@@ -118,6 +136,9 @@ async fn an_unknown_request_of_the_cli_is_answered_with_an_error_and_the_chat_go
     let events = world.chat_to_end(&session, "sim:\nrequest brew_coffee\nsay went on").await;
     assert_eq!(events.last().unwrap()["type"], "complete");
     let texts = crate::common::texts(&events).join("\n");
-    assert!(texts.contains("brew_coffee") && texts.contains("error") && texts.contains("went on"), "{events:#?}");
+    assert!(
+        texts.contains("brew_coffee") && texts.contains("error") && texts.contains("went on"),
+        "{events:#?}"
+    );
     assert_eq!(audited(&world).await, [] as [String; 0]);
 }

@@ -39,12 +39,20 @@ async fn while_starting() {
 async fn while_streaming_the_child_stays_warm() {
     let world = World::new().await;
     let session = world.create("streaming", json!({})).await;
-    let chat =
-        world.chat(&session, "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang").await;
+    let chat = world
+        .chat(
+            &session,
+            "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang",
+        )
+        .await;
     world.wait_for_event(&session, "content").await;
     cancel(&world, &session).await;
     ends_cancelled_and_goes_on(&world, &session, chat).await;
-    assert_eq!(world.runs(&session).await, 1, "an interrupt is enough; the process serves the next chat");
+    assert_eq!(
+        world.runs(&session).await,
+        1,
+        "an interrupt is enough; the process serves the next chat"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,11 +60,14 @@ async fn in_a_tool_that_goes_on_for_ever() {
     let world = World::new().await;
     let session = world.create("tool", json!({})).await;
     let command = "touch started; while :; do sleep 0.1; done";
-    let chat = world.chat(&session, &format!("sim:\ntool Bash {}", json!({"command": command}))).await;
+    let chat =
+        world.chat(&session, &format!("sim:\ntool Bash {}", json!({"command": command}))).await;
     world.allow_next(&session).await;
     let started = world.work().join("started");
-    testkit::eventually_async("the tool's first act", DEADLINE, || std::future::ready(started.exists().then_some(())))
-        .await;
+    testkit::eventually_async("the tool's first act", DEADLINE, || {
+        std::future::ready(started.exists().then_some(()))
+    })
+    .await;
     cancel(&world, &session).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
     world.end_children().await;
@@ -71,8 +82,10 @@ async fn while_it_waits_for_permission() {
     let approval = world.wait_for_approval(&session).await;
     cancel(&world, &session).await;
     ends_cancelled_and_goes_on(&world, &session, chat).await;
-    let late =
-        world.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await.unwrap_err();
+    let late = world
+        .call("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
+        .await
+        .unwrap_err();
     assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
     assert!(!world.work().join("note.txt").exists());
     assert_eq!(world.ok("loopback.pending", json!({})).await["approvals"], json!([]));
@@ -83,7 +96,8 @@ async fn a_warm_child_has_nothing_to_cancel() {
     let world = World::new().await;
     let session = world.create("idle", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay done").await;
-    let nothing = world.call("claudecode.cancel", json!({"session_id": session})).await.unwrap_err();
+    let nothing =
+        world.call("claudecode.cancel", json!({"session_id": session})).await.unwrap_err();
     assert_eq!(serde_json::to_value(nothing.kind).unwrap(), "conflict");
     assert_eq!(world.children(), 1);
 }
@@ -98,7 +112,10 @@ async fn deleting_a_session_ends_its_child_and_removes_its_files() {
     assert_eq!(deleted, json!({"type": "deleted", "id": session}));
     assert_eq!(world.processes(), []);
     assert!(!world.data().join("runs").join(&session).exists());
-    let gone = world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "x"})).await.unwrap_err();
+    let gone = world
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": "x"}))
+        .await
+        .unwrap_err();
     assert_eq!(serde_json::to_value(gone.kind).unwrap(), "not_found");
 }
 
@@ -131,8 +148,13 @@ async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
     let session = world.create("flood", json!({})).await;
     let chat = world.chat(&session, "anything").await;
     let journal = world.run_dir(&session, 0).join("journal");
-    let flooded =
-        || std::future::ready(std::fs::metadata(journal.join("000001.jsonl")).ok().filter(|file| file.len() > 100_000));
+    let flooded = || {
+        std::future::ready(
+            std::fs::metadata(journal.join("000001.jsonl"))
+                .ok()
+                .filter(|file| file.len() > 100_000),
+        )
+    };
     testkit::eventually_async("a flood", DEADLINE, flooded).await;
     cancel(&world, &session).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
@@ -154,7 +176,11 @@ async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
     let interrupts = |world: &World| {
         let inbox = std::fs::read_dir(world.run_dir(&session, 0).join("inbox")).unwrap();
         inbox
-            .filter(|entry| std::fs::read_to_string(entry.as_ref().unwrap().path()).unwrap().contains("interrupt"))
+            .filter(|entry| {
+                std::fs::read_to_string(entry.as_ref().unwrap().path())
+                    .unwrap()
+                    .contains("interrupt")
+            })
             .count()
     };
     let says = async |world: &World, name: &str| {
@@ -163,7 +189,9 @@ async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
         // What stands behind a line is read after everything that the line asks for is done.
         for line in [&late, &json!({"type": name})] {
             journal.write_all(format!("{line}\n").as_bytes()).unwrap();
-            world.wait_for(&session, name, |page| line == &late || page.to_string().contains(name)).await;
+            world
+                .wait_for(&session, name, |page| line == &late || page.to_string().contains(name))
+                .await;
         }
         let last = format!("behind-{name}");
         journal.write_all(format!("{}\n", json!({"type": last})).as_bytes()).unwrap();

@@ -17,7 +17,8 @@ fn assert_same(what: &str, cost: f64, one: f64) {
 }
 
 async fn fork(world: &World, session: &str, name: &str) -> String {
-    let forked = world.ok("claudecode.fork", json!({"session_id": session, "new_name": name})).await;
+    let forked =
+        world.ok("claudecode.fork", json!({"session_id": session, "new_name": name})).await;
     forked["id"].as_str().unwrap().to_owned()
 }
 
@@ -27,13 +28,18 @@ async fn a_chat_on_a_copy_of_a_conversation_is_charged_for_itself_wherever_the_o
     let session = world.create("trunk", json!({})).await;
     let one = cost(&world.chat_to_end(&session, HELLO).await);
     assert!(one > 0.0);
-    assert_same("the next on the same process", cost(&world.chat_to_end(&session, HELLO).await), one);
+    assert_same(
+        "the next on the same process",
+        cost(&world.chat_to_end(&session, HELLO).await),
+        one,
+    );
     // The process is still there, and has noted nothing.
     let ephemeral = json!({"session_id": session, "prompt": HELLO, "ephemeral": true});
     let chat = world.ok("claudecode.chat_async", ephemeral).await["chat"].as_u64().unwrap();
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     assert_same("an ephemeral one", cost(&world.events(&session, chat).await), one);
-    let (early, late) = (fork(&world, &session, "early").await, fork(&world, &session, "late").await);
+    let (early, late) =
+        (fork(&world, &session, "early").await, fork(&world, &session, "late").await);
     assert_same("a fork beside it", cost(&world.chat_to_end(&early, HELLO).await), one);
     let (world, _) = left(world).await.restart().await;
     assert_same("a fork after it has left", cost(&world.chat_to_end(&late, HELLO).await), one);

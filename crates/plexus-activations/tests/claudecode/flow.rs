@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::common::{World, texts, types};
 
 /// A script that writes a file after permission.
-pub(crate) const WRITE: &str =
-    "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
+pub(crate) const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_asks_is_answered_and_completes() {
@@ -39,7 +38,10 @@ async fn a_chat_asks_is_answered_and_completes() {
     let session = world.session(&session).await;
     assert_eq!(end["new_head"], session["head"]);
     assert_eq!(end["claude_session_id"], session["claude_session_id"]);
-    assert_eq!(end["usage"], json!({"input_tokens": 200, "output_tokens": 40, "cost_usd": 0.0016, "num_turns": 2}));
+    assert_eq!(
+        end["usage"],
+        json!({"input_tokens": 200, "output_tokens": 40, "cost_usd": 0.0016, "num_turns": 2})
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,12 +50,16 @@ async fn a_denial_reaches_the_child_with_its_words() {
     let session = world.create("denied", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
-    let answer = json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
+    let answer =
+        json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
     world.ok("loopback.respond", answer).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     let events = world.events(&session, chat).await;
     let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
-    assert_eq!((&result["output"], &result["is_error"]), (&json!("not in this house"), &json!(true)));
+    assert_eq!(
+        (&result["output"], &result["is_error"]),
+        (&json!("not in this house"), &json!(true))
+    );
     assert!(!world.work().join("note.txt").exists());
 }
 
@@ -101,7 +107,10 @@ async fn a_chat_after_the_process_has_left_resumes_the_conversation() {
     assert_eq!(texts(&second), ["sim:\nsay one"]);
     assert_eq!(world.runs(&session).await, 2);
     let cost = second.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
-    assert!((cost - 0.0008).abs() < 1e-9, "the conversation's earlier cost is not this chat's: {cost}");
+    assert!(
+        (cost - 0.0008).abs() < 1e-9,
+        "the conversation's earlier cost is not this chat's: {cost}"
+    );
     let spent = world.session(&session).await["spent"]["cost_usd"].as_f64().unwrap();
     assert!((spent - 0.0016).abs() < 1e-9, "{spent}");
 }
@@ -111,7 +120,9 @@ async fn a_second_chat_while_one_runs_is_busy() {
     let world = World::new().await;
     let session = world.create("busy", json!({})).await;
     world.chat(&session, "sim:\nhang").await;
-    let again = world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"})).await;
+    let again = world
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"}))
+        .await;
     let error = again.unwrap_err();
     assert_eq!(serde_json::to_value(error.kind).unwrap(), "busy");
     assert!(error.retry_after_ms.is_some());
@@ -134,7 +145,9 @@ async fn the_same_idempotency_key_finds_the_chat_it_started() {
 async fn chat_returns_at_the_end_or_as_soon_as_something_waits_for_a_decision() {
     let world = World::new().await;
     let session = world.create("waiting", json!({})).await;
-    let ended = world.ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"})).await;
+    let ended = world
+        .ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"}))
+        .await;
     assert_eq!(ended["status"], "complete");
     assert_eq!(types(&shown(&ended)), ["start", "notice", "content", "complete"]);
     // Nobody answers, and yet it returns, long before its wait is over.
@@ -153,14 +166,18 @@ async fn a_message_steers_the_running_chat() {
     let session = world.create("steered", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
-    let sent = world.ok("claudecode.send", json!({"session_id": session, "text": "also be brief"})).await;
+    let sent =
+        world.ok("claudecode.send", json!({"session_id": session, "text": "also be brief"})).await;
     assert_eq!(sent["type"], "sent");
     world.respond(&approval, true).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     let events = world.events(&session, chat).await;
     assert!(texts(&events).iter().any(|text| text.contains("also be brief")), "{events:#?}");
     assert_eq!(world.session(&session).await["chat"], 0, "it made no chat of its own");
-    let late = world.call("claudecode.send", json!({"session_id": session, "text": "too late"})).await.unwrap_err();
+    let late = world
+        .call("claudecode.send", json!({"session_id": session, "text": "too late"}))
+        .await
+        .unwrap_err();
     assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
 }
 
@@ -171,8 +188,17 @@ async fn a_mode_that_is_set_while_a_chat_begins_or_ends_stays_and_so_does_the_co
     let setting = async {
         for n in 0.. {
             let mode = ["ask", "accept_edits", "allow_all"][n % 3];
-            world.ok("loopback.mode_set", json!({"session_id": session, "mode": mode, "expires_in_secs": 600})).await;
-            assert_eq!(world.session(&session).await["mode"]["mode"], mode, "nobody else sets modes");
+            world
+                .ok(
+                    "loopback.mode_set",
+                    json!({"session_id": session, "mode": mode, "expires_in_secs": 600}),
+                )
+                .await;
+            assert_eq!(
+                world.session(&session).await["mode"]["mode"],
+                mode,
+                "nobody else sets modes"
+            );
         }
     };
     let chatting = async {

@@ -15,8 +15,14 @@ async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
     let head = world.session(&session).await["head"].clone();
     // In the middle of a chat there is nothing that the agent's memory could be cut at.
     let page = world.page(&session, 0, 0, 100).await;
-    let said = page["events"].as_array().unwrap().iter().find(|event| event["event"]["type"] == "content").unwrap();
-    let refused = world.call("claudecode.fork", fork("inside", &said["node_id"])).await.unwrap_err();
+    let said = page["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["event"]["type"] == "content")
+        .unwrap();
+    let refused =
+        world.call("claudecode.fork", fork("inside", &said["node_id"])).await.unwrap_err();
     assert_eq!(serde_json::to_value(refused.kind).unwrap(), "invalid");
     assert!(refused.hint.contains(head["node_id"].as_str().unwrap()), "{refused:?}");
     let list = world.ok("claudecode.list", json!({})).await;
@@ -43,7 +49,9 @@ async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
 
     // The fork is a session like any other: it is forked behind its own chats, and what is its source's is forked there.
     let own = &world.session(behind).await["head"]["node_id"];
-    let again = world.ok("claudecode.fork", json!({"session_id": behind, "new_name": "again", "at": own})).await;
+    let again = world
+        .ok("claudecode.fork", json!({"session_id": behind, "new_name": "again", "at": own}))
+        .await;
     let events = world.chat_to_end(again["id"].as_str().unwrap(), "sim:\nrecall").await;
     assert_eq!(texts(&events), ["sim:\nsay one\nsim:\nrecall"]);
     let of_its_source = json!({"session_id": behind, "new_name": "other", "at": middle});
@@ -68,7 +76,10 @@ async fn what_the_source_says_after_the_fork_is_not_the_forks() {
         let events = world.chat_to_end(session, "sim:\nrecall").await;
         assert_eq!(texts(&events), ["sim:\nsay one"]);
     }
-    assert_eq!(texts(&world.chat_to_end(&session, "sim:\nrecall").await), ["sim:\nsay one\nsim:\nsay two"]);
+    assert_eq!(
+        texts(&world.chat_to_end(&session, "sim:\nrecall").await),
+        ["sim:\nsay one\nsim:\nsay two"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,10 +90,17 @@ async fn a_session_forks_nothing_that_has_more_than_itself() {
     let id = |text: &str| text.parse::<SessionId>().unwrap();
     let as_lead = || Caller::Session(id(&lead));
     let own = world.create_params("narrow", json!({"allowed_tools": ["Read"]}));
-    let own = world.call_as(as_lead(), "claudecode.create", own).await.unwrap()["id"].as_str().unwrap().to_owned();
+    let own = world.call_as(as_lead(), "claudecode.create", own).await.unwrap()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
 
     let refused = world
-        .call_as(as_lead(), "claudecode.fork", json!({"session_id": wide, "new_name": "wide again"}))
+        .call_as(
+            as_lead(),
+            "claudecode.fork",
+            json!({"session_id": wide, "new_name": "wide again"}),
+        )
         .await
         .unwrap_err();
     assert_eq!(serde_json::to_value(refused.kind).unwrap(), "forbidden", "{refused:?}");
@@ -91,7 +109,11 @@ async fn a_session_forks_nothing_that_has_more_than_itself() {
     let mode = json!({"session_id": own, "mode": "allow_all", "expires_in_secs": 600});
     world.ok("loopback.mode_set", mode).await;
     let forked = world
-        .call_as(as_lead(), "claudecode.fork", json!({"session_id": own, "new_name": "narrow again"}))
+        .call_as(
+            as_lead(),
+            "claudecode.fork",
+            json!({"session_id": own, "new_name": "narrow again"}),
+        )
         .await
         .unwrap();
     let fork = world.store().session(id(forked["id"].as_str().unwrap())).await.unwrap();

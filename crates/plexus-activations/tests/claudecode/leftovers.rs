@@ -41,7 +41,8 @@ async fn prune_removes_old_run_directories_that_belong_to_nobody() {
     let runs = world.data().join("runs");
     let unknown = "0190a1de-0000-7000-8000-000000000000";
     let (old, young) = (runs.join(unknown).join("3"), runs.join(&session).join("8"));
-    let (living, ended, odd) = (runs.join(unknown).join("4"), runs.join(&session).join("7"), runs.join("not-ours"));
+    let (living, ended, odd) =
+        (runs.join(unknown).join("4"), runs.join(&session).join("7"), runs.join("not-ours"));
     for path in [&old, &young, &living, &ended] {
         leave(path);
     }

@@ -23,7 +23,12 @@ async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
     for session in &sessions {
         while world.session(session).await["status"] == "running" {
             let total = world.page(session, 0, 0, 1).await["total_events"].clone();
-            world.ok("claudecode.poll", json!({"session_id": session, "from_seq": total, "wait_ms": 1000})).await;
+            world
+                .ok(
+                    "claudecode.poll",
+                    json!({"session_id": session, "from_seq": total, "wait_ms": 1000}),
+                )
+                .await;
         }
     }
     let took = began.elapsed();
@@ -35,8 +40,10 @@ async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
     );
     for session in &sessions {
         let stored = world.events(session, 0).await;
-        let numbers: Vec<usize> =
-            texts(&stored).iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect();
+        let numbers: Vec<usize> = texts(&stored)
+            .iter()
+            .map(|text| text.split(' ').next().unwrap().parse().unwrap())
+            .collect();
         assert_eq!(numbers, (0..events).collect::<Vec<_>>());
         assert_eq!(stored.last().unwrap()["type"], "complete");
     }
@@ -66,8 +73,10 @@ async fn more_children_than_may_run_is_busy_and_a_warm_one_makes_room() {
     world.chat_to_end(&a, "sim:\nsay idle now").await;
     world.chat(&b, "sim:\nsay mine\nhang").await;
     world.wait_for_event(&b, "content").await;
-    let busy =
-        world.call("claudecode.chat_async", json!({"session_id": a, "prompt": "sim:\nsay x"})).await.unwrap_err();
+    let busy = world
+        .call("claudecode.chat_async", json!({"session_id": a, "prompt": "sim:\nsay x"}))
+        .await
+        .unwrap_err();
     assert_eq!(serde_json::to_value(busy.kind).unwrap(), "busy");
     world.ok("claudecode.cancel", json!({"session_id": b})).await;
     world.wait_for_end(&b, 0).await;

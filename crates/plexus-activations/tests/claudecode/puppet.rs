@@ -60,8 +60,11 @@ impl Puppet {
             let heard = std::fs::read_to_string(self.path("heard")).unwrap_or_default();
             // A line that has no end yet is still being written.
             let whole = heard.rsplit_once('\n').map_or("", |(whole, _)| whole);
-            let found: Vec<&str> = whole.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect();
-            std::future::ready((found.len() >= count).then(|| serde_json::from_str(found[count - 1]).unwrap()))
+            let found: Vec<&str> =
+                whole.lines().filter(|line| parts.iter().all(|part| line.contains(part))).collect();
+            std::future::ready(
+                (found.len() >= count).then(|| serde_json::from_str(found[count - 1]).unwrap()),
+            )
         };
         testkit::eventually_async(&format!("line {count} with {parts:?}"), DEADLINE, look).await
     }

@@ -19,7 +19,8 @@ async fn read_as(
     let mut cursor: Option<Value> = None;
     let mut completed = 0;
     while completed < chats {
-        let mut params = json!({"session_id": session, "consumer": consumer, "limit": limit, "wait_ms": 1000});
+        let mut params =
+            json!({"session_id": session, "consumer": consumer, "limit": limit, "wait_ms": 1000});
         if let Some(cursor) = &cursor {
             params["cursor"] = cursor.clone();
         }
@@ -38,8 +39,11 @@ async fn read_as(
 
 /// A page may reach over the end of a chat; what comes before the last `start` in it is of the chat before.
 fn chat_of(page: &Value, events: &[Value], event: &Value) -> u64 {
-    let at = |wanted: &Value| events.iter().position(|event| event["handle"] == wanted["handle"]).unwrap();
-    let later_starts = events[at(event) + 1..].iter().filter(|event| event["event"]["type"] == "start").count();
+    let at = |wanted: &Value| {
+        events.iter().position(|event| event["handle"] == wanted["handle"]).unwrap()
+    };
+    let later_starts =
+        events[at(event) + 1..].iter().filter(|event| event["event"]["type"] == "start").count();
     page["chat"].as_u64().unwrap() - later_starts as u64
 }
 
@@ -60,7 +64,8 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
         world.chat(&session, "sim:\nburst 30 20").await;
     };
     let (all, ()) = futures::future::join(futures::future::join_all(readers), second).await;
-    let expected: Vec<(u64, u64)> = (0..63).map(|seq| (0, seq)).chain((0..32).map(|seq| (1, seq))).collect();
+    let expected: Vec<(u64, u64)> =
+        (0..63).map(|seq| (0, seq)).chain((0..32).map(|seq| (1, seq))).collect();
     for (n, seen) in all.into_iter().enumerate() {
         assert_eq!(seen, expected, "reader-{n}");
     }
@@ -100,13 +105,21 @@ async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
         world.ok("claudecode.poll", params)
     };
     let seqs = |page: &Value| {
-        page["events"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()).collect::<Vec<_>>()
+        page["events"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| event["seq"].as_u64().unwrap())
+            .collect::<Vec<_>>()
     };
     assert_eq!(seqs(&read(json!({})).await), [0, 1]);
     assert_eq!(seqs(&read(json!({"from_seq": 0})).await), [0, 1]);
     assert_eq!(seqs(&read(json!({})).await), [2, 3]);
     let rest = read(json!({"limit": 100})).await;
-    assert_eq!((seqs(&rest), &rest["has_more"], &rest["read_position"]), (vec![4, 5, 6, 7], &json!(false), &json!(8)));
+    assert_eq!(
+        (seqs(&rest), &rest["has_more"], &rest["read_position"]),
+        (vec![4, 5, 6, 7], &json!(false), &json!(8))
+    );
     assert_eq!(seqs(&read(json!({})).await), [] as [u64; 0]);
 }
 
@@ -115,14 +128,18 @@ async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
     let world = World::new().await;
     let session = world.create("followed", json!({})).await;
     let mut plain = world.stream("claudecode.follow", json!({"session_id": session})).await;
-    let mut live = world.stream("claudecode.follow", json!({"session_id": session, "deltas": true})).await;
+    let mut live =
+        world.stream("claudecode.follow", json!({"session_id": session, "deltas": true})).await;
     world.chat(&session, "sim:\nslowly 10 one two three").await;
     let first = take(&mut plain, 4).await;
     world.wait_for_end(&session, 0).await;
     world.chat(&session, "sim:\nsay again").await;
     let second = take(&mut plain, 3).await;
     let kinds = |items: &[Value]| {
-        items.iter().map(|item| item["event"]["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        items
+            .iter()
+            .map(|item| item["event"]["type"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(kinds(&first), ["start", "notice", "content", "complete"]);
     assert_eq!(kinds(&second), ["start", "content", "complete"]);
@@ -145,13 +162,19 @@ async fn wait_tells_only_what_changed() {
     let all = world.ok("claudecode.wait", json!({})).await;
     assert_eq!(all["sessions"].as_array().unwrap().len(), 2);
     world.chat_to_end(&a, "sim:\nsay said by a").await;
-    let changed = world.ok("claudecode.wait", json!({"after": all["after"], "wait_ms": 5000})).await;
+    let changed =
+        world.ok("claudecode.wait", json!({"after": all["after"], "wait_ms": 5000})).await;
     let [only] = changed["sessions"].as_array().unwrap().as_slice() else { panic!("{changed}") };
     assert_eq!(
         (&only["session_id"], &only["status"], &only["total_events"]),
         (&json!(a), &json!("complete"), &json!(4))
     );
-    let none = world.ok("claudecode.wait", json!({"after": changed["after"], "session_ids": [b], "wait_ms": 50})).await;
+    let none = world
+        .ok(
+            "claudecode.wait",
+            json!({"after": changed["after"], "session_ids": [b], "wait_ms": 50}),
+        )
+        .await;
     assert_eq!(none["sessions"], json!([]));
 }
 
@@ -160,7 +183,8 @@ async fn a_fork_shares_the_past_and_goes_its_own_way() {
     let world = World::new().await;
     let session = world.create("trunk", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay shared").await;
-    let forked = world.ok("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
+    let forked =
+        world.ok("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
     let branch = forked["id"].as_str().unwrap();
     assert_eq!(forked["head"], world.session(&session).await["head"]);
     let on_branch = world.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
@@ -172,14 +196,22 @@ async fn a_fork_shares_the_past_and_goes_its_own_way() {
     assert_eq!(trunk["head"]["tree_id"], fork["head"]["tree_id"]);
     // The second chat of the branch resumes the branch, and its cost is its own.
     let again = world.chat_to_end(branch, "sim:\nrecall").await;
-    assert!(texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk"));
+    assert!(
+        texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk")
+    );
     for events in [&on_branch, &on_trunk, &again] {
         let cost = events.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
         assert!((cost - 0.0008).abs() < 1e-9, "{cost}");
     }
-    let messages = world.ok("claudecode.render_context", json!({"session_id": branch})).await["messages"].clone();
-    let roles: Vec<&str> =
-        messages.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+    let messages =
+        world.ok("claudecode.render_context", json!({"session_id": branch})).await["messages"]
+            .clone();
+    let roles: Vec<&str> = messages
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["role"].as_str().unwrap())
+        .collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "user", "assistant"]);
 }
 
@@ -189,13 +221,17 @@ async fn an_ephemeral_chat_leaves_the_head_and_the_conversation_where_they_were(
     let session = world.create("ephemeral", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay kept").await;
     let before = world.session(&session).await;
-    let aside = json!({"session_id": session, "prompt": "sim:\nsay aside\nrecall", "ephemeral": true});
+    let aside =
+        json!({"session_id": session, "prompt": "sim:\nsay aside\nrecall", "ephemeral": true});
     let chat = world.ok("claudecode.chat_async", aside).await["chat"].as_u64().unwrap();
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     let events = world.events(&session, chat).await;
     assert_eq!(texts(&events), ["aside", "sim:\nsay kept"], "it knows what was said before it");
     let after = world.session(&session).await;
-    assert_eq!((&after["head"], &after["claude_session_id"]), (&before["head"], &before["claude_session_id"]));
+    assert_eq!(
+        (&after["head"], &after["claude_session_id"]),
+        (&before["head"], &before["claude_session_id"])
+    );
     assert_eq!(events.last().unwrap()["new_head"], before["head"]);
     let next = world.chat_to_end(&session, "sim:\nrecall").await;
     assert_eq!(texts(&next), ["sim:\nsay kept"], "nothing later knows of it");
@@ -214,11 +250,16 @@ async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree()
         let node = world.ok("arbor.node_get", json!({"node_id": event["node_id"]})).await;
         assert_eq!(node["node"]["data"]["handle"], event["handle"], "{node}");
     }
-    let streams = world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+    let streams =
+        world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
     let stream = &streams[0];
     assert_eq!((&stream["status"], &stream["total_events"]), (&json!("complete"), &json!(4)));
     assert_eq!(stream["head_node"], page["events"][3]["node_id"]);
     let root = world.ok("arbor.node_get", json!({"node_id": stream["root_node"]})).await;
-    let message = world.ok("plexus.resolve_handle", json!({"handle": root["node"]["data"]["handle"]})).await;
-    assert_eq!((&message["type"], &message["content"]), (&json!("message"), &json!("sim:\nsay look me up")));
+    let message =
+        world.ok("plexus.resolve_handle", json!({"handle": root["node"]["data"]["handle"]})).await;
+    assert_eq!(
+        (&message["type"], &message["content"]),
+        (&json!("message"), &json!("sim:\nsay look me up"))
+    );
 }

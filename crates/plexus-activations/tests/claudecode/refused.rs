@@ -24,9 +24,14 @@ async fn nobody_is_asked(world: &World) {
 
 fn is_denial(answer: &Value) {
     let response = &answer["response"];
-    assert_eq!((&response["subtype"], &response["response"]["behavior"]), (&json!("success"), &json!("deny")));
+    assert_eq!(
+        (&response["subtype"], &response["response"]["behavior"]),
+        (&json!("success"), &json!("deny"))
+    );
     assert!(
-        response["response"]["message"].as_str().is_some_and(|words| words.contains("nobody was asked")),
+        response["response"]["message"]
+            .as_str()
+            .is_some_and(|words| words.contains("nobody was asked")),
         "{answer}"
     );
 }
@@ -77,9 +82,13 @@ async fn an_allow_for_a_refused_request_is_a_breach() {
 async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed() {
     let (puppet, world, session) = Puppet::on_stage().await;
     // More blocks than one commit takes, and behind them what a tool gave that ran unasked.
-    let mut content = vec![json!({"type": "text", "text": "x"}); plexus_store::limits::MAX_BATCH_EVENTS + 1];
-    content.push(json!({"type": "tool_result", "tool_use_id": "t9", "content": "done", "is_error": false}));
-    let accepted = json!([{"id": "t9", "permission_decision": {"decision": "accept", "source": "hook"}}]);
+    let mut content =
+        vec![json!({"type": "text", "text": "x"}); plexus_store::limits::MAX_BATCH_EVENTS + 1];
+    content.push(
+        json!({"type": "tool_result", "tool_use_id": "t9", "content": "done", "is_error": false}),
+    );
+    let accepted =
+        json!([{"id": "t9", "permission_decision": {"decision": "accept", "source": "hook"}}]);
     let line = json!({"type": "user", "message": {"role": "user", "content": content}, "tool_result_meta": accepted});
     puppet.say(&line.to_string());
     is_stopped(&world, &session, 0, "call t9, accepted by hook").await;

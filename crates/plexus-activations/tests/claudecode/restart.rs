@@ -7,8 +7,8 @@ use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_shim::layout::{RunDir, SegmentNo};
 use plexus_store::{
-    Again, AssignRun, Change, CreateRun, DecideApproval, DecidedBy, JsonText, OpenApproval, Owner, Priority, StartChat,
-    Store, StoreError, UnixMillis, Verdict,
+    Again, AssignRun, Change, CreateRun, DecideApproval, DecidedBy, JsonText, OpenApproval, Owner,
+    Priority, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -23,7 +23,9 @@ fn numbered(count: usize) -> Vec<String> {
 fn bursts(texts: &[&str]) -> Vec<String> {
     texts
         .iter()
-        .map(|text| text.split_once(' ').map_or_else(|| (*text).to_owned(), |(n, _)| format!("{n} xxxx")))
+        .map(|text| {
+            text.split_once(' ').map_or_else(|| (*text).to_owned(), |(n, _)| format!("{n} xxxx"))
+        })
         .collect()
 }
 
@@ -35,7 +37,11 @@ async fn while_the_child_streams() {
     let chat = world.chat(&session, &format!("sim:{script}")).await;
     for _ in 0..4 {
         let before = world.page(&session, chat, 0, 1).await["total_events"].as_u64().unwrap();
-        world.wait_for(&session, "another event", |page| page["total_events"].as_u64().unwrap() > before).await;
+        world
+            .wait_for(&session, "another event", |page| {
+                page["total_events"].as_u64().unwrap() > before
+            })
+            .await;
         let picked_up;
         (world, picked_up) = world.restart().await;
         assert_eq!(picked_up, 1);
@@ -70,17 +76,25 @@ async fn while_the_child_waits_for_permission() {
 async fn while_the_server_is_away_the_child_finishes_and_leaves() {
     let world = World::with(|settings| settings.max_warm = 0).await;
     let session = world.create("away", json!({})).await;
-    let chat = world.chat(&session, "sim:\nsay begun\nsleep 300\nburst 500 40\nsay over\nexit 0").await;
+    let chat =
+        world.chat(&session, "sim:\nsay begun\nsleep 300\nburst 500 40\nsay over\nexit 0").await;
     world.wait_for_event(&session, "content").await;
     let down = world.down().await;
     let exit = down.data().join("runs").join(&session).join("0").join("exit.json");
-    testkit::eventually_async("exit.json", DEADLINE, || std::future::ready(exit.exists().then_some(()))).await;
+    testkit::eventually_async("exit.json", DEADLINE, || {
+        std::future::ready(exit.exists().then_some(()))
+    })
+    .await;
     let (world, picked_up) = down.up().await;
     assert_eq!(picked_up, 1);
     assert_eq!(world.wait_for_end(&session, chat).await, "failed", "it left without a result");
     let events = world.events(&session, chat).await;
     assert_eq!(texts(&events).len(), 502);
-    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("exit code 0"), "{:?}", events.last());
+    assert!(
+        events.last().unwrap()["message"].as_str().unwrap().contains("exit code 0"),
+        "{:?}",
+        events.last()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,14 +106,22 @@ async fn a_child_that_died_while_the_server_was_away_failed_with_everything_it_s
     let down = world.down().await;
     let dir = RunDir::new(down.data().join("runs").join(&session).join("0"));
     let journal = dir.segment(SegmentNo(1));
-    let said = || std::future::ready(std::fs::read_to_string(&journal).unwrap().contains("199 xx").then_some(()));
+    let said = || {
+        std::future::ready(
+            std::fs::read_to_string(&journal).unwrap().contains("199 xx").then_some(()),
+        )
+    };
     testkit::eventually_async("the child's last words", DEADLINE, said).await;
     kill(dir.read_pid().unwrap().unwrap().child_pid);
     let (world, _) = down.up().await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
     let events = world.events(&session, chat).await;
     assert_eq!(texts(&events).len(), 201);
-    assert!(events.last().unwrap()["message"].as_str().unwrap().contains("signal 9"), "{:?}", events.last());
+    assert!(
+        events.last().unwrap()["message"].as_str().unwrap().contains("signal 9"),
+        "{:?}",
+        events.last()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -113,14 +135,24 @@ async fn half_a_line_of_a_shim_that_was_killed_is_told_of_and_nothing_before_it_
     let pids = dir.read_pid().unwrap().unwrap();
     kill(pids.shim_pid);
     kill(pids.child_pid);
-    let mut journal = std::fs::OpenOptions::new().append(true).open(dir.segment(SegmentNo(1))).unwrap();
-    journal.write_all(b"{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"te").unwrap();
+    let mut journal =
+        std::fs::OpenOptions::new().append(true).open(dir.segment(SegmentNo(1))).unwrap();
+    journal
+        .write_all(b"{\"type\":\"assistant\",\"message\":{\"content\":[{\"type\":\"text\",\"te")
+        .unwrap();
     let (world, _) = down.up().await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
     let events = world.events(&session, chat).await;
     assert_eq!(types(&events), ["start", "notice", "content", "error", "error"], "{events:#?}");
-    assert!(events[3]["message"].as_str().unwrap().contains("could not be read"), "{:?}", events[3]);
-    assert!(!events[3].to_string().contains("\"te"), "nothing of a line that cannot be read is shown");
+    assert!(
+        events[3]["message"].as_str().unwrap().contains("could not be read"),
+        "{:?}",
+        events[3]
+    );
+    assert!(
+        !events[3].to_string().contains("\"te"),
+        "nothing of a line that cannot be read is shown"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +188,11 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     let decide = allow(approval["id"].as_str().unwrap().parse().unwrap());
     world.store().commit(vec![decide], Priority::Urgent).await.unwrap();
     // What a crash in the middle of a write leaves in the inbox is not a message.
-    std::fs::write(world.run_dir(&session, 0).join("inbox").join(".half-a-message"), "{\"type\":\"con").unwrap();
+    std::fs::write(
+        world.run_dir(&session, 0).join("inbox").join(".half-a-message"),
+        "{\"type\":\"con",
+    )
+    .unwrap();
     let (world, _) = world.restart().await;
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
@@ -166,12 +202,22 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
 
 /// Stores what is left when shim and server are killed before the shim could say that there is a child, which has asked over MCP all the same:
 /// the chat, the row of its run, and these questions of it.
-async fn silent_run(world: &World, session: &str, prompt: &str, questions: usize) -> Vec<ApprovalId> {
+async fn silent_run(
+    world: &World,
+    session: &str,
+    prompt: &str,
+    questions: usize,
+) -> Vec<ApprovalId> {
     let session: SessionId = session.parse().unwrap();
     let launch = JsonText::from(json!({"agent": "claude", "ephemeral": false}));
     let mut changes = vec![
         Change::StartChat(StartChat::new(session, prompt)),
-        Change::CreateRun(CreateRun { session, expects_n: Some(0), channel: "mcp".to_owned(), launch }),
+        Change::CreateRun(CreateRun {
+            session,
+            expects_n: Some(0),
+            channel: "mcp".to_owned(),
+            launch,
+        }),
         Change::AssignRun(AssignRun { session, chat: 0, run: 0 }),
     ];
     let ids: Vec<_> = (0..questions).map(|_| ApprovalId::generate()).collect();
@@ -213,7 +259,10 @@ async fn a_question_of_a_run_that_left_nothing_else_is_closed_and_its_chat_is_se
     assert_ne!(asked["id"], json!(lost), "nobody waits for the answer to the old question");
     let history = world.ok("loopback.history", json!({})).await;
     let closed = &history["decisions"][0];
-    assert_eq!((&closed["approval_id"], &closed["decided_by"]), (&json!(lost), &json!("agent_ended")));
+    assert_eq!(
+        (&closed["approval_id"], &closed["decided_by"]),
+        (&json!(lost), &json!("agent_ended"))
+    );
     world.respond(&asked, true).await;
     assert_eq!(world.wait_for_end(&session, 0).await, "complete");
     assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
@@ -274,7 +323,11 @@ async fn a_child_whose_pid_file_cannot_be_read_is_neither_doubled_nor_given_up()
     let pids = std::fs::read(&file).unwrap();
     std::fs::write(&file, "{\"format_ver").unwrap();
     let (world, _) = down.up().await;
-    assert_eq!((world.children(), world.runs(&session).await), (0, 1), "it lives, so nobody else may take its place");
+    assert_eq!(
+        (world.children(), world.runs(&session).await),
+        (0, 1),
+        "it lives, so nobody else may take its place"
+    );
     assert_eq!(world.session(&session).await["status"], "running");
     let down = world.down().await;
     std::fs::write(&file, pids).unwrap();
@@ -288,7 +341,8 @@ async fn a_child_whose_pid_file_cannot_be_read_is_neither_doubled_nor_given_up()
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_starts_while_the_server_stops_and_the_next_one_serves_it() {
     let world = World::new().await;
-    let (busy, late) = (world.create("busy", json!({})).await, world.create("late", json!({})).await);
+    let (busy, late) =
+        (world.create("busy", json!({})).await, world.create("late", json!({})).await);
     world.chat(&busy, "sim:\nsay here\nhang").await;
     world.wait_for_event(&busy, "content").await;
     world.end_children().await;

@@ -2,7 +2,12 @@
 //!
 //! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that
 //! is a failure.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 #![allow(clippy::print_stdout, reason = "a measure is printed")]
 
 #[cfg(target_os = "linux")]

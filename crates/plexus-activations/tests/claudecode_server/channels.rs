@@ -29,8 +29,7 @@ on_both_channels! {
     cancel_while_it_waits_for_permission,
 }
 
-const WRITE: &str =
-    "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
+const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
 async fn begin(channel: &str) -> (Site, String) {
     let site = Site::new().await;
@@ -53,8 +52,15 @@ async fn a_chat_asks_is_answered_and_completes(channel: &str) {
     let asked = |kind: &&str| ["awaiting_approval", "approval_resolved"].contains(kind);
     let (asked, said): (Vec<&str>, Vec<&str>) = types(&events).into_iter().partition(asked);
     assert_eq!(asked, ["awaiting_approval", "approval_resolved"]);
-    assert_eq!(said, ["start", "notice", "content", "tool_use", "tool_result", "content", "complete"]);
-    assert!(events[1]["message"].as_str().unwrap().contains(&format!("the {channel} channel")), "{}", events[1]);
+    assert_eq!(
+        said,
+        ["start", "notice", "content", "tool_use", "tool_result", "content", "complete"]
+    );
+    assert!(
+        events[1]["message"].as_str().unwrap().contains(&format!("the {channel} channel")),
+        "{}",
+        events[1]
+    );
     assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
 }
 
@@ -62,12 +68,16 @@ async fn a_denial_reaches_the_child_with_its_words(channel: &str) {
     let (site, session) = begin(channel).await;
     site.chat(&session, WRITE).await;
     let approval = site.approval(&session).await;
-    let answer = json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
+    let answer =
+        json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
     site.call("loopback.respond", answer).await;
     let (status, events) = site.end(&session).await;
     assert_eq!(status, "complete");
     let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
-    assert_eq!((&result["output"], &result["is_error"]), (&json!("not in this house"), &json!(true)));
+    assert_eq!(
+        (&result["output"], &result["is_error"]),
+        (&json!("not in this house"), &json!(true))
+    );
     assert!(!site.work().join("note.txt").exists());
 }
 
@@ -79,8 +89,10 @@ async fn two_chats_in_a_row_share_the_conversation(channel: &str) {
     let notices = |events: &[Value]| types(events).iter().filter(|kind| **kind == "notice").count();
     // The notice says which process it is: over MCP each chat has its own.
     assert_eq!(notices(&first) + notices(&second), if channel == "mcp" { 2 } else { 1 });
-    let streams = site.call("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
-    let numbers: Vec<&Value> = streams.as_array().unwrap().iter().map(|stream| &stream["chat"]).collect();
+    let streams =
+        site.call("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+    let numbers: Vec<&Value> =
+        streams.as_array().unwrap().iter().map(|stream| &stream["chat"]).collect();
     assert_eq!(numbers, [&json!(0), &json!(1)]);
 }
 
@@ -95,8 +107,13 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
     let (all, ()) = futures::future::join(futures::future::join_all(readers), second).await;
     let texts = |count: usize| (0..count).map(|n| format!("content {n}"));
     let chat = |events: usize| {
-        let process = if channel == "mcp" || events == 60 { vec!["notice".to_owned()] } else { vec![] };
-        ["start".to_owned()].into_iter().chain(process).chain(texts(events)).chain(["complete".to_owned()])
+        let process =
+            if channel == "mcp" || events == 60 { vec!["notice".to_owned()] } else { vec![] };
+        ["start".to_owned()]
+            .into_iter()
+            .chain(process)
+            .chain(texts(events))
+            .chain(["complete".to_owned()])
     };
     let expected: Vec<String> = chat(60).chain(chat(30)).collect();
     for (n, seen) in all.into_iter().enumerate() {
@@ -109,8 +126,7 @@ async fn read_as(site: &Site, session: &str, n: u64) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cursor = Value::Null;
     while seen.iter().filter(|event| *event == "complete").count() < 2 {
-        let mut params =
-            json!({"session_id": session, "consumer": format!("reader-{n}"), "limit": 1 + n * 7, "wait_ms": 1000});
+        let mut params = json!({"session_id": session, "consumer": format!("reader-{n}"), "limit": 1 + n * 7, "wait_ms": 1000});
         if cursor.is_string() {
             params["cursor"] = cursor;
         }
@@ -129,7 +145,8 @@ async fn read_as(site: &Site, session: &str, n: u64) -> Vec<String> {
 async fn a_fork_shares_the_past_and_goes_its_own_way(channel: &str) {
     let (site, session) = begin(channel).await;
     site.chat_to_end(&session, "sim:\nsay shared").await;
-    let forked = site.call("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
+    let forked =
+        site.call("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
     let branch = forked["id"].as_str().unwrap();
     assert_eq!(forked["head"], site.session(&session).await["head"]);
     let on_branch = site.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
@@ -140,13 +157,18 @@ async fn a_fork_shares_the_past_and_goes_its_own_way(channel: &str) {
     assert_ne!(trunk["claude_session_id"], fork["claude_session_id"]);
     assert_eq!(trunk["head"]["tree_id"], fork["head"]["tree_id"]);
     let again = site.chat_to_end(branch, "sim:\nrecall").await;
-    assert!(texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk"), "{again:#?}");
+    assert!(
+        texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk"),
+        "{again:#?}"
+    );
 }
 
 async fn a_second_chat_while_one_runs_is_busy(channel: &str) {
     let (site, session) = begin(channel).await;
     site.chat(&session, "sim:\nhang").await;
-    let busy = site.refused("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"})).await;
+    let busy = site
+        .refused("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"}))
+        .await;
     assert_eq!(busy.kind(), "busy");
     assert!(busy.data["retry_after_ms"].is_number(), "{busy}");
     assert_eq!(site.session(&session).await["chat"], 0, "nothing was started by halves");
@@ -160,7 +182,10 @@ async fn a_message_into_a_running_chat_steers_it_or_is_refused(channel: &str) {
     if channel == "mcp" {
         let refused = site.refused("claudecode.send", message).await;
         assert_eq!(refused.kind(), "invalid");
-        assert!(refused.data["hint"].as_str().is_some_and(|hint| hint.contains("start another")), "{refused}");
+        assert!(
+            refused.data["hint"].as_str().is_some_and(|hint| hint.contains("start another")),
+            "{refused}"
+        );
     } else {
         assert_eq!(site.call("claudecode.send", message).await["type"], "sent");
     }
@@ -185,7 +210,8 @@ async fn ends_cancelled_and_goes_on(site: &Site, session: &str) {
 async fn cancel_while_starting(channel: &str) {
     let (site, _) = begin(channel).await;
     for attempt in 0..4 {
-        let session = site.create(&format!("starting-{attempt}"), json!({"channel": channel})).await;
+        let session =
+            site.create(&format!("starting-{attempt}"), json!({"channel": channel})).await;
         site.chat(&session, "sim:\nhang").await;
         tokio::time::sleep(Duration::from_millis(attempt * 5)).await;
         site.cancel(&session).await;
@@ -195,7 +221,11 @@ async fn cancel_while_starting(channel: &str) {
 
 async fn cancel_while_streaming(channel: &str) {
     let (site, session) = begin(channel).await;
-    site.chat(&session, "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang").await;
+    site.chat(
+        &session,
+        "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang",
+    )
+    .await;
     site.wait_for_words(&session, "first").await;
     site.cancel(&session).await;
     ends_cancelled_and_goes_on(&site, &session).await;
@@ -219,7 +249,9 @@ async fn cancel_while_it_waits_for_permission(channel: &str) {
     let approval = site.approval(&session).await;
     site.cancel(&session).await;
     ends_cancelled_and_goes_on(&site, &session).await;
-    let late = site.refused("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await;
+    let late = site
+        .refused("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
+        .await;
     assert_eq!(late.kind(), "conflict");
     assert!(!site.work().join("note.txt").exists());
 }

@@ -8,7 +8,11 @@ use testkit::small_disk::{SmallDisks, fill};
 use crate::site::{DEADLINE, Site, exists, shown, texts, types, until};
 
 fn options(disks: &SmallDisks) -> ServerOptions {
-    ServerOptions { launcher: disks.launcher(), seen_through: Some(disks.root()), ..ServerOptions::default() }
+    ServerOptions {
+        launcher: disks.launcher(),
+        seen_through: Some(disks.root()),
+        ..ServerOptions::default()
+    }
 }
 
 fn numbers(texts: &[&str]) -> Vec<usize> {
@@ -21,7 +25,9 @@ const PAGE: u64 = 4096;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_across_a_kill() {
     const LINES: usize = 400;
-    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under the journal") else { return };
+    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under the journal") else {
+        return;
+    };
     let mut site = Site::with(options(&disks)).await;
     disks.mount(&site.server.own_data_dir().join("runs"), "4m").unwrap();
     let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
@@ -29,7 +35,9 @@ async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_a
     let write = json!({"file_path": "note.txt", "content": "hello"});
     site.chat(
         &session,
-        &format!("sim:\nsay begun\ntool Bash {gate}\nburst {LINES} 4000\ntool Write {write}\nsay over"),
+        &format!(
+            "sim:\nsay begun\ntool Bash {gate}\nburst {LINES} 4000\ntool Write {write}\nsay over"
+        ),
     )
     .await;
     site.wait_for_words(&session, "begun").await;
@@ -39,11 +47,19 @@ async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_a
     exists(&site.work().join("gone")).await;
     // More than a pipe holds is behind it, and there is room for the rest of a page: the last line stands there by half, for as long as it may take.
     let segment = site.run_dir(&session, 0).segment(SegmentNo(1));
-    let at_the_end = || std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0));
+    let at_the_end = || {
+        std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0))
+    };
     testkit::eventually_async("the last bytes that the disk takes", DEADLINE, at_the_end).await;
     let stands_still = async |site: &Site| {
-        let page = site.call("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000})).await;
-        assert_eq!((&page["status"], &page["pending_approvals"]), (&json!("running"), &json!([])), "{page:#}");
+        let page = site
+            .call("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000}))
+            .await;
+        assert_eq!(
+            (&page["status"], &page["pending_approvals"]),
+            (&json!("running"), &json!([])),
+            "{page:#}"
+        );
         assert!(texts(&shown(&page)).len() < LINES / 2, "where was there room for this?");
     };
     stands_still(&site).await;
@@ -67,10 +83,13 @@ async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refus
     // The server's whole directory is on the small disk: its store as well as its journals.
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
-    let site = Site::with(ServerOptions { folder: Some(folder.path().to_owned()), ..options(&disks) }).await;
+    let site =
+        Site::with(ServerOptions { folder: Some(folder.path().to_owned()), ..options(&disks) })
+            .await;
     let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
     let write = json!({"file_path": "note.txt", "content": "hello"});
-    site.chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go"))).await;
+    site.chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go")))
+        .await;
     site.wait_for_words(&session, "begun").await;
     let filler = site.server.data_dir().join("filler");
     fill(&filler).unwrap();
@@ -85,6 +104,7 @@ async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refus
     site.allow(&approval).await;
     let (status, events) = site.end(&session).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["begun", "over"]));
-    let asked: Vec<&Value> = events.iter().filter(|event| event["type"] == "awaiting_approval").collect();
+    let asked: Vec<&Value> =
+        events.iter().filter(|event| event["type"] == "awaiting_approval").collect();
     assert_eq!(asked.len(), 1, "{events:#?}");
 }

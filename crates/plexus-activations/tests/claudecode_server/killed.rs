@@ -11,7 +11,10 @@ async fn while_a_child_streams() {
     let script: String = (0..60).map(|n| format!("\nsay {n}\nsleep 30")).collect();
     site.chat(&session, &format!("sim:{script}")).await;
     for round in 0..3u64 {
-        site.wait_for(&session, "more events", |page| page["total_events"].as_u64().unwrap() > 3 + round * 8).await;
+        site.wait_for(&session, "more events", |page| {
+            page["total_events"].as_u64().unwrap() > 3 + round * 8
+        })
+        .await;
         site.server.crash_and_restart().await.unwrap();
     }
     let (status, events) = site.end(&session).await;
@@ -23,7 +26,11 @@ async fn while_a_child_streams() {
 async fn while_a_child_waits_for_permission() {
     let mut site = Site::new().await;
     let session = site.create("asks", json!({})).await;
-    site.chat(&session, "sim:\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay done").await;
+    site.chat(
+        &session,
+        "sim:\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay done",
+    )
+    .await;
     let approval = site.approval(&session).await;
     site.server.crash_and_restart().await.unwrap();
     let still = site.approval(&session).await;
@@ -43,11 +50,18 @@ async fn while_a_child_waits_for_permission() {
 async fn and_away_while_the_child_finishes_and_leaves() {
     let mut site = Site::new().await;
     let session = site.create("away", json!({})).await;
-    site.chat(&session, "sim:\nsay begun\nsleep 300\nburst 300 30\nstderr goodbye\nsleep 50\nexit 7").await;
+    site.chat(
+        &session,
+        "sim:\nsay begun\nsleep 300\nburst 300 30\nstderr goodbye\nsleep 50\nexit 7",
+    )
+    .await;
     site.wait_for(&session, "the first words", |page| page.to_string().contains("begun")).await;
     site.server.kill_9().unwrap();
     let exit = site.server.data_dir().join("runs").join(&session).join("0/exit.json");
-    testkit::eventually_async("exit.json", DEADLINE, || std::future::ready(exit.exists().then_some(()))).await;
+    testkit::eventually_async("exit.json", DEADLINE, || {
+        std::future::ready(exit.exists().then_some(()))
+    })
+    .await;
     site.server.start_again().await.unwrap();
     let (status, events) = site.end(&session).await;
     assert_eq!((status.as_str(), texts(&events).len()), ("failed", 301));

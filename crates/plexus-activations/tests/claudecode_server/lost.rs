@@ -16,10 +16,14 @@ fn last_words(events: &[Value]) -> &str {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_the_exit_of_a_child_and_our_noticing() {
-    for (channel, last_step, expected) in [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")] {
+    for (channel, last_step, expected) in
+        [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")]
+    {
         let mut site = Site::new().await;
-        let session = site.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
-        site.chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go"))).await;
+        let session =
+            site.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
+        site.chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go")))
+            .await;
         site.wait_for_words(&session, "begun").await;
         // The server stands still, so it cannot notice; then it is gone.
         process::signal(site.server.pid().unwrap(), Signal::STOP);
@@ -31,9 +35,18 @@ async fn killed_between_the_exit_of_a_child_and_our_noticing() {
         assert_eq!((channel, status.as_str()), (channel, expected));
         let said = texts(&events);
         assert_eq!((said.len(), said[0], said[21]), (22, "begun", "over"), "{said:?}");
-        assert!(said[1..21].iter().enumerate().all(|(n, text)| text.starts_with(&format!("{n} "))), "{said:?}");
-        assert_eq!(types(&events).iter().filter(|kind| ["complete", "error"].contains(kind)).count(), 1);
-        assert_eq!(expected == "failed", events.last().unwrap().to_string().contains("exit code 0"));
+        assert!(
+            said[1..21].iter().enumerate().all(|(n, text)| text.starts_with(&format!("{n} "))),
+            "{said:?}"
+        );
+        assert_eq!(
+            types(&events).iter().filter(|kind| ["complete", "error"].contains(kind)).count(),
+            1
+        );
+        assert_eq!(
+            expected == "failed",
+            events.last().unwrap().to_string().contains("exit code 0")
+        );
     }
 }
 
@@ -41,18 +54,22 @@ async fn killed_between_the_exit_of_a_child_and_our_noticing() {
 async fn killed_in_the_middle_of_a_write_to_the_inbox() {
     let mut site = Site::new().await;
     let session = site.create("inbox", json!({})).await;
-    site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over").await;
+    site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over")
+        .await;
     let approval = site.approval(&session).await;
     let (dir, shim) = (site.run_dir(&session, 0), site.pids(&session, 0).0);
     // Nobody takes the answer, so it is still in the inbox when the server dies.
     process::signal(shim, Signal::STOP);
     site.allow(&approval).await;
     let inbox = dir.path().join("inbox");
-    let answer = testkit::eventually_async("the answer in the inbox", DEADLINE, || {
-        let mut files = std::fs::read_dir(&inbox).unwrap().map(|entry| entry.unwrap().path());
-        std::future::ready(files.find(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains("behavior"))))
-    })
-    .await;
+    let answer =
+        testkit::eventually_async("the answer in the inbox", DEADLINE, || {
+            let mut files = std::fs::read_dir(&inbox).unwrap().map(|entry| entry.unwrap().path());
+            std::future::ready(files.find(|path| {
+                std::fs::read_to_string(path).is_ok_and(|text| text.contains("behavior"))
+            }))
+        })
+        .await;
     site.server.kill_9().unwrap();
     // As it is while it is written: under a name that nobody reads, and half.
     let text = std::fs::read(&answer).unwrap();
@@ -61,7 +78,11 @@ async fn killed_in_the_middle_of_a_write_to_the_inbox() {
     process::signal(shim, Signal::CONT);
     site.server.start_again().await.unwrap();
     let (status, events) = site.end(&session).await;
-    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["begun", "over"]), "{events:#?}");
+    assert_eq!(
+        (status.as_str(), texts(&events)),
+        ("complete", vec!["begun", "over"]),
+        "{events:#?}"
+    );
     for kind in ["awaiting_approval", "approval_resolved", "tool_result"] {
         assert_eq!(types(&events).iter().filter(|other| **other == kind).count(), 1, "{kind}");
     }
@@ -112,8 +133,10 @@ async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
         process::wait_until_gone(shim, DEADLINE);
         if away {
             // What a killed shim leaves in the middle of a write.
-            let mut journal =
-                std::fs::OpenOptions::new().append(true).open(site.run_dir(&session, 0).segment(SegmentNo(1))).unwrap();
+            let mut journal = std::fs::OpenOptions::new()
+                .append(true)
+                .open(site.run_dir(&session, 0).segment(SegmentNo(1)))
+                .unwrap();
             journal.write_all(b"{\"type\":\"assistant\",\"message\":{\"con").unwrap();
             site.server.start_again().await.unwrap();
         }

@@ -56,7 +56,9 @@ impl Site {
     }
 
     pub(crate) async fn chat(&self, session: &str, prompt: &str) -> u64 {
-        let started = self.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
+        let started = self
+            .call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt}))
+            .await;
         started["chat"].as_u64().unwrap()
     }
 
@@ -73,15 +75,30 @@ impl Site {
     }
 
     /// Waits until the newest chat is as wanted.
-    pub(crate) async fn wait_for(&self, session: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_for(
+        &self,
+        session: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         let began = Instant::now();
         loop {
-            let page = self.call("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000})).await;
+            let page = self
+                .call(
+                    "claudecode.poll",
+                    json!({"session_id": session, "from_seq": 0, "limit": 1000}),
+                )
+                .await;
             if wanted(&page) {
                 return page;
             }
-            assert!(began.elapsed() < DEADLINE, "{what} did not come: {page:#}\n{}", self.server.log());
-            let rest = json!({"session_id": session, "from_seq": page["total_events"], "wait_ms": 200});
+            assert!(
+                began.elapsed() < DEADLINE,
+                "{what} did not come: {page:#}\n{}",
+                self.server.log()
+            );
+            let rest =
+                json!({"session_id": session, "from_seq": page["total_events"], "wait_ms": 200});
             self.call("claudecode.poll", rest).await;
         }
     }
@@ -94,7 +111,9 @@ impl Site {
 
     /// Waits for the end of the newest chat and returns its status and its events, numbered without gap or repeat.
     pub(crate) async fn end(&self, session: &str) -> (String, Vec<Value>) {
-        let ended = |page: &Value| !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap());
+        let ended = |page: &Value| {
+            !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap())
+        };
         let first = self.wait_for(session, "the end of the chat", ended).await;
         let mut events: Vec<Value> = Vec::new();
         loop {
@@ -112,12 +131,15 @@ impl Site {
 
     /// Waits for a permission request.
     pub(crate) async fn approval(&self, session: &str) -> Value {
-        let waits = |page: &Value| page["pending_approvals"].as_array().is_some_and(|list| !list.is_empty());
+        let waits = |page: &Value| {
+            page["pending_approvals"].as_array().is_some_and(|list| !list.is_empty())
+        };
         self.wait_for(session, "a permission request", waits).await["pending_approvals"][0].clone()
     }
 
     pub(crate) async fn allow(&self, approval: &Value) {
-        self.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await;
+        self.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
+            .await;
     }
 
     pub(crate) async fn cancel(&self, session: &str) {
@@ -138,7 +160,9 @@ impl Site {
     /// Waits until no shim, no agent and no tool of this site lives.
     pub(crate) async fn nothing_lives(&self) {
         let mark = self.folder.path().display().to_string();
-        let gone = || std::future::ready(testkit::process::marked(&mark).unwrap().is_empty().then_some(()));
+        let gone = || {
+            std::future::ready(testkit::process::marked(&mark).unwrap().is_empty().then_some(()))
+        };
         testkit::eventually_async("the end of every process", DEADLINE, gone).await;
     }
 }
@@ -151,7 +175,10 @@ pub(crate) async fn exists(path: &Path) {
 
 /// A tool call that goes on until a file is there.
 pub(crate) fn until(file: &str) -> String {
-    format!("tool Bash {}", json!({"command": format!("while ! test -e {file}; do sleep 0.05; done")}))
+    format!(
+        "tool Bash {}",
+        json!({"command": format!("while ! test -e {file}; do sleep 0.05; done")})
+    )
 }
 
 /// The events of a page.
@@ -166,5 +193,9 @@ pub(crate) fn types(events: &[Value]) -> Vec<&str> {
 
 /// The texts of all `content` events.
 pub(crate) fn texts(events: &[Value]) -> Vec<&str> {
-    events.iter().filter(|event| event["type"] == "content").map(|event| event["text"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["type"] == "content")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect()
 }

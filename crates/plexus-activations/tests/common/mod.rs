@@ -69,7 +69,12 @@ impl World {
     }
 
     /// Calls a method as somebody.
-    pub(crate) async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, CallError> {
+    pub(crate) async fn call_as(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params).unwrap();
         match self.hub.call(Call::plain(caller), method, Some(params)).await? {
             Reply::Value(value) => Ok(serde_json::from_str(value.get()).unwrap()),
@@ -126,7 +131,9 @@ impl World {
 
     /// Starts a chat.
     pub(crate) async fn chat(&self, session: &str, prompt: &str) -> u64 {
-        let started = self.ok("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
+        let started = self
+            .ok("claudecode.chat_async", json!({"session_id": session, "prompt": prompt}))
+            .await;
         assert_eq!(started["type"], "started");
         started["chat"].as_u64().unwrap()
     }
@@ -151,10 +158,17 @@ impl World {
     }
 
     /// Waits until a page of the newest chat is as wanted.
-    pub(crate) async fn wait_for(&self, session: &str, what: &str, mut wanted: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_for(
+        &self,
+        session: &str,
+        what: &str,
+        mut wanted: impl FnMut(&Value) -> bool,
+    ) -> Value {
         let began = std::time::Instant::now();
         loop {
-            let page = self.ok("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000})).await;
+            let page = self
+                .ok("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000}))
+                .await;
             if wanted(&page) {
                 return page;
             }
@@ -171,7 +185,8 @@ impl World {
         let began = std::time::Instant::now();
         loop {
             let total = self.page(session, chat, 0, 1).await["total_events"].as_u64().unwrap();
-            let params = json!({"session_id": session, "chat": chat, "from_seq": total, "wait_ms": 500});
+            let params =
+                json!({"session_id": session, "chat": chat, "from_seq": total, "wait_ms": 500});
             let page = self.ok("claudecode.poll", params).await;
             match page["status"].as_str().unwrap() {
                 "running" | "awaiting_permission" => {}
@@ -187,8 +202,11 @@ impl World {
 
     /// Reads one page of a chat, moving nobody.
     pub(crate) async fn page(&self, session: &str, chat: u64, from_seq: u64, limit: u64) -> Value {
-        self.ok("claudecode.poll", json!({"session_id": session, "chat": chat, "from_seq": from_seq, "limit": limit}))
-            .await
+        self.ok(
+            "claudecode.poll",
+            json!({"session_id": session, "chat": chat, "from_seq": from_seq, "limit": limit}),
+        )
+        .await
     }
 
     /// Reads all events of a chat, and checks that they are numbered without gap or repeat.
@@ -197,7 +215,11 @@ impl World {
         loop {
             let page = self.page(session, chat, events.len() as u64, 1000).await;
             for event in page["events"].as_array().unwrap() {
-                assert_eq!(event["seq"], events.len(), "a gap or a repeat in the events of chat {chat}");
+                assert_eq!(
+                    event["seq"],
+                    events.len(),
+                    "a gap or a repeat in the events of chat {chat}"
+                );
                 events.push(event["event"].clone());
             }
             if page["has_more"] == false {
@@ -218,7 +240,9 @@ impl World {
 
     /// Answers a permission request.
     pub(crate) async fn respond(&self, approval: &Value, approve: bool) {
-        let answer = self.ok("loopback.respond", json!({"approval_id": approval["id"], "approve": approve})).await;
+        let answer = self
+            .ok("loopback.respond", json!({"approval_id": approval["id"], "approve": approve}))
+            .await;
         assert_eq!(answer["type"], "ok");
     }
 
@@ -270,7 +294,8 @@ impl World {
 
     /// The processes that hold and play the `n`-th run of a session: its shim, and its child.
     pub(crate) fn pids(&self, session: &str, n: u32) -> (u32, u32) {
-        let pids = plexus_shim::layout::RunDir::new(self.run_dir(session, n)).read_pid().unwrap().unwrap();
+        let pids =
+            plexus_shim::layout::RunDir::new(self.run_dir(session, n)).read_pid().unwrap().unwrap();
         (u32::try_from(pids.shim_pid).unwrap(), u32::try_from(pids.child_pid).unwrap())
     }
 
@@ -293,7 +318,10 @@ impl Down {
     }
 
     /// Starts it again while somebody else already uses the store. Returns how many runs it picked up.
-    pub(crate) async fn up_beside(self, somebody: impl AsyncFnOnce(Arc<dyn Store>)) -> (World, usize) {
+    pub(crate) async fn up_beside(
+        self,
+        somebody: impl AsyncFnOnce(Arc<dyn Store>),
+    ) -> (World, usize) {
         let Self { folder, settings } = self;
         let (store, activations, hub) = build(&settings);
         let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), activations.start());
@@ -314,11 +342,16 @@ impl Down {
 
 fn build(settings: &Settings) -> (Arc<dyn Store>, Arc<Activations>, Arc<Hub>) {
     // What a test checks is the order of things, not the disk: flushing every commit would only make it slow.
-    let options = SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
+    let options =
+        SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options).unwrap());
     let operator = SecretToken::new("plx_operator-of-the-test-hub-0123456789");
     let activations = Activations::new(Arc::clone(&store), settings.clone(), &operator);
-    let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (1, 0, 0), description: "a hub for tests" });
+    let hub = Hub::new(ActivationInfo {
+        namespace: "plexus",
+        version: (1, 0, 0),
+        description: "a hub for tests",
+    });
     activations.register_all(&hub).unwrap();
     (store, activations, hub)
 }
@@ -346,7 +379,12 @@ fn processes(folder: &Path) -> Vec<testkit::process::Process> {
 }
 
 fn event_of(page: &Value, kind: &str) -> Option<Value> {
-    page["events"].as_array()?.iter().map(|event| &event["event"]).find(|event| event["type"] == kind).cloned()
+    page["events"]
+        .as_array()?
+        .iter()
+        .map(|event| &event["event"])
+        .find(|event| event["type"] == kind)
+        .cloned()
 }
 
 /// The types of some events, in order: the shape of a chat at one glance.
@@ -356,7 +394,11 @@ pub(crate) fn types(events: &[Value]) -> Vec<&str> {
 
 /// The texts of all `content` events.
 pub(crate) fn texts(events: &[Value]) -> Vec<&str> {
-    events.iter().filter(|event| event["type"] == "content").map(|event| event["text"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["type"] == "content")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect()
 }
 
 /// Takes `count` items of a stream.
@@ -364,8 +406,11 @@ pub(crate) async fn take(stream: &mut ReplyStream, count: usize) -> Vec<Value> {
     let mut items = Vec::new();
     while items.len() < count {
         let item = tokio::time::timeout(DEADLINE, stream.next()).await;
-        let item = item.unwrap_or_else(|_| panic!("only {} of {count} items came: {items:#?}", items.len()));
-        let item = item.unwrap_or_else(|| panic!("the stream ended after {} of {count} items", items.len())).unwrap();
+        let item = item
+            .unwrap_or_else(|_| panic!("only {} of {count} items came: {items:#?}", items.len()));
+        let item = item
+            .unwrap_or_else(|| panic!("the stream ended after {} of {count} items", items.len()))
+            .unwrap();
         items.push(serde_json::from_str(item.body.get()).unwrap());
     }
     items

@@ -17,7 +17,10 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
         ("loopback.wait_for_approval", json!({"wait_ms": 0})),
         ("loopback.history", json!({})),
         ("loopback.audit", json!({})),
-        ("loopback.mode_set", json!({"session_id": own, "mode": "allow_all", "expires_in_secs": 60})),
+        (
+            "loopback.mode_set",
+            json!({"session_id": own, "mode": "allow_all", "expires_in_secs": 60}),
+        ),
         ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash"})),
         ("loopback.rules", json!({})),
         ("loopback.rule_remove", json!({"rule_id": uuid::Uuid::nil()})),
@@ -42,7 +45,8 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
 #[tokio::test]
 async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
     let desk = Arc::new(Desk::new().await);
-    let (child, sibling) = (desk.create("child", json!({})).await, desk.create("sibling", json!({})).await);
+    let (child, sibling) =
+        (desk.create("child", json!({})).await, desk.create("sibling", json!({})).await);
     let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
     let attempts = forbidden(child, sibling, &asked["id"]);
     for (method, params) in &attempts {
@@ -50,14 +54,21 @@ async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
         assert_eq!(refused.unwrap_err().kind, ErrorKind::Forbidden, "{method}");
     }
     let listed = desk.call_as(Caller::Child(child), "plexus.methods", json!({})).await.unwrap();
-    let names: Vec<&str> =
-        listed["methods"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = listed["methods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["loopback.permit", "plexus.methods", "plexus.schema", "plexus.version"]);
     let lines = desk.audit("refused").await;
     assert_eq!(lines.len(), attempts.len());
     for (line, (method, _)) in lines.iter().rev().zip(&attempts) {
         let body = line.body.to_value();
-        assert_eq!((line.session, &body["method"], &body["kind"]), (Some(child), &json!(method), &json!("forbidden")));
+        assert_eq!(
+            (line.session, &body["method"], &body["kind"]),
+            (Some(child), &json!(method), &json!("forbidden"))
+        );
         assert_eq!(body["caller"], json!({"child": child}));
     }
     // Nothing of it had an effect.
@@ -76,12 +87,19 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
     let (own_task, own) = desk.ask(me, "t", "Bash", bash("ls")).await;
     let caller = Caller::Session(me);
     let guessed = ApprovalId::generate();
-    for (approval, what) in
-        [(asked["id"].clone(), "a stranger's"), (own["id"].clone(), "its own"), (json!(guessed), "a guess")]
-    {
+    for (approval, what) in [
+        (asked["id"].clone(), "a stranger's"),
+        (own["id"].clone(), "its own"),
+        (json!(guessed), "a guess"),
+    ] {
         for approve in [true, false] {
-            let refused =
-                desk.call_as(caller, "loopback.respond", json!({"approval_id": approval, "approve": approve})).await;
+            let refused = desk
+                .call_as(
+                    caller,
+                    "loopback.respond",
+                    json!({"approval_id": approval, "approve": approve}),
+                )
+                .await;
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind, ErrorKind::NotFound, "{what}");
             assert_eq!(
@@ -92,8 +110,12 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
         }
     }
     let many = json!({"approval_ids": [asked["id"], own["id"]], "approve": true});
-    let outcomes = desk.call_as(caller, "loopback.respond_many", many).await.unwrap()["outcomes"].clone();
-    assert!(outcomes.as_array().unwrap().iter().all(|outcome| outcome["error"]["kind"] == "not_found"), "{outcomes}");
+    let outcomes =
+        desk.call_as(caller, "loopback.respond_many", many).await.unwrap()["outcomes"].clone();
+    assert!(
+        outcomes.as_array().unwrap().iter().all(|outcome| outcome["error"]["kind"] == "not_found"),
+        "{outcomes}"
+    );
     for id in [victim, of_victim, me, SessionId::generate()] {
         for (method, params) in [
             ("claudecode.get", json!({"session_id": id})),
@@ -103,15 +125,24 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
             ("claudecode.chat_async", json!({"session_id": id, "prompt": "x"})),
             ("claudecode.fork", json!({"session_id": id, "new_name": "x"})),
             ("loopback.rule_test", json!({"session_id": id, "tool_name": "Bash", "input": {}})),
-            ("loopback.rule_add", json!({"decision": "allow", "pattern": "Bash", "scope": {"session": id}})),
+            (
+                "loopback.rule_add",
+                json!({"decision": "allow", "pattern": "Bash", "scope": {"session": id}}),
+            ),
         ] {
             let refused = desk.call_as(caller, method, params).await.unwrap_err();
             assert_eq!(refused.kind, ErrorKind::NotFound, "{method} of {id}: {refused:?}");
         }
     }
     let mode = json!({"session_id": of_victim, "mode": "allow_all", "expires_in_secs": 60});
-    for (method, params) in [("loopback.mode_set", mode), ("loopback.configure", json!({"session_id": of_victim}))] {
-        assert_eq!(desk.call_as(caller, method, params).await.unwrap_err().kind, ErrorKind::Forbidden, "{method}");
+    for (method, params) in
+        [("loopback.mode_set", mode), ("loopback.configure", json!({"session_id": of_victim}))]
+    {
+        assert_eq!(
+            desk.call_as(caller, method, params).await.unwrap_err().kind,
+            ErrorKind::Forbidden,
+            "{method}"
+        );
     }
     assert!(desk.audit("refused").await.iter().all(|line| line.session == Some(me)));
     assert!(desk.audit("refused").await.len() > 40);
@@ -150,7 +181,10 @@ async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() 
         json!({"tool_name": 1, "input": {}, "tool_use_id": "t"}),
         json!([]),
     ] {
-        let refused = desk.call_as(Caller::Child(session), "loopback.permit", wrong.clone()).await.unwrap_err();
+        let refused = desk
+            .call_as(Caller::Child(session), "loopback.permit", wrong.clone())
+            .await
+            .unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{wrong}");
         assert!(!refused.message.is_empty());
     }
@@ -176,7 +210,10 @@ async fn tokens_stand_for_one_caller_and_end() {
     let who = async |token: &str| identity.authenticate(&SecretToken::new(token)).await;
     let session = desk.create("s", json!({})).await;
     let config = desk.ok("loopback.configure", json!({"session_id": session})).await;
-    let header = config["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"].as_str().unwrap().to_owned();
+    let header = config["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     let child = header.strip_prefix("Bearer ").unwrap();
     assert_eq!(who(child).await.unwrap(), Caller::Child(session));
     assert_eq!(who("plx_operator-of-the-desk-0123456789").await.unwrap(), Caller::Operator);
@@ -196,10 +233,17 @@ async fn tokens_stand_for_one_caller_and_end() {
     assert_eq!(noted.as_array().unwrap().len(), 6);
     assert!(!noted.to_string().contains(&child[8..24]), "no part of a token is on record");
     desk.ok("claudecode.delete", json!({"session_id": session})).await;
-    assert_eq!(who(child).await.unwrap_err().kind, ErrorKind::Unauthorized, "a token goes with its session");
+    assert_eq!(
+        who(child).await.unwrap_err().kind,
+        ErrorKind::Unauthorized,
+        "a token goes with its session"
+    );
     // A one-time code works once.
     let code = desk.ok("identity.code", json!({})).await["code"].as_str().unwrap().to_owned();
     let token = identity.exchange(&SecretToken::new(code.clone())).await.unwrap();
     assert_eq!(who(token.expose()).await.unwrap(), Caller::Operator);
-    assert_eq!(identity.exchange(&SecretToken::new(code)).await.unwrap_err().kind, ErrorKind::Unauthorized);
+    assert_eq!(
+        identity.exchange(&SecretToken::new(code)).await.unwrap_err().kind,
+        ErrorKind::Unauthorized
+    );
 }

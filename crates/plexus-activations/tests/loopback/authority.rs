@@ -73,7 +73,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
     let mut tree: Vec<Granted> = Vec::new();
     for (n, (decide, allowed)) in roots.into_iter().enumerate() {
         let (may_decide, allowed_tools) = (tools(decide), tools(allowed));
-        let params = json!({"can_spawn": true, "may_decide": may_decide, "allowed_tools": allowed_tools});
+        let params =
+            json!({"can_spawn": true, "may_decide": may_decide, "allowed_tools": allowed_tools});
         let id = desk.create(&format!("root{n}"), params).await;
         tree.push(Granted { parent: None, id, may_decide, allowed_tools, can_spawn: true });
     }
@@ -85,14 +86,25 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 let by = by % tree.len();
                 let (may_decide, allowed_tools) = (tools(may_decide), tools(allowed_tools));
                 let params = json!({"can_spawn": can_spawn, "may_decide": may_decide, "allowed_tools": allowed_tools});
-                let made = desk.create_as(Caller::Session(tree[by].id), &format!("c{step}"), params).await;
+                let made =
+                    desk.create_as(Caller::Session(tree[by].id), &format!("c{step}"), params).await;
                 let creator = &tree[by];
                 let granted = allowed_tools.is_subset(&creator.allowed_tools)
                     && may_decide.iter().all(|tool| creator.may_allow(tool))
                     && (creator.can_spawn || !can_spawn);
-                assert_eq!(made.is_ok(), granted, "{creator:?} created {may_decide:?} {allowed_tools:?}: {made:?}");
+                assert_eq!(
+                    made.is_ok(),
+                    granted,
+                    "{creator:?} created {may_decide:?} {allowed_tools:?}: {made:?}"
+                );
                 if let Ok(id) = made {
-                    tree.push(Granted { parent: Some(by), id, may_decide, allowed_tools, can_spawn });
+                    tree.push(Granted {
+                        parent: Some(by),
+                        id,
+                        may_decide,
+                        allowed_tools,
+                        can_spawn,
+                    });
                 }
             }
             Attempt::Answer { by, asker, tool, approve } => {
@@ -103,7 +115,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                     tokio::spawn(async move { desk.permit(id, &name, tool, json!({})).await })
                 };
                 let ancestors = line(&tree, asker);
-                let ruled = rules.values().any(|(author, of)| *of == tool && ancestors.contains(author));
+                let ruled =
+                    rules.values().any(|(author, of)| *of == tool && ancestors.contains(author));
                 if ruled {
                     // A rule of an ancestor answers, and that ancestor was granted the tool.
                     assert_eq!(answer(task).await["behavior"], "allow");
@@ -130,10 +143,14 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
             }
             Attempt::Rule { by, scope, whole_subtree, tool } => {
                 let (by, scope, tool) = (by % tree.len(), scope % tree.len(), TOOLS[tool]);
-                let over =
-                    if whole_subtree { json!({"subtree": tree[by].id}) } else { json!({"session": tree[scope].id}) };
+                let over = if whole_subtree {
+                    json!({"subtree": tree[by].id})
+                } else {
+                    json!({"session": tree[scope].id})
+                };
                 let params = json!({"decision": "allow", "pattern": tool, "scope": over});
-                let made = desk.call_as(Caller::Session(tree[by].id), "loopback.rule_add", params).await;
+                let made =
+                    desk.call_as(Caller::Session(tree[by].id), "loopback.rule_add", params).await;
                 let below = whole_subtree || line(&tree, scope).contains(&by);
                 assert_eq!(made.is_ok(), below && tree[by].may_allow(tool), "{made:?}");
                 if let Ok(made) = made {
@@ -142,9 +159,13 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                         rules.insert(id, (by, tool));
                     } else {
                         // One for a single session is removed again: what it covers is told by the others.
-                        desk.call_as(Caller::Session(tree[by].id), "loopback.rule_remove", json!({"rule_id": id}))
-                            .await
-                            .unwrap();
+                        desk.call_as(
+                            Caller::Session(tree[by].id),
+                            "loopback.rule_remove",
+                            json!({"rule_id": id}),
+                        )
+                        .await
+                        .unwrap();
                     }
                 }
             }
@@ -224,7 +245,9 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
 #[tokio::test]
 async fn three_generations_decide_for_each_other_and_never_for_themselves() {
     let desk = Arc::new(Desk::new().await);
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)", "Bash(make:*)"]})).await;
+    let top = desk
+        .create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)", "Bash(make:*)"]}))
+        .await;
     let grant = json!({"can_spawn": true, "may_decide": ["Bash(git status:*)"]});
     let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
     let bottom = desk.create_as(Caller::Session(middle), "bottom", json!({})).await.unwrap();
@@ -240,7 +263,8 @@ async fn three_generations_decide_for_each_other_and_never_for_themselves() {
         ("git status -s", stranger, false),
         ("git status -s", bottom, false),
     ] {
-        let (task, asked) = desk.ask(bottom, &format!("{command} {decider}"), "Bash", bash(command)).await;
+        let (task, asked) =
+            desk.ask(bottom, &format!("{command} {decider}"), "Bash", bash(command)).await;
         let told = desk.respond(Caller::Session(decider), &asked, true).await;
         assert_eq!(told.is_ok(), counts, "{command}: {told:?}");
         if !counts {
@@ -251,8 +275,14 @@ async fn three_generations_decide_for_each_other_and_never_for_themselves() {
     // The middle one asks itself: only those above it answer.
     let (task, asked) = desk.ask(middle, "own", "Bash", bash("git status")).await;
     for decider in [middle, bottom, stranger] {
-        assert_eq!(desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind, ErrorKind::NotFound);
-        assert_eq!(desk.respond(Caller::Session(decider), &asked, false).await.unwrap_err().kind, ErrorKind::NotFound);
+        assert_eq!(
+            desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
+            ErrorKind::NotFound
+        );
+        assert_eq!(
+            desk.respond(Caller::Session(decider), &asked, false).await.unwrap_err().kind,
+            ErrorKind::NotFound
+        );
     }
     desk.respond(Caller::Session(top), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
@@ -280,7 +310,10 @@ async fn a_link_made_after_the_grant_gives_nobody_more() {
     let input = json!({"file_path": work.join("sub/key")});
     let (task, asked) = desk.ask(bottom, "t", "Read", input).await;
     for decider in [middle, top] {
-        assert_eq!(desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind, ErrorKind::Forbidden);
+        assert_eq!(
+            desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
+            ErrorKind::Forbidden
+        );
     }
     desk.respond(Caller::Operator, &asked, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
@@ -297,9 +330,14 @@ async fn a_parent_outside_owns_what_it_creates_and_nothing_else() {
     let (a, b) = (identity("ide").await, identity("ci").await);
     assert_eq!(identity("ide").await, a, "the same name is the same identity");
     let child = desk.create_as(Caller::Session(a), "child", json!({})).await.unwrap();
-    desk.create_as(Caller::Session(b), "child", json!({})).await.expect("names are unique for each parent");
+    desk.create_as(Caller::Session(b), "child", json!({}))
+        .await
+        .expect("names are unique for each parent");
     let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
-    assert_eq!(desk.respond(Caller::Session(b), &asked, true).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(
+        desk.respond(Caller::Session(b), &asked, true).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
     desk.respond(Caller::Session(a), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
     assert_eq!(desk.last_decision(child).await["decided_by"], json!({"session": a}));

@@ -6,14 +6,20 @@ use serde_json::{Value, json};
 use crate::common::World;
 
 fn notices(events: &[Value]) -> Vec<&str> {
-    events.iter().filter(|event| event["type"] == "notice").map(|event| event["message"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["type"] == "notice")
+        .map(|event| event["message"].as_str().unwrap())
+        .collect()
 }
 
 /// The simulator's price of one turn without tools, as its results say.
 async fn price(world: &World) -> f64 {
     let session = world.create("price", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay hello").await;
-    world.ok("claudecode.get", json!({"session_id": session})).await["session"]["spent"]["cost_usd"].as_f64().unwrap()
+    world.ok("claudecode.get", json!({"session_id": session})).await["session"]["spent"]["cost_usd"]
+        .as_f64()
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,8 +30,10 @@ async fn a_chat_that_the_budget_has_no_room_for_does_not_start() {
     let session = world.create("s", json!({"budget": {"cost_usd": one * 1.5}})).await;
     world.chat_to_end(&session, "sim:\nsay one").await;
     world.chat_to_end(&session, "sim:\nsay two").await;
-    let refused =
-        world.call("claudecode.chat_async", json!({"session_id": session, "prompt": "three"})).await.unwrap_err();
+    let refused = world
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": "three"}))
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Forbidden);
     assert!(refused.message.contains("budget of s for cost"), "{}", refused.message);
     let shown = world.ok("claudecode.get", json!({"session_id": session})).await["session"].clone();
@@ -45,7 +53,8 @@ async fn set_aside(world: &World, session: &str) -> f64 {
 async fn a_shared_budget_stops_every_chat_below_it_within_one_result() {
     let world = World::new().await;
     let one = price(&world).await;
-    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 6.5}})).await;
+    let top =
+        world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 6.5}})).await;
     let spender = child_of(&world, &top, "spender").await;
     // From its result on, what a chat costs here is known, and several fit.
     world.chat_to_end(&spender, "sim:\nsay done").await;
@@ -65,17 +74,24 @@ async fn a_shared_budget_stops_every_chat_below_it_within_one_result() {
         let end = events.last().unwrap();
         assert_eq!(end["message"], "stopped: the budget of top for cost is used up");
     }
-    let refused =
-        world.call("claudecode.chat_async", json!({"session_id": spender, "prompt": "more"})).await.unwrap_err();
+    let refused = world
+        .call("claudecode.chat_async", json!({"session_id": spender, "prompt": "more"}))
+        .await
+        .unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Forbidden);
-    assert_eq!(set_aside(&world, &top).await, 0.0, "nothing is set aside for chats that have ended");
+    assert_eq!(
+        set_aside(&world, &top).await,
+        0.0,
+        "nothing is set aside for chats that have ended"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_set_aside_until_its_result_comes() {
     let world = World::new().await;
     let one = price(&world).await;
-    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.5}})).await;
+    let top =
+        world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.5}})).await;
     let (a, b) = (child_of(&world, &top, "a").await, child_of(&world, &top, "b").await);
     let chat = world.chat(&a, "sim:\nsay thinking\nhang").await;
     assert!(set_aside(&world, &top).await >= one * 1.5, "what a chat costs is not known yet");
@@ -86,7 +102,10 @@ async fn what_runs_is_set_aside_until_its_result_comes() {
     // A server that goes away and comes back has set the same aside.
     world.wait_for_event(&a, "content").await;
     let (world, _) = world.restart().await;
-    assert_eq!(world.call("claudecode.chat_async", prompt.clone()).await.unwrap_err().kind, ErrorKind::Busy);
+    assert_eq!(
+        world.call("claudecode.chat_async", prompt.clone()).await.unwrap_err().kind,
+        ErrorKind::Busy
+    );
     world.ok("claudecode.cancel", json!({"session_id": a})).await;
     world.wait_for_end(&a, chat).await;
     assert_eq!(set_aside(&world, &top).await, 0.0);
@@ -96,16 +115,21 @@ async fn what_runs_is_set_aside_until_its_result_comes() {
     let spent = shown["spent"]["cost_usd"].as_f64().unwrap();
     assert!(spent >= one, "{shown:#}");
     assert!(shown["spent"]["wall_ms"].as_u64().unwrap() > 0, "{shown:#}");
-    let line = world.ok("claudecode.wait", json!({"session_ids": [top]})).await["sessions"][0].clone();
+    let line =
+        world.ok("claudecode.wait", json!({"session_ids": [top]})).await["sessions"][0].clone();
     assert_eq!(line["budget"]["of"], "cost");
-    assert!((line["budget"]["used"].as_f64().unwrap() - spent / (one * 1.5)).abs() < 1e-6, "{line:#}");
+    assert!(
+        (line["budget"]["used"].as_f64().unwrap() - spent / (one * 1.5)).abs() < 1e-6,
+        "{line:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
     let world = World::new().await;
     let one = price(&world).await;
-    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 5.5}})).await;
+    let top =
+        world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 5.5}})).await;
     let mut children = Vec::new();
     for n in 0..20 {
         children.push(child_of(&world, &top, &format!("c{n}")).await);
@@ -116,7 +140,9 @@ async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
         loop {
             let prompt = json!({"session_id": child, "prompt": "sim:\nsay one"});
             match world.call("claudecode.chat_async", prompt).await {
-                Ok(started) => drop(world.wait_for_end(child, started["chat"].as_u64().unwrap()).await),
+                Ok(started) => {
+                    drop(world.wait_for_end(child, started["chat"].as_u64().unwrap()).await)
+                }
                 Err(error) if error.kind == ErrorKind::Busy => {
                     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
@@ -135,23 +161,45 @@ async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
 async fn a_budget_below_what_is_spent_is_refused_and_a_larger_one_lets_go_on() {
     let world = World::new().await;
     let one = price(&world).await;
-    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 0.5, "turns": 50}})).await;
+    let top = world
+        .create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 0.5, "turns": 50}}))
+        .await;
     let child = child_of(&world, &top, "child").await;
     world.chat_to_end(&child, "sim:\nsay one").await;
     let set = async |caller, session: &str, budget: Value| {
-        world.call_as(caller, "claudecode.budget_set", json!({"session_id": session, "budget": budget})).await
+        world
+            .call_as(
+                caller,
+                "claudecode.budget_set",
+                json!({"session_id": session, "budget": budget}),
+            )
+            .await
     };
     let low = set(Caller::Operator, &top, json!({"cost_usd": one * 0.9})).await.unwrap_err();
     assert_eq!(low.kind, ErrorKind::Conflict);
     assert!(low.message.contains("cost_usd"), "{}", low.message);
     assert_eq!(low.standing.unwrap()["cost_usd"].as_f64().unwrap(), one);
-    assert_eq!(set(Caller::Operator, &top, json!({"cost_usd": -1})).await.unwrap_err().kind, ErrorKind::Invalid);
-    assert_eq!(world.session(&top).await["budget"]["cost_usd"].as_f64().unwrap(), one * 0.5, "nothing changed");
+    assert_eq!(
+        set(Caller::Operator, &top, json!({"cost_usd": -1})).await.unwrap_err().kind,
+        ErrorKind::Invalid
+    );
+    assert_eq!(
+        world.session(&top).await["budget"]["cost_usd"].as_f64().unwrap(),
+        one * 0.5,
+        "nothing changed"
+    );
     // Nobody raises their own, and nobody gives what they have not.
     let as_top = Caller::Session(top.parse().unwrap());
-    assert_eq!(set(as_top, &top, json!({"cost_usd": 9})).await.unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(set(as_top, &child, json!({"cost_usd": 9})).await.unwrap_err().kind, ErrorKind::Forbidden);
-    let refused = world.call("claudecode.chat_async", json!({"session_id": child, "prompt": "two"})).await;
+    assert_eq!(
+        set(as_top, &top, json!({"cost_usd": 9})).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
+    assert_eq!(
+        set(as_top, &child, json!({"cost_usd": 9})).await.unwrap_err().kind,
+        ErrorKind::Forbidden
+    );
+    let refused =
+        world.call("claudecode.chat_async", json!({"session_id": child, "prompt": "two"})).await;
     assert_eq!(refused.unwrap_err().kind, ErrorKind::Forbidden);
     set(Caller::Operator, &top, json!({"cost_usd": one * 3.0})).await.unwrap();
     world.chat_to_end(&child, "sim:\nsay two").await;
@@ -159,7 +207,12 @@ async fn a_budget_below_what_is_spent_is_refused_and_a_larger_one_lets_go_on() {
     world.ok("claudecode.delete", json!({"session_id": child})).await;
     let spent = world.session(&top).await["spent"]["cost_usd"].as_f64().unwrap();
     assert!((spent - one * 2.0).abs() < 1e-9, "{spent}");
-    let bad = world.call("claudecode.create", world.create_params("bad", json!({"budget": {"cost_usd": -0.1}}))).await;
+    let bad = world
+        .call(
+            "claudecode.create",
+            world.create_params("bad", json!({"budget": {"cost_usd": -0.1}})),
+        )
+        .await;
     assert_eq!(bad.unwrap_err().kind, ErrorKind::Invalid);
 }
 
@@ -182,14 +235,22 @@ async fn parallel_creates_do_not_exceed_the_number_of_children() {
 async fn who_runs_is_told_when_most_of_a_budget_is_used_up() {
     let world = World::new().await;
     let one = price(&world).await;
-    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.2}})).await;
+    let top =
+        world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.2}})).await;
     let (child, other) = (child_of(&world, &top, "c").await, child_of(&world, &top, "o").await);
     world.chat_to_end(&child, "sim:\nsay one").await;
     let chat = world.chat(&other, "sim:\nsay waiting\nhang").await;
-    world.wait_for(&other, "a warning", |page| page.to_string().contains("83 % of the budget of top for cost")).await;
+    world
+        .wait_for(&other, "a warning", |page| {
+            page.to_string().contains("83 % of the budget of top for cost")
+        })
+        .await;
     world.ok("claudecode.cancel", json!({"session_id": other})).await;
     assert_eq!(world.wait_for_end(&other, chat).await, "cancelled");
-    assert_eq!(notices(&world.events(&other, chat).await).iter().filter(|it| it.contains("83 %")).count(), 1);
+    assert_eq!(
+        notices(&world.events(&other, chat).await).iter().filter(|it| it.contains("83 %")).count(),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +260,10 @@ async fn time_on_the_wall_stops_a_chat_that_never_ends() {
     let chat = world.chat(&session, "sim:\nsay hm\nhang").await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
     let events = world.events(&session, chat).await;
-    assert_eq!(events.last().unwrap()["message"], "stopped: the budget of s for wall time is used up");
+    assert_eq!(
+        events.last().unwrap()["message"],
+        "stopped: the budget of s for wall time is used up"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -217,7 +281,8 @@ async fn children_and_generations_are_counted_and_a_child_cannot_raise_its_own()
     assert_eq!(raised.kind, ErrorKind::Forbidden);
     let child = create(as_top, "child", json!({"can_spawn": true})).await.unwrap()["id"].clone();
     let as_child = Caller::Session(child.as_str().unwrap().parse().unwrap());
-    let grandchild = create(as_child, "grandchild", json!({"can_spawn": true})).await.unwrap()["id"].clone();
+    let grandchild =
+        create(as_child, "grandchild", json!({"can_spawn": true})).await.unwrap()["id"].clone();
     let as_grandchild = Caller::Session(grandchild.as_str().unwrap().parse().unwrap());
     let too_deep = create(as_grandchild, "deep", json!({})).await.unwrap_err();
     assert_eq!(too_deep.kind, ErrorKind::Forbidden);

@@ -25,11 +25,20 @@ async fn expiry_is_a_denial_that_says_so() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({"loopback_timeout_secs": 1})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
-    assert_eq!(answer(task).await, json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"}));
+    assert_eq!(
+        answer(task).await,
+        json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"})
+    );
     let decided = desk.last_decision(session).await;
-    assert_eq!((&decided["status"], &decided["decided_by"]), (&json!("expired"), &json!("deadline")));
+    assert_eq!(
+        (&decided["status"], &decided["decided_by"]),
+        (&json!("expired"), &json!("deadline"))
+    );
     let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
-    assert_eq!((late.kind, &late.standing.unwrap()["status"]), (ErrorKind::Conflict, &json!("expired")));
+    assert_eq!(
+        (late.kind, &late.standing.unwrap()["status"]),
+        (ErrorKind::Conflict, &json!("expired"))
+    );
 }
 
 #[tokio::test]
@@ -57,9 +66,15 @@ async fn a_deadline_keeps_counting_while_no_server_runs() {
     let call = plexus_core::Call::plain(Caller::Child(long));
     let rejoin = plexus_core::method::raw(&json!({"tool_use_id": "t"})).unwrap();
     let hub = Arc::clone(&desk.hub);
-    let joined = tokio::spawn(async move { hub.call_internal(call, "loopback.permit_rejoin", rejoin).await });
+    let joined =
+        tokio::spawn(
+            async move { hub.call_internal(call, "loopback.permit_rejoin", rejoin).await },
+        );
     desk.respond(Caller::Operator, &still, true).await.unwrap();
-    let plexus_core::Reply::Value(told) = within("the answer", joined).await.unwrap().unwrap() else { panic!() };
+    let plexus_core::Reply::Value(told) = within("the answer", joined).await.unwrap().unwrap()
+    else {
+        panic!()
+    };
     assert_eq!(told.get(), r#"{"behavior":"allow","updatedInput":{"command":"ls"}}"#);
 }
 
@@ -83,7 +98,8 @@ async fn a_session_without_a_deadline_is_reminded_of_and_passed_on_all_the_same(
 }
 
 #[tokio::test]
-async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_and_the_first_answer_wins() {
+async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_and_the_first_answer_wins()
+ {
     let desk = Arc::new(Desk::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["Bash"], "loopback_timeout_secs": 600});
     let top = desk.create("top", grant.clone()).await;
@@ -99,9 +115,13 @@ async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_a
     assert_eq!(desk.store.approval(id).await.unwrap().owner, Owner::Operator);
     assert_eq!(desk.pending_for(child, "t").await["escalated_to"], "operator");
     let events = desk.store.read_events(child, 0, 0, ReadLimit::events(100)).await.unwrap().events;
-    let passed_on =
-        events.iter().filter_map(|event| event.body.as_str().split_once("passed on to ")?.1.split(';').next());
-    assert_eq!(passed_on.collect::<Vec<_>>(), [format!("session {top}"), "the operator".to_owned()]);
+    let passed_on = events
+        .iter()
+        .filter_map(|event| event.body.as_str().split_once("passed on to ")?.1.split(';').next());
+    assert_eq!(
+        passed_on.collect::<Vec<_>>(),
+        [format!("session {top}"), "the operator".to_owned()]
+    );
     // Whoever was asked before has lost exclusivity, not the right to answer.
     desk.respond(Caller::Session(middle), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
@@ -111,7 +131,8 @@ async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_a
 #[tokio::test]
 async fn who_cannot_allow_a_call_is_passed_over() {
     let desk = Arc::new(Desk::new().await);
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
+    let top =
+        desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
     let grant = json!({"can_spawn": true, "may_decide": ["WebSearch"]});
     let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
     let child = desk.create_as(Caller::Session(middle), "child", json!({})).await.unwrap();

@@ -16,7 +16,10 @@ async fn an_allow_carries_the_whole_input_and_a_denial_its_reason() {
         desk.respond(Caller::Operator, &asked, true).await.unwrap(),
         json!({"type": "ok", "approval_id": asked["id"]})
     );
-    assert_eq!(answer(task).await, json!({"behavior": "allow", "updatedInput": {"command": "make"}}));
+    assert_eq!(
+        answer(task).await,
+        json!({"behavior": "allow", "updatedInput": {"command": "make"}})
+    );
 
     let (task, asked) = desk.ask(session, "t2", "Bash", bash("rm -rf /")).await;
     let no = json!({"approval_id": asked["id"], "approve": false, "message": "not that"});
@@ -36,7 +39,10 @@ async fn an_edited_input_is_what_the_child_gets() {
     let (task, asked) = desk.ask(session, "t", "Bash", bash("make all")).await;
     let edited = json!({"approval_id": asked["id"], "approve": true, "updated_input": bash("make -n all"), "input_digest": asked["input_digest"]});
     desk.ok("loopback.respond", edited).await;
-    assert_eq!(answer(task).await, json!({"behavior": "allow", "updatedInput": {"command": "make -n all"}}));
+    assert_eq!(
+        answer(task).await,
+        json!({"behavior": "allow", "updatedInput": {"command": "make -n all"}})
+    );
     let decided = desk.last_decision(session).await;
     assert_eq!(decided["input"], bash("make all"));
     assert_eq!(decided["updated_input"], bash("make -n all"));
@@ -46,9 +52,14 @@ async fn an_edited_input_is_what_the_child_gets() {
 async fn an_edit_that_a_rule_denies_is_refused_and_the_request_still_waits() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
-    desk.ok("loopback.rule_add", json!({"decision": "deny", "pattern": "Bash(rm:*)", "reason": "no deleting"})).await;
+    desk.ok(
+        "loopback.rule_add",
+        json!({"decision": "deny", "pattern": "Bash(rm:*)", "reason": "no deleting"}),
+    )
+    .await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
-    let edited = json!({"approval_id": asked["id"], "approve": true, "updated_input": bash("rm x")});
+    let edited =
+        json!({"approval_id": asked["id"], "approve": true, "updated_input": bash("rm x")});
     let refused = desk.call("loopback.respond", edited).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Forbidden);
     assert!(refused.message.contains("no deleting"), "{}", refused.message);
@@ -61,11 +72,15 @@ async fn a_decision_for_other_input_than_was_seen_is_a_conflict() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
-    let seen_another = json!({"approval_id": asked["id"], "approve": true, "input_digest": "0".repeat(64)});
+    let seen_another =
+        json!({"approval_id": asked["id"], "approve": true, "input_digest": "0".repeat(64)});
     let refused = desk.call("loopback.respond", seen_another).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     let standing = refused.standing.unwrap();
-    assert_eq!((&standing["status"], &standing["input_digest"]), (&json!("pending"), &asked["input_digest"]));
+    assert_eq!(
+        (&standing["status"], &standing["input_digest"]),
+        (&json!("pending"), &asked["input_digest"])
+    );
     desk.respond(Caller::Operator, &asked, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
 }
@@ -88,10 +103,14 @@ async fn the_same_answer_again_is_fine_and_another_names_what_stands() {
     assert_eq!(answer(task).await, json!({"behavior": "deny", "message": "first"}));
 
     let (task, asked) = desk.ask(session, "e", "Bash", bash("ls")).await;
-    let edit = |to: &str| json!({"approval_id": asked["id"], "approve": true, "updated_input": bash(to)});
+    let edit =
+        |to: &str| json!({"approval_id": asked["id"], "approve": true, "updated_input": bash(to)});
     desk.ok("loopback.respond", edit("ls -l")).await;
     desk.ok("loopback.respond", edit("ls -l")).await;
-    assert_eq!(desk.call("loopback.respond", edit("ls -a")).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(
+        desk.call("loopback.respond", edit("ls -a")).await.unwrap_err().kind,
+        ErrorKind::Conflict
+    );
     assert_eq!(answer(task).await["updatedInput"], bash("ls -l"));
 }
 
@@ -106,11 +125,20 @@ async fn many_are_decided_by_exact_ids_and_each_says_how_it_went() {
     let many = json!({"approval_ids": [first["id"], second["id"], unknown], "approve": false, "message": "no"});
     let outcomes = desk.ok("loopback.respond_many", many).await["outcomes"].clone();
     assert_eq!(outcomes[0], json!({"approval_id": first["id"], "ok": true}));
-    assert_eq!((&outcomes[1]["ok"], &outcomes[1]["error"]["kind"]), (&json!(false), &json!("conflict")));
-    assert_eq!((&outcomes[2]["ok"], &outcomes[2]["error"]["kind"]), (&json!(false), &json!("not_found")));
+    assert_eq!(
+        (&outcomes[1]["ok"], &outcomes[1]["error"]["kind"]),
+        (&json!(false), &json!("conflict"))
+    );
+    assert_eq!(
+        (&outcomes[2]["ok"], &outcomes[2]["error"]["kind"]),
+        (&json!(false), &json!("not_found"))
+    );
     assert_eq!(answer(one).await["behavior"], "deny");
     assert_eq!(answer(two).await["behavior"], "allow");
-    let none = desk.call("loopback.respond_many", json!({"approval_ids": [], "approve": true})).await.unwrap_err();
+    let none = desk
+        .call("loopback.respond_many", json!({"approval_ids": [], "approve": true}))
+        .await
+        .unwrap_err();
     assert_eq!(none.kind, ErrorKind::Invalid);
 }
 
@@ -157,7 +185,10 @@ async fn a_request_asked_again_joins_what_stands() {
     // Later it is told what was decided, and nobody is asked, also when a rule would by now say otherwise.
     desk.ok("loopback.rule_add", json!({"decision": "deny", "pattern": "Bash"})).await;
     assert_eq!(desk.permit(session, "t", "Bash", bash("ls")).await["behavior"], "allow");
-    assert_eq!(desk.ok("loopback.history", json!({})).await["decisions"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        desk.ok("loopback.history", json!({})).await["decisions"].as_array().unwrap().len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -170,7 +201,13 @@ async fn a_request_that_its_client_takes_back_is_cancelled() {
     desk.hub.call_internal(call, "loopback.permit_cancel", params).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
     let decided = desk.last_decision(session).await;
-    assert_eq!((&decided["status"], &decided["decided_by"]), (&json!("cancelled"), &json!("agent_ended")));
+    assert_eq!(
+        (&decided["status"], &decided["decided_by"]),
+        (&json!("cancelled"), &json!("agent_ended"))
+    );
     let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
-    assert_eq!((late.kind, &late.standing.unwrap()["status"]), (ErrorKind::Conflict, &json!("cancelled")));
+    assert_eq!(
+        (late.kind, &late.standing.unwrap()["status"]),
+        (ErrorKind::Conflict, &json!("cancelled"))
+    );
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use plexus_activations::{Activations, ProgramLine, Settings};
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, SecretToken, SessionId};
-use plexus_store::{AuditLine, Durability, MemoryStore, PageRequest, SqliteOptions, SqliteStore, Store, Topic};
+use plexus_store::{
+    AuditLine, Durability, MemoryStore, PageRequest, SqliteOptions, SqliteStore, Store, Topic,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -38,7 +40,10 @@ impl Desk {
 
     /// Over a file in `folder`, where an earlier desk may have been.
     pub(crate) async fn in_file(folder: Arc<TempDir>) -> Self {
-        let options = SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(folder.path().join("data")) };
+        let options = SqliteOptions {
+            sync: Durability::Normal,
+            ..SqliteOptions::new(folder.path().join("data"))
+        };
         Self::over(Arc::new(SqliteStore::open(&options).unwrap()), folder).await
     }
 
@@ -47,9 +52,16 @@ impl Desk {
         std::fs::create_dir_all(folder.path().join("data")).unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
         let settings = Settings::new(folder.path().join("data"), nothing(), nothing());
-        let activations =
-            Activations::new(Arc::clone(&store), settings, &SecretToken::new("plx_operator-of-the-desk-0123456789"));
-        let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (1, 0, 0), description: "a hub for tests" });
+        let activations = Activations::new(
+            Arc::clone(&store),
+            settings,
+            &SecretToken::new("plx_operator-of-the-desk-0123456789"),
+        );
+        let hub = Hub::new(ActivationInfo {
+            namespace: "plexus",
+            version: (1, 0, 0),
+            description: "a hub for tests",
+        });
         activations.register_all(&hub).unwrap();
         activations.set_url("http://127.0.0.1:1".into());
         activations.start().await.unwrap();
@@ -66,7 +78,12 @@ impl Desk {
         self.call_as(Caller::Operator, method, params).await
     }
 
-    pub(crate) async fn call_as(&self, caller: Caller, method: &str, params: Value) -> Result<Value, CallError> {
+    pub(crate) async fn call_as(
+        &self,
+        caller: Caller,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params).unwrap();
         match self.hub.call(Call::plain(caller), method, Some(params)).await? {
             Reply::Value(value) => Ok(serde_json::from_str(value.get()).unwrap()),
@@ -77,7 +94,11 @@ impl Desk {
     #[track_caller]
     pub(crate) fn ok(&self, method: &str, params: Value) -> impl Future<Output = Value> {
         let place = std::panic::Location::caller();
-        async move { self.call(method, params).await.unwrap_or_else(|error| panic!("{method} at {place}: {error:?}")) }
+        async move {
+            self.call(method, params)
+                .await
+                .unwrap_or_else(|error| panic!("{method} at {place}: {error:?}"))
+        }
     }
 
     pub(crate) fn work(&self) -> PathBuf {
@@ -85,7 +106,12 @@ impl Desk {
     }
 
     /// Creates a session as somebody. `more` adds to the parameters of `create` or replaces them.
-    pub(crate) async fn create_as(&self, caller: Caller, name: &str, more: Value) -> Result<SessionId, CallError> {
+    pub(crate) async fn create_as(
+        &self,
+        caller: Caller,
+        name: &str,
+        more: Value,
+    ) -> Result<SessionId, CallError> {
         let mut params = json!({"name": name, "working_dir": self.work()});
         for (key, value) in more.as_object().unwrap() {
             params[key] = value.clone();
@@ -100,7 +126,13 @@ impl Desk {
     }
 
     /// A session asks, and waits for its answer.
-    pub(crate) async fn permit(&self, session: SessionId, id: &str, tool: &str, input: Value) -> Value {
+    pub(crate) async fn permit(
+        &self,
+        session: SessionId,
+        id: &str,
+        tool: &str,
+        input: Value,
+    ) -> Value {
         let params = json!({"tool_name": tool, "input": input, "tool_use_id": id});
         self.call_as(Caller::Child(session), "loopback.permit", params).await.unwrap()
     }
@@ -137,7 +169,11 @@ impl Desk {
                 wake.seen();
                 for List { method, field, id } in lists {
                     let page = self.ok(method, json!({"session_id": session})).await;
-                    let found = page[field].as_array().unwrap().iter().find(|it| it["tool_use_id"] == tool_use_id);
+                    let found = page[field]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .find(|it| it["tool_use_id"] == tool_use_id);
                     if let Some(mut found) = found.cloned() {
                         found["id"] = found[id].clone();
                         return found;
@@ -149,8 +185,18 @@ impl Desk {
         within("a permission request", wait).await
     }
 
-    pub(crate) async fn respond(&self, caller: Caller, approval: &Value, approve: bool) -> Result<Value, CallError> {
-        self.call_as(caller, "loopback.respond", json!({"approval_id": approval["id"], "approve": approve})).await
+    pub(crate) async fn respond(
+        &self,
+        caller: Caller,
+        approval: &Value,
+        approve: bool,
+    ) -> Result<Value, CallError> {
+        self.call_as(
+            caller,
+            "loopback.respond",
+            json!({"approval_id": approval["id"], "approve": approve}),
+        )
+        .await
     }
 
     /// The newest decision of a session.

@@ -24,7 +24,11 @@ pub(crate) async fn child_token(server: &TestServer, session: &str) -> String {
 }
 
 /// Asks for permission as a child would, in a task of its own, which gets the answer.
-pub(crate) fn asks(server: &TestServer, token: &str, request: Value) -> tokio::task::JoinHandle<String> {
+pub(crate) fn asks(
+    server: &TestServer,
+    token: &str,
+    request: Value,
+) -> tokio::task::JoinHandle<String> {
     let (url, token) = (format!("{}/rpc", server.url().unwrap()), token.to_owned());
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "loopback.permit", "params": request});
     tokio::spawn(async move {
@@ -52,7 +56,10 @@ async fn a_childs_token_opens_nothing_but_its_own_question() {
         ("loopback.pending", json!({})),
         ("loopback.history", json!({})),
         ("loopback.configure", json!({"session_id": me})),
-        ("loopback.mode_set", json!({"session_id": me, "mode": "allow_all", "expires_in_secs": 60})),
+        (
+            "loopback.mode_set",
+            json!({"session_id": me, "mode": "allow_all", "expires_in_secs": 60}),
+        ),
         ("claudecode.create", json!({"name": "x", "working_dir": folder.path()})),
         ("claudecode.chat_async", json!({"session_id": sibling, "prompt": "x"})),
         ("claudecode.poll", json!({"session_id": me})),
@@ -66,16 +73,23 @@ async fn a_childs_token_opens_nothing_but_its_own_question() {
     // A session named in the arguments changes nothing: whoever holds the sibling's token asks for the sibling.
     let smuggled = json!({"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t", "session_id": me});
     let asking = asks(&server, &siblings, smuggled);
-    let waited = server.call("loopback.wait_for_approval", json!({"wait_ms": 30_000})).await.unwrap();
+    let waited =
+        server.call("loopback.wait_for_approval", json!({"wait_ms": 30_000})).await.unwrap();
     let asked = waited["approvals"][0].clone();
     assert_eq!(asked["session_id"], json!(sibling));
     // Neither of them can answer it.
     for token in [&mine, &siblings] {
         let answer = json!({"approval_id": asked["id"], "approve": true});
-        assert_eq!(server.call_as(token, "loopback.respond", answer).await.unwrap().unwrap_err().kind(), "forbidden");
+        assert_eq!(
+            server.call_as(token, "loopback.respond", answer).await.unwrap().unwrap_err().kind(),
+            "forbidden"
+        );
     }
     server
-        .call("loopback.respond", json!({"approval_id": asked["id"], "approve": false, "message": "no"}))
+        .call(
+            "loopback.respond",
+            json!({"approval_id": asked["id"], "approve": false, "message": "no"}),
+        )
         .await
         .unwrap();
     let told = tokio::time::timeout(DEADLINE, asking).await.expect("the answer").unwrap();
@@ -87,8 +101,10 @@ async fn a_childs_token_opens_nothing_but_its_own_question() {
         let refused = server.call_as(token, "loopback.permit", late.clone()).await;
         assert!(!matches!(&refused, Ok(Ok(_))), "{refused:?}");
     }
-    let lines = server.call("loopback.audit", json!({"limit": 1000})).await.unwrap()["lines"].clone();
-    let refused: Vec<&Value> = lines.as_array().unwrap().iter().filter(|line| line["kind"] == "refused").collect();
+    let lines =
+        server.call("loopback.audit", json!({"limit": 1000})).await.unwrap()["lines"].clone();
+    let refused: Vec<&Value> =
+        lines.as_array().unwrap().iter().filter(|line| line["kind"] == "refused").collect();
     assert!(refused.len() >= 21, "{lines:#}");
     assert!(!lines.to_string().contains(&mine[8..24]), "no token is in the audit");
 }
@@ -111,7 +127,8 @@ async fn ended(server: &TestServer, session: &str) -> Value {
             return page;
         }
         assert!(began.elapsed() < 2 * DEADLINE, "the chat did not end: {page:#}");
-        let rest = json!({"session_id": session, "from_seq": page["total_events"], "wait_ms": 1_000});
+        let rest =
+            json!({"session_id": session, "from_seq": page["total_events"], "wait_ms": 1_000});
         server.call("claudecode.poll", rest).await.unwrap();
     }
 }
@@ -123,10 +140,14 @@ async fn over_mcp_a_child_is_allowed_denied_edited_and_asks_in_parallel() {
     let session = create(&server, folder.path(), "s", json!({"channel": "mcp"})).await;
     let file = |name: &str| folder.path().join(name);
     let script = "sim:\nparallel Write {\"file_path\":\"a.txt\",\"content\":\"a\"} ;; Write {\"file_path\":\"b.txt\",\"content\":\"b\"} ;; Write {\"file_path\":\"c.txt\",\"content\":\"c\"}\nsay done";
-    server.call("claudecode.chat_async", json!({"session_id": session, "prompt": script})).await.unwrap();
+    server
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": script}))
+        .await
+        .unwrap();
     for _ in 0..3 {
         let asked = pending(&server, &session).await;
-        let answer = match asked["input"]["file_path"].as_str().unwrap().rsplit('/').next().unwrap() {
+        let answer = match asked["input"]["file_path"].as_str().unwrap().rsplit('/').next().unwrap()
+        {
             "a.txt" => json!({"approval_id": asked["id"], "approve": true}),
             "b.txt" => json!({"approval_id": asked["id"], "approve": false, "message": "not b"}),
             _ => {
@@ -144,25 +165,35 @@ async fn over_mcp_a_child_is_allowed_denied_edited_and_asks_in_parallel() {
     assert_eq!(std::fs::read_to_string(file("c.txt")).unwrap(), "edited");
     assert!(page.to_string().contains("not b"));
     let history = server.call("loopback.history", json!({"session_id": session})).await.unwrap();
-    assert!(history["decisions"].as_array().unwrap().iter().all(|it| it["delivered_at"].is_number()), "{history:#}");
+    assert!(
+        history["decisions"].as_array().unwrap().iter().all(|it| it["delivered_at"].is_number()),
+        "{history:#}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_over_mcp_survives_a_server_that_is_killed_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
     // A child comes back to the address it knows.
-    let options = ServerOptions { listen: Some(lasting_address().unwrap()), ..ServerOptions::default() };
+    let options =
+        ServerOptions { listen: Some(lasting_address().unwrap()), ..ServerOptions::default() };
     let mut server = TestServer::with(options).await.unwrap();
     let session = create(&server, folder.path(), "s", json!({"channel": "mcp"})).await;
     let script = "sim:\ntool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\nsay done";
-    server.call("claudecode.chat_async", json!({"session_id": session, "prompt": script})).await.unwrap();
+    server
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": script}))
+        .await
+        .unwrap();
     let asked = pending(&server, &session).await;
     server.kill_9().unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     server.start_again().await.unwrap();
     let still = pending(&server, &session).await;
     assert_eq!(still["id"], asked["id"]);
-    server.call("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await.unwrap();
+    server
+        .call("loopback.respond", json!({"approval_id": asked["id"], "approve": true}))
+        .await
+        .unwrap();
     let page = ended(&server, &session).await;
     assert_eq!(page["status"], "complete", "{page:#}");
     assert_eq!(std::fs::read_to_string(folder.path().join("made.txt")).unwrap(), "x");

@@ -18,7 +18,10 @@ fn keys(value: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn what_waits_has_every_field_of_the_table() {
     let desk = Arc::new(Desk::new().await);
-    assert_eq!(desk.ok("loopback.pending", json!({})).await, json!({"type": "ok", "approvals": []}));
+    assert_eq!(
+        desk.ok("loopback.pending", json!({})).await,
+        json!({"type": "ok", "approvals": []})
+    );
     let session = desk.create("asker", json!({"loopback_timeout_secs": 100})).await;
     let (task, asked) = desk.ask(session, "toolu_1", "Bash", bash("git status")).await;
     let expected = [
@@ -43,8 +46,12 @@ async fn what_waits_has_every_field_of_the_table() {
     assert_eq!(asked["input_digest"], input_digest(&bash("git status")));
     assert_eq!(asked["status"], "pending");
     assert_eq!(asked["expires_at"].as_i64().unwrap() - asked["created_at"].as_i64().unwrap(), 100);
-    let patterns: Vec<&str> =
-        asked["suggested_rules"].as_array().unwrap().iter().map(|it| it["pattern"].as_str().unwrap()).collect();
+    let patterns: Vec<&str> = asked["suggested_rules"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["pattern"].as_str().unwrap())
+        .collect();
     assert_eq!(patterns, ["Bash(git status)", "Bash(git status:*)", "Bash"]);
 
     let polled = desk.ok("loopback.wait_for_approval", json!({"wait_ms": 0})).await;
@@ -66,7 +73,10 @@ async fn what_waits_has_every_field_of_the_table() {
         "tool_use_id",
     ];
     assert_eq!(keys(&decided), expected);
-    assert_eq!((&decided["status"], &decided["decided_by"]), (&json!("allowed"), &json!("operator")));
+    assert_eq!(
+        (&decided["status"], &decided["decided_by"]),
+        (&json!("allowed"), &json!("operator"))
+    );
     assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
 }
 
@@ -74,7 +84,10 @@ async fn what_waits_has_every_field_of_the_table() {
 async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
-    assert_eq!(desk.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await, json!({"type": "timeout"}));
+    assert_eq!(
+        desk.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await,
+        json!({"type": "timeout"})
+    );
     for params in [json!({"wait_ms": 60_000}), json!({"wait_ms": 60_000, "session_id": session})] {
         let waiting = {
             let (desk, params) = (Arc::clone(&desk), params.clone());
@@ -85,7 +98,8 @@ async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
         desk.respond(Caller::Operator, &asked, true).await.unwrap();
         answer(task).await;
     }
-    let too_long = desk.call("loopback.wait_for_approval", json!({"wait_ms": 60_001})).await.unwrap_err();
+    let too_long =
+        desk.call("loopback.wait_for_approval", json!({"wait_ms": 60_001})).await.unwrap_err();
     assert_eq!(too_long.kind, ErrorKind::Invalid);
 }
 
@@ -100,7 +114,11 @@ async fn pages_of_what_waits_and_of_what_was_decided_are_complete() {
     let read = async |method: &str, list: &str, id: &str| {
         let (mut all, mut cursor) = (Vec::new(), Value::Null);
         loop {
-            let params = if cursor.is_null() { json!({"limit": 3}) } else { json!({"limit": 3, "cursor": cursor}) };
+            let params = if cursor.is_null() {
+                json!({"limit": 3})
+            } else {
+                json!({"limit": 3, "cursor": cursor})
+            };
             let page = desk.ok(method, params).await;
             all.extend(page[list].as_array().unwrap().iter().map(|it| it[id].clone()));
             match page.get("cursor") {
@@ -132,21 +150,27 @@ async fn a_session_sees_what_waits_below_it_and_nothing_else() {
     let (own, _) = desk.ask(a, "t", "Bash", bash("ls")).await;
     for method in ["loopback.pending", "loopback.wait_for_approval"] {
         let seen = desk.call_as(Caller::Session(a), method, json!({})).await.unwrap();
-        let ids: Vec<&Value> = seen["approvals"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
+        let ids: Vec<&Value> =
+            seen["approvals"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
         assert_eq!(ids, [&first["id"]], "{method}");
         for hidden in [b, below_b, a] {
-            let refused = desk.call_as(Caller::Session(a), method, json!({"session_id": hidden})).await.unwrap_err();
+            let refused = desk
+                .call_as(Caller::Session(a), method, json!({"session_id": hidden}))
+                .await
+                .unwrap_err();
             assert_eq!(refused.kind, ErrorKind::NotFound, "{method} of a stranger, or of itself");
         }
     }
-    let all: Vec<Value> = desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().clone();
+    let all: Vec<Value> =
+        desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().clone();
     let ids: Vec<&Value> = all.iter().map(|it| &it["id"]).collect();
     desk.ok("loopback.respond_many", json!({"approval_ids": ids, "approve": true})).await;
     for task in [one, two, own] {
         answer(task).await;
     }
     let seen = desk.call_as(Caller::Session(a), "loopback.history", json!({})).await.unwrap();
-    let decided: Vec<&Value> = seen["decisions"].as_array().unwrap().iter().map(|it| &it["approval_id"]).collect();
+    let decided: Vec<&Value> =
+        seen["decisions"].as_array().unwrap().iter().map(|it| &it["approval_id"]).collect();
     assert_eq!(decided, [&first["id"]]);
 }
 
@@ -163,15 +187,18 @@ async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
 #[tokio::test]
 async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
     let desk = Arc::new(Desk::new().await);
-    let (parent, stranger) = (desk.create("parent", json!({})).await, desk.create("stranger", json!({})).await);
+    let (parent, stranger) =
+        (desk.create("parent", json!({})).await, desk.create("stranger", json!({})).await);
     let child = desk.create("child", json!({"parent": parent})).await;
     let mut operator_hears = listen(&desk, Caller::Operator).await;
     let mut parent_hears = listen(&desk, Caller::Session(parent)).await;
     let mut child_hears = listen(&desk, Caller::Session(child)).await;
     let mut stranger_hears = listen(&desk, Caller::Session(stranger)).await;
     let (task, asked) = desk.ask(child, "toolu_1", "Bash", bash("ls")).await;
-    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)] {
-        let told = within(&format!("the question, told to {who}"), stream.next()).await.unwrap().unwrap();
+    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)]
+    {
+        let told =
+            within(&format!("the question, told to {who}"), stream.next()).await.unwrap().unwrap();
         assert_eq!(told.body.get(), r#"{"waiting":1}"#, "{who}");
     }
     // All were woken by the same commit. A session is not above itself: what it asks it cannot decide, and does not hear of here.
@@ -180,8 +207,10 @@ async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
     }
     desk.respond(Caller::Session(parent), &asked, false).await.unwrap();
     answer(task).await;
-    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)] {
-        let told = within(&format!("the decision, told to {who}"), stream.next()).await.unwrap().unwrap();
+    for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)]
+    {
+        let told =
+            within(&format!("the decision, told to {who}"), stream.next()).await.unwrap().unwrap();
         assert_eq!(told.body.get(), r#"{"waiting":0}"#, "{who}");
     }
 }

@@ -1,5 +1,10 @@
 //! Permission requests through a hub: who is asked, who may answer, that it is decided once, and that nothing waits unseen.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use plexus_core::{Caller, ErrorKind};
 use plexus_store::{
-    ApprovalFilter, ApprovalStatus, Change, DecidedBy, Fate, PageRequest, Priority, SettleApproval, Stage, Topic,
-    UnixMillis,
+    ApprovalFilter, ApprovalStatus, Change, DecidedBy, Fate, PageRequest, Priority, SettleApproval,
+    Stage, Topic, UnixMillis,
 };
 use serde_json::{Value, json};
 
@@ -28,8 +28,11 @@ async fn an_answer_in_the_same_instant_as_the_request_is_never_lost() {
             let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
             loop {
                 wake.seen();
-                for record in desk.store.approvals(filter, PageRequest::first(100)).await.unwrap().items {
-                    desk.ok("loopback.respond", json!({"approval_id": record.id, "approve": true})).await;
+                for record in
+                    desk.store.approvals(filter, PageRequest::first(100)).await.unwrap().items
+                {
+                    desk.ok("loopback.respond", json!({"approval_id": record.id, "approve": true}))
+                        .await;
                 }
                 wake.changed().await;
             }
@@ -41,7 +44,8 @@ async fn an_answer_in_the_same_instant_as_the_request_is_never_lost() {
             tokio::spawn(async move {
                 for n in 0..tries() / 8 {
                     let id = format!("{asker}-{n}");
-                    let told = within("an answer", desk.permit(session, &id, "Bash", bash("make"))).await;
+                    let told =
+                        within("an answer", desk.permit(session, &id, "Bash", bash("make"))).await;
                     assert_eq!(told["behavior"], "allow");
                 }
             })
@@ -79,7 +83,10 @@ async fn of_a_hundred_deciders_one_wins_and_the_others_are_told_the_same_truth()
         }
         let [winner] = winners.as_slice() else { panic!("{} winners", winners.len()) };
         assert_eq!(truths, vec![bash(&format!("ls {winner}")); 99]);
-        assert_eq!(within("the answer", task).await.unwrap()["updatedInput"], bash(&format!("ls {winner}")));
+        assert_eq!(
+            within("the answer", task).await.unwrap()["updatedInput"],
+            bash(&format!("ls {winner}"))
+        );
     }
 }
 
@@ -100,7 +107,8 @@ async fn expiry_and_an_answer_in_the_same_moment_agree_on_one() {
         .map(|(n, (task, approval))| {
             let desk = Arc::clone(&desk);
             tokio::spawn(async move {
-                let expiry = std::time::UNIX_EPOCH + std::time::Duration::from_secs(first.unsigned_abs());
+                let expiry =
+                    std::time::UNIX_EPOCH + std::time::Duration::from_secs(first.unsigned_abs());
                 let around = expiry + std::time::Duration::from_millis(10 * n as u64);
                 let wait = around.duration_since(std::time::SystemTime::now()).unwrap_or_default();
                 tokio::time::sleep(wait).await;
@@ -138,16 +146,21 @@ async fn two_permits_of_the_same_call_are_one_request() {
         let [one, two] = twice(session);
         let asked = desk.pending_for(session, &id).await;
         desk.respond(Caller::Operator, &asked, true).await.unwrap();
-        let told = (within("the first", one).await.unwrap(), within("the second", two).await.unwrap());
+        let told =
+            (within("the first", one).await.unwrap(), within("the second", two).await.unwrap());
         assert_eq!((&told.0, &told.0["behavior"]), (&told.1, &json!("allow")));
         // Also when a rule decides it in the transaction that opens it.
         let [one, two] = twice(ruled);
-        let told = (within("the first", one).await.unwrap(), within("the second", two).await.unwrap());
+        let told =
+            (within("the first", one).await.unwrap(), within("the second", two).await.unwrap());
         assert_eq!((&told.0, &told.0["behavior"]), (&told.1, &json!("allow")));
     }
     for id in [session, ruled] {
         let filter = ApprovalFilter { session: Some(id), ..ApprovalFilter::default() };
-        assert_eq!(desk.store.approvals(filter, PageRequest::first(1_000)).await.unwrap().items.len(), 200);
+        assert_eq!(
+            desk.store.approvals(filter, PageRequest::first(1_000)).await.unwrap().items.len(),
+            200
+        );
     }
 }
 
@@ -168,7 +181,11 @@ async fn an_answer_is_delivered_or_void_and_what_is_void_is_a_denial() {
         let expected = if is_void { "deny" } else { "allow" };
         assert_eq!(answer(told).await["behavior"], expected, "try {n}");
         // A client that lost its answer and comes back hears the same.
-        assert_eq!(desk.permit(session, &id, "Bash", bash("ls")).await["behavior"], expected, "try {n}, again");
+        assert_eq!(
+            desk.permit(session, &id, "Bash", bash("ls")).await["behavior"],
+            expected,
+            "try {n}, again"
+        );
     }
 }
 
@@ -216,7 +233,9 @@ async fn the_last_use_of_a_rule_is_not_taken_twice() {
     let asks: Vec<_> = (0..40)
         .map(|n| {
             let desk = Arc::clone(&desk);
-            tokio::spawn(async move { desk.permit(session, &format!("t{n}"), "Bash", bash("ls")).await })
+            tokio::spawn(
+                async move { desk.permit(session, &format!("t{n}"), "Bash", bash("ls")).await },
+            )
         })
         .collect();
     let filter = ApprovalFilter { session: Some(session), ..ApprovalFilter::default() };
@@ -224,7 +243,8 @@ async fn the_last_use_of_a_rule_is_not_taken_twice() {
     let records = within("all forty requests", async {
         loop {
             wake.seen();
-            let records = desk.store.approvals(filter, PageRequest::first(100)).await.unwrap().items;
+            let records =
+                desk.store.approvals(filter, PageRequest::first(100)).await.unwrap().items;
             if records.len() == 40 {
                 return records;
             }
@@ -232,10 +252,12 @@ async fn the_last_use_of_a_rule_is_not_taken_twice() {
         }
     })
     .await;
-    let by_rule = records.iter().filter(|record| record.status == ApprovalStatus::Allowed).inspect(|record| {
-        let by = record.decision.as_ref().unwrap().by;
-        assert!(matches!(by, DecidedBy::Rule(id) if json!(id) == rule));
-    });
+    let by_rule = records.iter().filter(|record| record.status == ApprovalStatus::Allowed).inspect(
+        |record| {
+            let by = record.decision.as_ref().unwrap().by;
+            assert!(matches!(by, DecidedBy::Rule(id) if json!(id) == rule));
+        },
+    );
     assert_eq!(by_rule.count(), 10);
     asks.iter().for_each(tokio::task::JoinHandle::abort);
 }

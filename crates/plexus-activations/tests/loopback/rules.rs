@@ -14,7 +14,10 @@ use crate::desk::{Desk, answer, bash, pass};
 async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
     let tested = desk
-        .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash(command), "session_id": session}))
+        .ok(
+            "loopback.rule_test",
+            json!({"tool_name": "Bash", "input": bash(command), "session_id": session}),
+        )
         .await["decision"]
         .as_str()
         .unwrap()
@@ -25,7 +28,10 @@ async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String 
         answer(task).await;
         "ask".to_owned()
     } else {
-        desk.permit(session, &id, "Bash", bash(command)).await["behavior"].as_str().unwrap().to_owned()
+        desk.permit(session, &id, "Bash", bash(command)).await["behavior"]
+            .as_str()
+            .unwrap()
+            .to_owned()
     };
     assert_eq!(tested, live, "rule_test and the live path agree on {command}");
     live
@@ -39,13 +45,21 @@ async fn add(desk: &Desk, params: Value) -> Value {
 async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
-    let allow = add(&desk, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"})).await;
-    let deny =
-        add(&desk, json!({"decision": "deny", "pattern": "Bash(git push:*)", "reason": "a person pushes"})).await;
+    let allow =
+        add(&desk, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"}))
+            .await;
+    let deny = add(
+        &desk,
+        json!({"decision": "deny", "pattern": "Bash(git push:*)", "reason": "a person pushes"}),
+    )
+    .await;
     let ask = add(&desk, json!({"decision": "ask", "pattern": "Bash(git commit:*)"})).await;
     assert_eq!(outcome(&desk, session, "git log").await, "allow");
     let decided = desk.last_decision(session).await;
-    assert_eq!((&decided["decided_by"], &decided["status"]), (&json!({"rule": allow}), &json!("allowed")));
+    assert_eq!(
+        (&decided["decided_by"], &decided["status"]),
+        (&json!({"rule": allow}), &json!("allowed"))
+    );
     assert_eq!(outcome(&desk, session, "git push origin").await, "deny");
     let decided = desk.last_decision(session).await;
     assert_eq!(decided["decided_by"], json!({"rule": deny}));
@@ -53,7 +67,10 @@ async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
     assert_eq!(outcome(&desk, session, "git commit -m x").await, "ask");
     assert_eq!(outcome(&desk, session, "git log && rm x").await, "ask");
     let tested = desk
-        .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git commit"), "session_id": session}))
+        .ok(
+            "loopback.rule_test",
+            json!({"tool_name": "Bash", "input": bash("git commit"), "session_id": session}),
+        )
         .await;
     assert_eq!((&tested["decision"], &tested["rule_id"]), (&json!("ask"), &ask));
     let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
@@ -88,12 +105,21 @@ async fn scopes_bound_where_a_rule_holds() {
     assert_eq!(everywhere("c").await, ["allow", "allow", "allow"]);
     // A session's rule covers what is below it, never itself.
     let own = json!({"decision": "allow", "pattern": "Bash(d)"});
-    let rule = desk.call_as(Caller::Session(top), "loopback.rule_add", own).await.unwrap()["rule_id"].clone();
+    let rule =
+        desk.call_as(Caller::Session(top), "loopback.rule_add", own).await.unwrap()["rule_id"]
+            .clone();
     assert_eq!(everywhere("d").await, ["ask", "allow", "ask"]);
     // It sees and removes its own, and not the operator's.
-    let seen = desk.call_as(Caller::Session(top), "loopback.rules", json!({})).await.unwrap()["rules"].clone();
-    assert_eq!(seen.as_array().unwrap().iter().map(|rule| &rule["id"]).collect::<Vec<_>>(), [&rule]);
-    desk.call_as(Caller::Session(top), "loopback.rule_remove", json!({"rule_id": rule})).await.unwrap();
+    let seen =
+        desk.call_as(Caller::Session(top), "loopback.rules", json!({})).await.unwrap()["rules"]
+            .clone();
+    assert_eq!(
+        seen.as_array().unwrap().iter().map(|rule| &rule["id"]).collect::<Vec<_>>(),
+        [&rule]
+    );
+    desk.call_as(Caller::Session(top), "loopback.rule_remove", json!({"rule_id": rule}))
+        .await
+        .unwrap();
     assert_eq!(everywhere("d").await, ["ask", "ask", "ask"]);
 }
 
@@ -128,7 +154,8 @@ async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
         let refused = desk.call("loopback.rule_add", wrong.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{wrong}: {refused:?}");
     }
-    let nobody = json!({"decision": "allow", "pattern": "Bash", "scope": {"session": uuid::Uuid::nil()}});
+    let nobody =
+        json!({"decision": "allow", "pattern": "Bash", "scope": {"session": uuid::Uuid::nil()}});
     assert_eq!(desk.call("loopback.rule_add", nobody).await.unwrap_err().kind, ErrorKind::NotFound);
     assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]));
     let fine = json!({"decision": "allow", "pattern": "Bash(git log:*)", "matches": ["Bash(git log -3)"], "does_not_match": ["Bash(git push)"]});
@@ -143,7 +170,8 @@ async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
     let (same, same_asked) = desk.ask(one, "t2", "Bash", bash("npm test")).await;
     let (elsewhere, elsewhere_asked) = desk.ask(two, "t3", "Bash", bash("npm test")).await;
     let (different, other) = desk.ask(one, "t4", "Bash", bash("npm publish")).await;
-    let remember = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all"}});
+    let remember =
+        json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all"}});
     let told = desk.ok("loopback.respond", remember.clone()).await;
     let mut released: Vec<&Value> = told["released"].as_array().unwrap().iter().collect();
     released.sort_by_key(|id| id.to_string());
@@ -158,7 +186,8 @@ async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
     // The narrowest pattern was taken, and the same answer again makes no second rule.
     assert_eq!(desk.ok("loopback.respond", remember).await["rule_id"], told["rule_id"]);
     let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
-    let patterns: Vec<&Value> = rules.as_array().unwrap().iter().map(|rule| &rule["pattern"]).collect();
+    let patterns: Vec<&Value> =
+        rules.as_array().unwrap().iter().map(|rule| &rule["pattern"]).collect();
     assert_eq!(patterns, ["Bash(npm test)"]);
     desk.respond(Caller::Operator, &other, false).await.unwrap();
     answer(different).await;
@@ -181,11 +210,17 @@ async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
         json!({"scope": {"session": top}}),
         json!({"scope": {"session": other}}),
     ] {
-        let refused = desk.call_as(Caller::Session(top), "loopback.respond", answer_with(too_much.clone())).await;
+        let refused = desk
+            .call_as(Caller::Session(top), "loopback.respond", answer_with(too_much.clone()))
+            .await;
         let kind = refused.unwrap_err().kind;
         assert!(matches!(kind, ErrorKind::Forbidden | ErrorKind::NotFound), "{too_much}: {kind:?}");
     }
-    assert_eq!(desk.pending_for(child, "t").await["status"], "pending", "a refused rule decides nothing");
+    assert_eq!(
+        desk.pending_for(child, "t").await["status"],
+        "pending",
+        "a refused rule decides nothing"
+    );
     let fine = answer_with(json!({"scope": {"subtree": top}, "pattern": "Bash(git status:*)"}));
     desk.call_as(Caller::Session(top), "loopback.respond", fine).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
@@ -203,22 +238,33 @@ async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
     let session = desk.create("s", json!({})).await;
     let set = |mode: &str, secs: u64| json!({"session_id": session, "mode": mode, "expires_in_secs": secs});
     for wrong in [set("allow_all", 0), set("allow_all", 86_401), set("sudo", 5)] {
-        assert_eq!(desk.call("loopback.mode_set", wrong).await.unwrap_err().kind, ErrorKind::Invalid);
+        assert_eq!(
+            desk.call("loopback.mode_set", wrong).await.unwrap_err().kind,
+            ErrorKind::Invalid
+        );
     }
     let (waiting, _) = desk.ask(session, "before", "Bash", bash("make")).await;
     desk.ok("loopback.mode_set", set("allow_all", 3_600)).await;
     assert_eq!(answer(waiting).await["behavior"], "allow", "what waited is answered too");
     assert_eq!(desk.last_decision(session).await["decided_by"], "operator");
-    let shown = desk.ok("claudecode.get", json!({"session_id": session})).await["session"]["mode"].clone();
+    let shown =
+        desk.ok("claudecode.get", json!({"session_id": session})).await["session"]["mode"].clone();
     assert_eq!(shown["mode"], "allow_all");
     assert_eq!(outcome(&desk, session, "rm -rf build").await, "allow");
     add(&desk, json!({"decision": "deny", "pattern": "Bash(rm:*)"})).await;
-    assert_eq!(outcome(&desk, session, "rm -rf build").await, "deny", "a rule that denies beats a mode");
+    assert_eq!(
+        outcome(&desk, session, "rm -rf build").await,
+        "deny",
+        "a rule that denies beats a mode"
+    );
     assert_eq!(outcome(&desk, session, "make").await, "allow");
     desk.ok("loopback.mode_set", set("allow_all", 1)).await;
     pass(Duration::from_millis(2_100)).await;
     assert_eq!(outcome(&desk, session, "make").await, "ask");
-    assert_eq!(desk.ok("claudecode.get", json!({"session_id": session})).await["session"].get("mode"), None);
+    assert_eq!(
+        desk.ok("claudecode.get", json!({"session_id": session})).await["session"].get("mode"),
+        None
+    );
 
     desk.ok("loopback.mode_set", set("accept_edits", 60)).await;
     assert_eq!(outcome(&desk, session, "make").await, "ask");
@@ -259,7 +305,9 @@ async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
     let desk = Arc::new(Desk::new().await);
     add(&desk, json!({"decision": "allow", "pattern": "Bash(git status:*)"})).await;
     let relative = add(&desk, json!({"decision": "allow", "pattern": "Read(src/**)"})).await;
-    let tested = desk.ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git status -s")})).await;
+    let tested = desk
+        .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git status -s")}))
+        .await;
     assert_eq!(tested["decision"], "allow");
     let work = desk.work();
     let read = json!({"file_path": work.join("src/a.rs")});
@@ -270,16 +318,24 @@ async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
     assert_eq!(tested["decision"], "ask", "nobody named the directory");
     // As a session: what its own child would be told, in its own directory.
     let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(make:*)"]})).await;
-    desk.call_as(Caller::Session(top), "loopback.rule_add", json!({"decision": "allow", "pattern": "Bash(make:*)"}))
-        .await
-        .unwrap();
+    desk.call_as(
+        Caller::Session(top),
+        "loopback.rule_add",
+        json!({"decision": "allow", "pattern": "Bash(make:*)"}),
+    )
+    .await
+    .unwrap();
     let make = json!({"tool_name": "Bash", "input": bash("make all")});
-    let tested = desk.call_as(Caller::Session(top), "loopback.rule_test", make.clone()).await.unwrap();
+    let tested =
+        desk.call_as(Caller::Session(top), "loopback.rule_test", make.clone()).await.unwrap();
     assert_eq!(tested["decision"], "allow");
     for wrong in [json!({"working_dir": "src"}), json!({"working_dir": work, "session_id": top})] {
         let mut params = make.clone();
         params.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
-        assert_eq!(desk.call("loopback.rule_test", params).await.unwrap_err().kind, ErrorKind::Invalid);
+        assert_eq!(
+            desk.call("loopback.rule_test", params).await.unwrap_err().kind,
+            ErrorKind::Invalid
+        );
     }
 }
 
@@ -295,10 +351,14 @@ async fn a_preview_names_exactly_what_remembering_then_releases() {
     let previewed = desk.ok("loopback.rule_preview", preview.clone()).await;
     assert_eq!(previewed["releases"], json!([like_it["id"]]));
     assert_eq!(previewed["pattern"], "Bash(npm test)");
-    let narrow = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": {"session": a}}});
+    let narrow =
+        json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": {"session": a}}});
     assert_eq!(desk.ok("loopback.rule_preview", narrow).await["releases"], json!([]));
     assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]), "nothing was made");
-    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().len(),
+        3
+    );
     let responded = desk.ok("loopback.respond", preview).await;
     assert_eq!(responded["released"], previewed["releases"]);
     assert_eq!(
@@ -307,7 +367,10 @@ async fn a_preview_names_exactly_what_remembering_then_releases() {
     );
     other.abort();
     let wrong = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all", "pattern": "Bash("}});
-    assert_eq!(desk.call("loopback.rule_preview", wrong).await.unwrap_err().kind, ErrorKind::Invalid);
+    assert_eq!(
+        desk.call("loopback.rule_preview", wrong).await.unwrap_err().kind,
+        ErrorKind::Invalid
+    );
 }
 
 #[tokio::test]
@@ -318,10 +381,17 @@ async fn a_session_whose_run_has_ended_leaves_no_rule_behind() {
         let params = json!({"decision": "allow", "pattern": "Bash(make:*)"});
         desk.call_as(Caller::Session(top), "loopback.rule_add", params).await
     };
-    let run = CreateRun { session: top, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() };
-    let committed = desk.store.commit(vec![Change::CreateRun(run)], Priority::Normal).await.unwrap();
+    let run = CreateRun {
+        session: top,
+        expects_n: None,
+        channel: "control".into(),
+        launch: JsonText::empty_object(),
+    };
+    let committed =
+        desk.store.commit(vec![Change::CreateRun(run)], Priority::Normal).await.unwrap();
     let key = committed.run().unwrap();
-    let rule: plexus_core::RuleId = add_as_top().await.unwrap()["rule_id"].as_str().unwrap().parse().unwrap();
+    let rule: plexus_core::RuleId =
+        add_as_top().await.unwrap()["rule_id"].as_str().unwrap().parse().unwrap();
     assert_eq!(desk.store.rule(rule).await.unwrap().rule.ends_with, Some(key));
     let end = vec![
         Change::EndRun(EndRun { run: key, exit: JsonText::empty_object() }),

@@ -31,8 +31,10 @@ struct Other {
 impl Family {
     async fn new() -> Self {
         // A child leaves with its chat, and its token with it.
-        let options =
-            ServerOptions { arguments: vec!["--set".into(), "warm.max=0".into()], ..ServerOptions::default() };
+        let options = ServerOptions {
+            arguments: vec!["--set".into(), "warm.max=0".into()],
+            ..ServerOptions::default()
+        };
         let server = TestServer::with(options).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
@@ -50,7 +52,8 @@ impl Family {
         let mut others = Vec::new();
         for session in [boss, sibling, stranger] {
             let question = asked(&server, &session).await;
-            let head = server.call("claudecode.get_tree", json!({"session_id": session})).await.unwrap();
+            let head =
+                server.call("claudecode.get_tree", json!({"session_id": session})).await.unwrap();
             others.push(Other {
                 tree: head["tree_id"].clone(),
                 node: head["head"]["node_id"].clone(),
@@ -75,7 +78,11 @@ impl Family {
     async fn listen(&self, session: &str) -> u16 {
         let url = format!("{}/events?session_id={session}", self.server.url().unwrap());
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
-        within("an answer", http.get(url).bearer_auth(&self.token).send()).await.unwrap().status().as_u16()
+        within("an answer", http.get(url).bearer_auth(&self.token).send())
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
     }
 
     fn dir(&self, name: &str) -> std::path::PathBuf {
@@ -87,7 +94,11 @@ impl Family {
 async fn asked(server: &TestServer, session: &str) -> Value {
     let token = child_token(server, session).await;
     // Nobody reads the answer; the question stays.
-    drop(asks(server, &token, json!({"tool_name": "Bash", "input": {"command": "make"}, "tool_use_id": "t"})));
+    drop(asks(
+        server,
+        &token,
+        json!({"tool_name": "Bash", "input": {"command": "make"}, "tool_use_id": "t"}),
+    ));
     let wait = json!({"session_id": session, "wait_ms": 60_000});
     server.call("loopback.wait_for_approval", wait).await.unwrap()["approvals"][0].clone()
 }
@@ -116,9 +127,18 @@ fn about(other: &Other) -> Vec<(&'static str, Value)> {
         ("loopback.wait_for_approval", json!({"session_id": id, "wait_ms": 0})),
         ("loopback.history", json!({"session_id": id})),
         ("loopback.audit", json!({"session_id": id})),
-        ("loopback.mode_set", json!({"session_id": id, "mode": "allow_all", "expires_in_secs": 60})),
-        ("loopback.rule_add", json!({"decision": "allow", "pattern": "Read", "scope": {"session": id}})),
-        ("loopback.rule_add", json!({"decision": "allow", "pattern": "Read", "scope": {"subtree": id}})),
+        (
+            "loopback.mode_set",
+            json!({"session_id": id, "mode": "allow_all", "expires_in_secs": 60}),
+        ),
+        (
+            "loopback.rule_add",
+            json!({"decision": "allow", "pattern": "Read", "scope": {"session": id}}),
+        ),
+        (
+            "loopback.rule_add",
+            json!({"decision": "allow", "pattern": "Read", "scope": {"subtree": id}}),
+        ),
         ("loopback.rule_test", json!({"session_id": id, "tool_name": "Read", "input": {}})),
         (
             "loopback.rule_preview",
@@ -146,7 +166,10 @@ fn about(other: &Other) -> Vec<(&'static str, Value)> {
         ("arbor.tree_get", json!({"tree_id": tree})),
         ("arbor.tree_render", json!({"tree_id": tree})),
         ("arbor.node_create_text", json!({"tree_id": tree, "parent": node, "content": "x"})),
-        ("arbor.node_create_external", json!({"tree_id": tree, "parent": node, "handle": "a@1.0.0::b"})),
+        (
+            "arbor.node_create_external",
+            json!({"tree_id": tree, "parent": node, "handle": "a@1.0.0::b"}),
+        ),
         ("arbor.node_get", json!({"tree_id": tree, "node_id": node})),
         ("arbor.node_get_children", json!({"tree_id": tree, "node_id": node})),
         ("arbor.node_get_parent", json!({"tree_id": tree, "node_id": node})),
@@ -188,7 +211,10 @@ async fn a_session_token_reaches_nobody_but_those_below_it() {
     let tried: Vec<&str> = about(&family.others[0]).iter().map(|(method, _)| *method).collect();
     for method in listed["methods"].as_array().unwrap() {
         let name = method["name"].as_str().unwrap();
-        assert!(tried.contains(&name) || ABOUT_NOBODY.contains(&name), "nobody has thought of {name}");
+        assert!(
+            tried.contains(&name) || ABOUT_NOBODY.contains(&name),
+            "nobody has thought of {name}"
+        );
     }
     let mut attempts = 0;
     for other in &family.others {
@@ -199,30 +225,45 @@ async fn a_session_token_reaches_nobody_but_those_below_it() {
                 assert_eq!(refused, "invalid");
                 assert_eq!(family.listen(&other.session).await, 404);
             } else {
-                assert!(["not_found", "forbidden"].contains(&refused.as_str()), "{method}: {refused}");
+                assert!(
+                    ["not_found", "forbidden"].contains(&refused.as_str()),
+                    "{method}: {refused}"
+                );
             }
             attempts += 1;
         }
     }
     // Its own question is not its to answer either, alone or among others; and guessing is no way.
-    let mut questions: Vec<Value> = family.others.iter().map(|other| other.question["id"].clone()).collect();
+    let mut questions: Vec<Value> =
+        family.others.iter().map(|other| other.question["id"].clone()).collect();
     questions.push(family.own_question["id"].clone());
     questions.push(json!(uuid::Uuid::now_v7()));
     for question in &questions[questions.len() - 2..] {
         for approve in [true, false] {
-            let refused = family.call("loopback.respond", json!({"approval_id": question, "approve": approve})).await;
+            let refused = family
+                .call("loopback.respond", json!({"approval_id": question, "approve": approve}))
+                .await;
             assert_eq!(refused.unwrap_err(), "not_found");
             attempts += 1;
         }
     }
-    let many = family.call("loopback.respond_many", json!({"approval_ids": questions, "approve": true})).await.unwrap();
+    let many = family
+        .call("loopback.respond_many", json!({"approval_ids": questions, "approve": true}))
+        .await
+        .unwrap();
     for outcome in many["outcomes"].as_array().unwrap() {
-        assert_eq!((&outcome["ok"], &outcome["error"]["kind"]), (&json!(false), &json!("not_found")), "{many:#}");
+        assert_eq!(
+            (&outcome["ok"], &outcome["error"]["kind"]),
+            (&json!(false), &json!("not_found")),
+            "{many:#}"
+        );
         attempts += 1;
     }
-    for (method, params) in
-        [("loopback.pending", json!({})), ("loopback.history", json!({})), ("claudecode.list", json!({}))]
-    {
+    for (method, params) in [
+        ("loopback.pending", json!({})),
+        ("loopback.history", json!({})),
+        ("claudecode.list", json!({})),
+    ] {
         let page = family.call(method, params).await.unwrap().to_string();
         for other in &family.others {
             assert!(!page.contains(&other.session), "{method} shows somebody else: {page}");
@@ -270,34 +311,50 @@ async fn a_session_token_gives_nobody_more_than_its_session_has() {
         attempts += 1;
     }
     // What is below it is its own; from there nothing can be widened either.
-    let below = family.call("claudecode.create", with(json!({"can_spawn": true}))).await.unwrap()["id"].clone();
+    let below =
+        family.call("claudecode.create", with(json!({"can_spawn": true}))).await.unwrap()["id"]
+            .clone();
     let rule = |pattern: &str, scope: Value| json!({"decision": "allow", "pattern": pattern, "scope": scope});
     for (method, params) in [
         ("loopback.rule_add", rule("Read", json!("all"))),
         ("loopback.rule_add", rule("Bash", json!({"session": below}))),
         ("loopback.rule_add", rule("Write", json!({"subtree": below}))),
-        ("loopback.mode_set", json!({"session_id": below, "mode": "allow_all", "expires_in_secs": 60})),
+        (
+            "loopback.mode_set",
+            json!({"session_id": below, "mode": "allow_all", "expires_in_secs": 60}),
+        ),
         ("loopback.configure", json!({"session_id": below})),
         ("loopback.audit", json!({})),
         ("identity.code", json!({})),
         ("identity.parent", json!({"name": "me too"})),
         ("health.state", json!({})),
     ] {
-        assert_eq!(family.call(method, params.clone()).await.unwrap_err(), "forbidden", "{method} {params}");
+        assert_eq!(
+            family.call(method, params.clone()).await.unwrap_err(),
+            "forbidden",
+            "{method} {params}"
+        );
         attempts += 1;
     }
-    let for_itself = family.call("loopback.rule_add", rule("Read", json!({"session": family.me}))).await;
+    let for_itself =
+        family.call("loopback.rule_add", rule("Read", json!({"session": family.me}))).await;
     assert_eq!(for_itself, Err("not_found".to_owned()));
     attempts += 1;
     // Its own subtree is what is below it, and not itself.
-    let below_me = family.call("loopback.rule_add", rule("Read", json!({"subtree": family.me}))).await.unwrap();
+    let below_me = family
+        .call("loopback.rule_add", rule("Read", json!({"subtree": family.me})))
+        .await
+        .unwrap();
     for (session, covered) in [(json!(family.me), false), (below.clone(), true)] {
         let test = json!({"session_id": session, "tool_name": "Read", "input": {"file_path": mine.join("a")}});
         let would = family.server.call("loopback.rule_test", test).await.unwrap();
         assert_eq!(would["rule_id"] == below_me["rule_id"], covered, "{would:#}");
     }
     // A copy has no more than what it was copied from.
-    let copy = family.call("claudecode.fork", json!({"session_id": below, "new_name": "copy"})).await.unwrap();
+    let copy = family
+        .call("claudecode.fork", json!({"session_id": below, "new_name": "copy"}))
+        .await
+        .unwrap();
     let shown = |id: &Value| json!({"session_id": id});
     let (of, copied) = (
         family.call("claudecode.get", shown(&below)).await.unwrap()["session"].clone(),
@@ -320,11 +377,13 @@ async fn a_session_token_ends_with_its_run() {
     let family = Family::new().await;
     family.call("claudecode.list", json!({})).await.unwrap();
     family.server.call("claudecode.cancel", json!({"session_id": family.me})).await.unwrap();
-    let ended = || async { (family.call("claudecode.list", json!({})).await.ok().is_none()).then_some(()) };
+    let ended =
+        || async { (family.call("claudecode.list", json!({})).await.ok().is_none()).then_some(()) };
     testkit::eventually_async("the end of the token", DEADLINE, ended).await;
     let create = json!({"name": "late", "working_dir": family.dir("mine")});
     let own = json!({"approval_id": family.own_question["id"], "approve": true});
-    for (method, params) in [("claudecode.create", create), ("loopback.respond", own), ("loopback.pending", json!({}))]
+    for (method, params) in
+        [("claudecode.create", create), ("loopback.respond", own), ("loopback.pending", json!({}))]
     {
         assert_eq!(family.call(method, params).await.unwrap_err(), "unauthorized", "{method}");
     }

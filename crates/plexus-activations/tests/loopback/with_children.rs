@@ -16,22 +16,31 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
     let world = World::new().await;
     let session = world.create("s", json!({})).await;
     let pattern = format!("Write({}/**)", world.work().display());
-    let rule = world.ok("loopback.rule_add", json!({"decision": "allow", "pattern": pattern})).await["rule_id"].clone();
+    let rule = world
+        .ok("loopback.rule_add", json!({"decision": "allow", "pattern": pattern}))
+        .await["rule_id"]
+        .clone();
     let events = world.chat_to_end(&session, MAKE).await;
     assert_eq!(of_type(&events, "approval_resolved")[0]["decided_by"], json!({"rule": rule}));
     assert!(world.work().join("made.txt").exists());
-    let decided = world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+    let decided =
+        world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
     assert_eq!(decided["status"], "allowed");
-    assert!(decided["delivered_at"].is_number(), "the child's echo proves that it has the answer: {decided}");
+    assert!(
+        decided["delivered_at"].is_number(),
+        "the child's echo proves that it has the answer: {decided}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_waits_is_reminded_of() {
     let world = World::new().await;
-    let session = world.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
+    let session =
+        world.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
     world.chat(&session, MAKE).await;
     let reminder = |page: &Value| {
-        page.to_string().contains("still waiting for the operator to decide about Write; it is denied in 3")
+        page.to_string()
+            .contains("still waiting for the operator to decide about Write; it is denied in 3")
     };
     world.wait_for(&session, "a reminder", reminder).await;
 }
@@ -43,7 +52,10 @@ async fn expiry_reaches_a_child_as_a_denial() {
     let events = world.chat_to_end(&session, MAKE).await;
     assert!(!json!(events).to_string().contains("in 0 s"), "{events:#?}");
     let resolved = of_type(&events, "approval_resolved")[0];
-    assert_eq!((&resolved["approved"], &resolved["decided_by"]), (&json!(false), &json!("deadline")));
+    assert_eq!(
+        (&resolved["approved"], &resolved["decided_by"]),
+        (&json!(false), &json!("deadline"))
+    );
     assert_eq!(of_type(&events, "tool_result")[0]["output"], "denied: nobody answered within 2 s");
     assert!(!world.work().join("made.txt").exists());
 }
@@ -57,10 +69,14 @@ async fn a_child_that_ends_takes_its_questions_with_it() {
     world.ok("claudecode.cancel", json!({"session_id": session})).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
     world.end_children().await;
-    let decided = world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+    let decided =
+        world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
     assert_eq!((&decided["approval_id"], &decided["status"]), (&asked["id"], &json!("cancelled")));
     assert_eq!(decided["decided_by"], "agent_ended");
-    let late = world.call("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await.unwrap_err();
+    let late = world
+        .call("loopback.respond", json!({"approval_id": asked["id"], "approve": true}))
+        .await
+        .unwrap_err();
     assert_eq!(late.standing.unwrap()["status"], "cancelled");
     assert!(!world.work().join("made.txt").exists());
 }
@@ -87,13 +103,17 @@ async fn a_pending_question_survives_a_restart_and_is_asked_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
     let world = World::new().await;
-    let parent = world.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
+    let parent =
+        world.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
     let chat = world.chat(&parent, "sim:\nsay I watch\nhang").await;
     world.wait_for_event(&parent, "content").await;
     let child = world.create("child", json!({"parent": parent})).await;
     let child_chat = world.chat(&child, MAKE).await;
     let request = world.wait_for_event(&parent, "tool_request").await;
-    assert_eq!((&request["session_id"], &request["session_name"]), (&json!(child), &json!("child")));
+    assert_eq!(
+        (&request["session_id"], &request["session_name"]),
+        (&json!(child), &json!("child"))
+    );
     assert_eq!(request["tool_name"], "Write");
     let as_parent = Caller::Session(parent.parse().unwrap());
     let yes = json!({"approval_id": request["approval_id"], "approve": true});
@@ -110,8 +130,9 @@ async fn a_parent_that_only_uses_calls_that_seem_to_block_never_hangs() {
     let world = World::new().await;
     let session = world.create("s", json!({})).await;
     let script = "sim:\ntool Write {\"file_path\":\"one.txt\",\"content\":\"1\"}\ntool Write {\"file_path\":\"two.txt\",\"content\":\"2\"}\nsay done";
-    let mut page =
-        world.ok("claudecode.chat", json!({"session_id": session, "prompt": script, "wait_ms": 30_000})).await;
+    let mut page = world
+        .ok("claudecode.chat", json!({"session_id": session, "prompt": script, "wait_ms": 30_000}))
+        .await;
     let mut answered = 0;
     while page["status"] != "complete" {
         for approval in page["pending_approvals"].as_array().unwrap() {

@@ -51,8 +51,11 @@ pub fn links() -> Links {
         ("/elsewhere/into", "/src"),
         ("/linked", "/data/real"),
     ];
-    let mut map: HashMap<PathBuf, Entry> = plain.iter().map(|path| (PathBuf::from(path), Entry::Plain)).collect();
-    map.extend(links.iter().map(|(from, to)| (PathBuf::from(from), Entry::Link(PathBuf::from(to)))));
+    let mut map: HashMap<PathBuf, Entry> =
+        plain.iter().map(|path| (PathBuf::from(path), Entry::Plain)).collect();
+    map.extend(
+        links.iter().map(|(from, to)| (PathBuf::from(from), Entry::Link(PathBuf::from(to)))),
+    );
     Links(map)
 }
 

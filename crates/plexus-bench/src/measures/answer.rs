@@ -41,17 +41,25 @@ impl Measure for Answer {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["respond_to_child_p99_ms", "poll_loop_ratio", "respond_to_mcp_child_p99_ms", "mcp_poll_loop_ratio"]
+        &[
+            "respond_to_child_p99_ms",
+            "poll_loop_ratio",
+            "respond_to_mcp_child_p99_ms",
+            "mcp_poll_loop_ratio",
+        ]
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let children = (2 * sizes.loop_sessions + 1).to_string();
-        let server = Server::start(&[("limits.running_children", children.clone()), ("warm.max", children)]).await?;
+        let server =
+            Server::start(&[("limits.running_children", children.clone()), ("warm.max", children)])
+                .await?;
         let (mut control, mut mcp) = (Rounds::default(), Rounds::default());
         let mut loops = [Vec::new(), Vec::new()];
         let sessions = server.create_many("loop", sizes.loop_sessions).await?;
         for round in 0..sizes.rounds {
-            control.add(&answers(&server, &server, CONTROL, &round.to_string(), sizes.answers).await?);
+            control
+                .add(&answers(&server, &server, CONTROL, &round.to_string(), sizes.answers).await?);
             mcp.add(&answers(&server, &server, MCP, &round.to_string(), sizes.answers).await?);
             for (pause, rounds) in sizes.loop_pauses.iter().zip(&mut loops) {
                 rounds.push(percentile(&poll_loops(&server, &sessions, *pause).await?, 99.0));
@@ -86,13 +94,21 @@ impl Rounds {
     }
 
     fn figure(&self, key: &'static str, what: String) -> Figure {
-        Figure::new(key, what, "ms", self.p99.clone(), Aim::AtMost(5.0)).beside("median", &self.p50, "ms")
+        Figure::new(key, what, "ms", self.p99.clone(), Aim::AtMost(5.0))
+            .beside("median", &self.p50, "ms")
     }
 }
 
 /// How many times longer a loop takes to notice.
-fn ratio(key: &'static str, whose: &str, rounds: &Rounds, loops: &[Vec<f64>; 2], sizes: &Sizes) -> Figure {
-    let ratios: Vec<f64> = loops[0].iter().zip(&rounds.p99).map(|(theirs, ours)| theirs / ours).collect();
+fn ratio(
+    key: &'static str,
+    whose: &str,
+    rounds: &Rounds,
+    loops: &[Vec<f64>; 2],
+    sizes: &Sizes,
+) -> Figure {
+    let ratios: Vec<f64> =
+        loops[0].iter().zip(&rounds.p99).map(|(theirs, ours)| theirs / ours).collect();
     let what = format!(
         "how many times longer a permit waits that looks every {:?} whether it was decided (99th percentile of {} answers, over that of {whose})",
         sizes.loop_pauses[0], sizes.loop_sessions
@@ -142,7 +158,11 @@ pub(super) async fn answers(
 /// loop took to notice, in milliseconds.
 async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Result<Vec<f64>> {
     server
-        .chat_many(sessions, "sim:\ntool Write {\"file_path\":\"loop.txt\",\"content\":\"x\"}", "awaiting_permission")
+        .chat_many(
+            sessions,
+            "sim:\ntool Write {\"file_path\":\"loop.txt\",\"content\":\"x\"}",
+            "awaiting_permission",
+        )
         .await?;
     let count = u32::try_from(sessions.len()).context("that many sessions")?;
     let one = async |index: usize, session: &String| {
@@ -151,7 +171,9 @@ async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Re
         tokio::time::sleep(pause / count * u32::try_from(index).unwrap_or(0)).await;
         let looking = async {
             loop {
-                let open = server.call("loopback.pending", json!({"session_id": session, "limit": 1})).await?;
+                let open = server
+                    .call("loopback.pending", json!({"session_id": session, "limit": 1}))
+                    .await?;
                 if open["approvals"].as_array().is_some_and(Vec::is_empty) {
                     return anyhow::Ok(Instant::now());
                 }
@@ -167,7 +189,9 @@ async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Re
         let (seen, sent) = tokio::try_join!(looking, deciding)?;
         anyhow::Ok(millis(seen.duration_since(sent)))
     };
-    let samples = try_join_all(sessions.iter().enumerate().map(|(index, session)| one(index, session))).await?;
+    let samples =
+        try_join_all(sessions.iter().enumerate().map(|(index, session)| one(index, session)))
+            .await?;
     server.wait_until_quiet().await?;
     Ok(samples)
 }

@@ -19,15 +19,17 @@ pub(super) struct Row {
 
 /// Counts the events that a server has stored.
 pub(super) fn count(database: &Path) -> Result<usize> {
-    let count = reader(database)?.query_row("SELECT count(*) FROM chat_events", [], |row| row.get::<_, i64>(0))?;
+    let count = reader(database)?
+        .query_row("SELECT count(*) FROM chat_events", [], |row| row.get::<_, i64>(0))?;
     Ok(usize::try_from(count)?)
 }
 
 /// Reads the newest events that a server has stored.
 pub(super) fn newest(database: &Path, limit: usize) -> Result<Vec<Row>> {
     let connection = reader(database)?;
-    let mut statement =
-        connection.prepare("SELECT uuid, created_at, type, body FROM chat_events ORDER BY id DESC LIMIT ?1")?;
+    let mut statement = connection.prepare(
+        "SELECT uuid, created_at, type, body FROM chat_events ORDER BY id DESC LIMIT ?1",
+    )?;
     let rows = statement.query_map([i64::try_from(limit)?], |row| {
         Ok(Row { uuid: row.get(0)?, created_at: row.get(1)?, kind: row.get(2)?, body: row.get(3)? })
     })?;
@@ -95,7 +97,9 @@ pub(super) fn by_group_commit(rows: &[Row], producers: usize) -> Result<Duration
         }
         drop(sender);
         write(&bare, &receiver)?;
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a producer panicked"))?)
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| anyhow!("a producer panicked"))?)
     })?;
     Ok(started.elapsed())
 }

@@ -24,7 +24,8 @@ pub(super) struct Bare {
 impl Bare {
     /// Connects.
     pub(super) async fn connect(url: &str) -> Result<Self> {
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("could not connect")?;
+        let (client, connection) =
+            tokio_postgres::connect(url, NoTls).await.context("could not connect")?;
         // It ends with the client; whatever goes wrong with it is the error of the next statement.
         tokio::spawn(connection);
         Ok(Self { client })

@@ -21,7 +21,11 @@ pub(super) struct Burst<'a> {
 
 impl<'a> Burst<'a> {
     /// Starts a server, whose store is the database of this URL or a file where that is empty, and warms its children.
-    pub(super) async fn ready(database_url: &str, sizes: &'a Sizes, live_deltas: &str) -> Result<Self> {
+    pub(super) async fn ready(
+        database_url: &str,
+        sizes: &'a Sizes,
+        live_deltas: &str,
+    ) -> Result<Self> {
         let children = sizes.children.to_string();
         let settings = [
             ("limits.running_children", children.clone()),
@@ -38,14 +42,18 @@ impl<'a> Burst<'a> {
     pub(super) async fn play(&self) -> Result<Duration> {
         let prompt = format!("sim:\nburst {} {}", self.sizes.burst, self.sizes.burst_bytes);
         let started = Instant::now();
-        try_join_all(self.sessions.iter().map(|session| self.server.start_chat(session, &prompt))).await?;
+        try_join_all(self.sessions.iter().map(|session| self.server.start_chat(session, &prompt)))
+            .await?;
         self.server.wait_until_quiet().await?;
         Ok(started.elapsed())
     }
 
     /// Refuses a round of which less was stored than the children wrote.
     pub(super) fn is_whole(&self, stored: usize) -> Result<()> {
-        ensure!(stored >= self.sizes.children * self.sizes.burst, "only {stored} events were stored");
+        ensure!(
+            stored >= self.sizes.children * self.sizes.burst,
+            "only {stored} events were stored"
+        );
         Ok(())
     }
 }

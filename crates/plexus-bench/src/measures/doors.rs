@@ -74,7 +74,10 @@ impl Measure for Doors {
             for _ in 0..sizes.rounds {
                 ours.add(drive(&server, &rival, way, "claudecode.poll", &calls).await?);
             }
-            let what = format!("calls of poll in a second ({PAGE} events, {CALLERS} callers) over {}", way.title());
+            let what = format!(
+                "calls of poll in a second ({PAGE} events, {CALLERS} callers) over {}",
+                way.title()
+            );
             figures.push(ours.figure(key, what, &bare));
         }
         let mut bare = Taken::default();
@@ -174,7 +177,8 @@ impl Asker {
         let mut children = Vec::new();
         for id in server.create_many("ask", ASKERS).await? {
             let told = server.call("loopback.configure", json!({"session_id": id})).await?;
-            let header = text(&told["mcp_config"]["mcpServers"]["plexus"]["headers"], "Authorization")?;
+            let header =
+                text(&told["mcp_config"]["mcpServers"]["plexus"]["headers"], "Authorization")?;
             children.push((id, header.trim_start_matches("Bearer ").to_owned()));
         }
         Ok(Self { children })
@@ -189,16 +193,21 @@ impl Asker {
             waiting.push(tokio::spawn(async move {
                 let mut child = Caller::connect(Way::Post, &address, &token).await?;
                 let unique = format!("toolu_{index}_{:?}", Instant::now());
-                let params = json!({"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": unique});
+                let params =
+                    json!({"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": unique});
                 child.call("loopback.permit", &params).await
             }));
         }
         let wanted = count as u64;
-        let waits = async || Ok(server.call("health.state", json!({})).await?["counts"]["approvals_pending"] == wanted);
+        let waits = async || {
+            Ok(server.call("health.state", json!({})).await?["counts"]["approvals_pending"]
+                == wanted)
+        };
         server.wait_for("all requests", waits).await?;
         let pending = server.call("loopback.pending", json!({"limit": 1_000})).await?;
         let decide = |one: &Value| json!({"approval_id": one["id"], "approve": true});
-        let answers = pending["approvals"].as_array().context("no list")?.iter().map(decide).collect();
+        let answers =
+            pending["approvals"].as_array().context("no list")?.iter().map(decide).collect();
         Ok(Asked { answers, waiting })
     }
 }

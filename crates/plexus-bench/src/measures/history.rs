@@ -49,7 +49,8 @@ impl Measure for History {
         server.stop().await?;
         let store = prepared::open(&server.data_dir())?;
         let like = store.session(like).await?;
-        let sessions = prepared::add_sessions(&store, &like, "history", sizes.chat_sizes.len()).await?;
+        let sessions =
+            prepared::add_sessions(&store, &like, "history", sizes.chat_sizes.len()).await?;
         for (session, size) in sessions.iter().zip(sizes.chat_sizes) {
             prepared::add_events(&store, *session, size).await?;
         }
@@ -75,7 +76,10 @@ async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result
                 let from = scattered(read, size - PAGE);
                 let started = Instant::now();
                 let page = server
-                    .call("claudecode.poll", json!({"session_id": session, "from_seq": from, "limit": PAGE}))
+                    .call(
+                        "claudecode.poll",
+                        json!({"session_id": session, "from_seq": from, "limit": PAGE}),
+                    )
                     .await?;
                 samples[index].push(millis(started.elapsed()));
                 ensure!(
@@ -87,8 +91,10 @@ async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result
         // The first round fills caches and does not count.
         if round > 0 {
             let each: Vec<f64> = samples.iter().map(|samples| median(samples)).collect();
-            let (least, most) =
-                (each.iter().copied().fold(f64::INFINITY, f64::min), each.iter().copied().fold(0.0, f64::max));
+            let (least, most) = (
+                each.iter().copied().fold(f64::INFINITY, f64::min),
+                each.iter().copied().fold(0.0, f64::max),
+            );
             ratios.push(most / least);
             each.iter().zip(&mut medians).for_each(|(value, all)| all.push(*value));
         }
@@ -98,14 +104,17 @@ async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result
         sizes.chat_sizes
     );
     let figure = Figure::new("poll_growth_ratio", what, "", ratios, Aim::AtMost(1.5));
-    Ok(sizes
-        .chat_sizes
-        .iter()
-        .zip(&medians)
-        .fold(figure, |figure, (size, medians)| figure.beside(format!("{size} events"), medians, "ms")))
+    Ok(sizes.chat_sizes.iter().zip(&medians).fold(figure, |figure, (size, medians)| {
+        figure.beside(format!("{size} events"), medians, "ms")
+    }))
 }
 
-async fn paths(store: &SqliteStore, data_dir: &Path, session: SessionId, sizes: &Sizes) -> Result<Figure> {
+async fn paths(
+    store: &SqliteStore,
+    data_dir: &Path,
+    session: SessionId,
+    sizes: &Sizes,
+) -> Result<Figure> {
     let size = sizes.chat_sizes.iter().copied().max().context("no sizes")?;
     let whole = store.session(session).await?;
     let mut places = Vec::new();
@@ -114,7 +123,10 @@ async fn paths(store: &SqliteStore, data_dir: &Path, session: SessionId, sizes: 
         let seq = PAGE + scattered(place as usize, size - 2 * PAGE);
         let page = store.read_events(session, 0, seq, ReadLimit::events(1)).await?;
         let node = page.events.first().context("no event there")?.node_id();
-        places.push((prepared::add_branches(store, &whole, node, BRANCHES, BRANCH_NODES).await?, seq));
+        places.push((
+            prepared::add_branches(store, &whole, node, BRANCHES, BRANCH_NODES).await?,
+            seq,
+        ));
     }
     let plain = PlainRead::open(&data_dir.join(DATABASE_FILE))?;
     let (mut ratios, mut ours, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
@@ -160,7 +172,9 @@ impl PlainRead {
     fn open(database: &Path) -> Result<Self> {
         let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         // A key is the chat in its upper half and the number of the event in its lower.
-        let first = connection.query_row("SELECT max(id) FROM chat_streams", [], |row| row.get::<_, i64>(0))? << 32;
+        let first = connection
+            .query_row("SELECT max(id) FROM chat_streams", [], |row| row.get::<_, i64>(0))?
+            << 32;
         Ok(Self { connection, first })
     }
 

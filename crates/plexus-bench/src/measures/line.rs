@@ -54,8 +54,12 @@ pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result
     let mut seen = HashMap::new();
     let mut next = 0;
     loop {
-        let page =
-            server.call("claudecode.poll", json!({"session_id": session, "from_seq": next, "wait_ms": 10_000})).await?;
+        let page = server
+            .call(
+                "claudecode.poll",
+                json!({"session_id": session, "from_seq": next, "wait_ms": 10_000}),
+            )
+            .await?;
         let now = unix_millis(SystemTime::now())?;
         for polled in page["events"].as_array().context("a page without events")? {
             next = polled["seq"].as_u64().context("an event without seq")? + 1;
@@ -67,8 +71,8 @@ pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result
             break;
         }
     }
-    let journal =
-        std::fs::read_to_string(first_segment(&server.data_dir(), &session, 0)).context("could not read a journal")?;
+    let journal = std::fs::read_to_string(first_segment(&server.data_dir(), &session, 0))
+        .context("could not read a journal")?;
     waits(&journal, &seen, count)
 }
 
@@ -84,8 +88,13 @@ pub(super) fn waits(output: &str, seen: &HashMap<String, f64>, count: usize) -> 
     for line in output.lines() {
         let line: Value = serde_json::from_str(line)?;
         let said = line["message"]["content"][0]["text"].as_str();
-        let Some(text) = said.filter(|said| line["type"] == "assistant" && said.starts_with("mark-")) else { continue };
-        let stamp: jiff::Timestamp = line["timestamp"].as_str().context("a line without a stamp")?.parse()?;
+        let Some(text) =
+            said.filter(|said| line["type"] == "assistant" && said.starts_with("mark-"))
+        else {
+            continue;
+        };
+        let stamp: jiff::Timestamp =
+            line["timestamp"].as_str().context("a line without a stamp")?.parse()?;
         let seen = seen.get(text).with_context(|| format!("nobody ever had {text}"))?;
         samples.push(seen - unix_millis(stamp.into())?);
     }

@@ -40,7 +40,8 @@ impl Measure for Nodes {
     }
 
     fn left_out(&self, _sizes: &Sizes) -> Option<&'static str> {
-        (!postgres::is_installed()).then_some("not measured: PostgreSQL is not installed (apt-get install postgresql)")
+        (!postgres::is_installed())
+            .then_some("not measured: PostgreSQL is not installed (apt-get install postgresql)")
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
@@ -57,15 +58,25 @@ async fn answers(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -
     let (mut control, mut mcp) = (Beside::default(), Beside::default());
     for round in 0..sizes.rounds {
         for (beside, way) in [(&mut control, CONTROL), (&mut mcp, MCP)] {
-            let one = |server, name: &'static str| one_round(&first, server, way, name, round, sizes.node_answers);
+            let one = |server, name: &'static str| {
+                one_round(&first, server, way, name, round, sizes.node_answers)
+            };
             beside.same.add(&one(&first, "same").await?);
             beside.across.add(&one(&second, "across").await?);
         }
     }
     let echo = "the child's echo of the answer is in its journal";
-    figures.extend(control.figures(["respond_across_nodes_p99_ms", "across_nodes_ratio"], echo, sizes));
+    figures.extend(control.figures(
+        ["respond_across_nodes_p99_ms", "across_nodes_ratio"],
+        echo,
+        sizes,
+    ));
     let result = "the result of the tool is in the journal of a child that asks over MCP";
-    figures.extend(mcp.figures(["respond_across_nodes_mcp_p99_ms", "across_nodes_mcp_ratio"], result, sizes));
+    figures.extend(mcp.figures(
+        ["respond_across_nodes_mcp_p99_ms", "across_nodes_mcp_ratio"],
+        result,
+        sizes,
+    ));
     Ok(())
 }
 
@@ -98,7 +109,13 @@ impl Beside {
             .beside("median", &self.across.p50, "ms")
             .beside("through the server that has the child", &self.same.p99, "ms")
             .beside("its median", &self.same.p50, "ms");
-        let medians = self.across.p50.iter().zip(&self.same.p50).map(|(across, same)| across / same).collect();
+        let medians = self
+            .across
+            .p50
+            .iter()
+            .zip(&self.same.p50)
+            .map(|(across, same)| across / same)
+            .collect();
         let what = "the median of the same, over the median through the server that has the child";
         [across, Figure::new(ratio, what, "", medians, Aim::Beside)]
     }
@@ -109,7 +126,8 @@ async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) ->
     let url = cluster.fresh_database()?;
     let burst = Burst::ready(&url, sizes, "false").await?;
     let bare = Bare::connect(&url).await?;
-    let (mut ours, mut batches, mut large, mut single) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut batches, mut large, mut single) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..sizes.rounds {
         let before = bare.count().await?;
         let took = burst.play().await?;

@@ -35,16 +35,26 @@ impl Measure for Parse {
         // Reader by reader within each round, so that a busy moment of the machine does not hit one alone.
         for _ in 0..sizes.rounds {
             ours.push(megabytes_per_second(&log, typed)?);
-            value.push(megabytes_per_second(&log, |line| serde_json::from_str::<Value>(line).is_ok_and(kept))?);
-            peer.push(megabytes_per_second(&log, |line| claude_codes::ClaudeOutput::parse_json(line).is_ok_and(kept))?);
+            value.push(megabytes_per_second(&log, |line| {
+                serde_json::from_str::<Value>(line).is_ok_and(kept)
+            })?);
+            peer.push(megabytes_per_second(&log, |line| {
+                claude_codes::ClaudeOutput::parse_json(line).is_ok_and(kept)
+            })?);
         }
-        let over = |rival: &[f64]| ours.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>();
+        let over = |rival: &[f64]| {
+            ours.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()
+        };
         let what = format!(
             "typed events with every text read from {:.0} MB of recorded logs, over `serde_json::Value`",
             sizes.log_bytes as f64 / 1e6
         );
         let figure = Figure::new("parse_value_ratio", what, "", over(&value), Aim::AtLeast(1.5));
-        figures.push(figure.beside("ours", &ours, "MB/s").beside("serde_json::Value", &value, "MB/s"));
+        figures.push(figure.beside("ours", &ours, "MB/s").beside(
+            "serde_json::Value",
+            &value,
+            "MB/s",
+        ));
         let figure = Figure::new(
             "parse_peer_ratio",
             "the same, over the crate `claude-codes`",
@@ -61,7 +71,8 @@ impl Measure for Parse {
 fn log(bytes: usize) -> Result<Vec<String>> {
     let logs = testkit::fixtures::all()?;
     let lines = logs.iter().flat_map(|(_, text)| text.lines());
-    let readable = |line: &&str| typed(line) && claude_codes::ClaudeOutput::parse_json(line).is_ok();
+    let readable =
+        |line: &&str| typed(line) && claude_codes::ClaudeOutput::parse_json(line).is_ok();
     let once: Vec<&str> = lines.filter(readable).collect();
     ensure!(!once.is_empty(), "no recorded line can be read by every reader");
     let mut size = 0;
@@ -89,7 +100,11 @@ fn kept<T>(value: T) -> bool {
 
 fn typed(line: &str) -> bool {
     let mut parser = ClaudeStreamJsonParser::new();
-    parser.parse_bytes(line.as_bytes()).ok().flatten().is_some_and(|event| black_box(texts(&event)) > 0)
+    parser
+        .parse_bytes(line.as_bytes())
+        .ok()
+        .flatten()
+        .is_some_and(|event| black_box(texts(&event)) > 0)
 }
 
 /// Reads every text that is shown to somebody, so that none stays undecoded.
@@ -99,7 +114,11 @@ fn texts(event: &ClaudeStreamJsonEvent) -> usize {
         EventBody::User(user) => content(&user.message.content),
         EventBody::Stream(stream) => match &stream.event {
             StreamPart::ContentBlockDelta {
-                delta: Delta::Text(text) | Delta::InputJson(text) | Delta::Thinking(text) | Delta::Signature(text),
+                delta:
+                    Delta::Text(text)
+                    | Delta::InputJson(text)
+                    | Delta::Thinking(text)
+                    | Delta::Signature(text),
                 ..
             } => text.len(),
             _ => 0,

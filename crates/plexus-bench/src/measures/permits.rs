@@ -47,7 +47,8 @@ impl Measure for Permits {
             let what = format!(
                 "resident memory that the server needs for one more blocked permit, by the second half of {count} sessions on the {channel} channel; all were answered"
             );
-            let figure = Figure::new(key, what, "KiB", vec![blocked.kib_of_one_more], Aim::AtMost(limit));
+            let figure =
+                Figure::new(key, what, "KiB", vec![blocked.kib_of_one_more], Aim::AtMost(limit));
             figure.beside("all that came with them, for each", &[blocked.kib_of_all], "KiB")
         };
         let mut blocked = Blocked::start("control", sizes.permits).await?;
@@ -85,7 +86,10 @@ struct Blocked {
 impl Blocked {
     /// Starts a server with `count` sessions that ask over `channel`.
     async fn start(channel: &str, count: usize) -> Result<Self> {
-        let settings = [("limits.running_children", (count + WARM_UP).to_string()), ("channel", channel.to_owned())];
+        let settings = [
+            ("limits.running_children", (count + WARM_UP).to_string()),
+            ("channel", channel.to_owned()),
+        ];
         let server = Server::start(&settings).await?;
         let warm_up = server.create_many("warm-up", WARM_UP).await?;
         let pages = server.chat_many(&warm_up, ASK, "awaiting_permission").await?;
@@ -137,7 +141,9 @@ fn approval_of(page: &Value) -> Value {
 /// Allows all of them and waits until every chat has ended.
 async fn answer(server: &Server, approvals: &[Value]) -> Result<()> {
     for some in approvals.chunks(ANSWERS_AT_ONCE) {
-        let answered = server.call("loopback.respond_many", json!({"approval_ids": some, "approve": true})).await?;
+        let answered = server
+            .call("loopback.respond_many", json!({"approval_ids": some, "approve": true}))
+            .await?;
         let outcomes = answered["outcomes"].as_array().context("no outcomes")?;
         ensure!(
             outcomes.len() == some.len() && outcomes.iter().all(|one| one["ok"] == true),

@@ -51,16 +51,22 @@ impl Measure for Readers {
             .as_array()
             .and_then(|events| events.iter().find(|event| event["event"]["type"] == "content"));
         let event = event.context("the child said nothing")?.clone();
-        let ours =
-            Crowd::gather(&server.address()?, &format!("/events?session_id={session}"), server.token()?, sizes.readers)
-                .await?;
+        let ours = Crowd::gather(
+            &server.address()?,
+            &format!("/events?session_id={session}"),
+            server.token()?,
+            sizes.readers,
+        )
+        .await?;
         ours.wait_for(1).await?;
         let each = Rival::start(Serialise::ForEachReader, &event, sizes).await?;
         let once = Rival::start(Serialise::Once, &event, sizes).await?;
         let (mut plexus, mut for_each, mut before) = (Vec::new(), Vec::new(), Vec::new());
         for round in 1..=sizes.rounds {
             let started = Instant::now();
-            server.start_chat(&session, &format!("sim:\nburst {} {TEXT_BYTES}", sizes.reader_events)).await?;
+            server
+                .start_chat(&session, &format!("sim:\nburst {} {TEXT_BYTES}", sizes.reader_events))
+                .await?;
             ours.wait_for(1 + round * sizes.reader_events).await?;
             plexus.push(rate(sizes.readers * sizes.reader_events, started.elapsed()));
             server.wait_until_quiet().await?;
@@ -72,7 +78,8 @@ impl Measure for Readers {
             sizes.readers, sizes.reader_events
         );
         let figure = Figure::new("sse_deliveries_per_s", what, "/s", plexus, Aim::Beside);
-        let figure = figure.beside("a bare server that serialises for each reader", &for_each, "/s");
+        let figure =
+            figure.beside("a bare server that serialises for each reader", &for_each, "/s");
         figures.push(figure.beside("a bare server that only sends", &before, "/s"));
         Ok(())
     }
@@ -108,7 +115,10 @@ impl Crowd {
         loop {
             let delivered = self.delivered.load(Ordering::Relaxed);
             if delivered >= wanted {
-                ensure!(delivered == wanted, "{delivered} deliveries instead of {wanted}: something came twice");
+                ensure!(
+                    delivered == wanted,
+                    "{delivered} deliveries instead of {wanted}: something came twice"
+                );
                 return Ok(());
             }
             ensure!(Instant::now() < deadline, "only {delivered} of {wanted} deliveries came");
@@ -168,7 +178,9 @@ impl Rival {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
-        let server = tokio::spawn(axum::serve(listener, Router::new().route("/events", route)).into_future());
+        let server = tokio::spawn(
+            axum::serve(listener, Router::new().route("/events", route)).into_future(),
+        );
         let crowd = Crowd::gather(&address, "/events", "none", sizes.readers).await?;
         Ok(Self { crowd, published, server })
     }

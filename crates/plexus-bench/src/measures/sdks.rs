@@ -131,7 +131,8 @@ struct SdkRounds {
 async fn python(folder: &Path, rounds: usize) -> Result<SdkRounds> {
     let home = folder.join("python");
     run(Command::new("python3").arg("-m").arg("venv").arg(&home)).await?;
-    run(Command::new(home.join("bin/pip")).args(["install", "--quiet", "claude-agent-sdk"])).await?;
+    run(Command::new(home.join("bin/pip")).args(["install", "--quiet", "claude-agent-sdk"]))
+        .await?;
     let script = home.join("agent_sdk.py");
     std::fs::write(&script, PYTHON)?;
     play(&home.join("bin/python"), &script, &home, rounds).await
@@ -140,7 +141,8 @@ async fn python(folder: &Path, rounds: usize) -> Result<SdkRounds> {
 async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
     let home = folder.join("typescript");
     std::fs::create_dir(&home)?;
-    let install = ["install", "--no-audit", "--no-fund", "--silent", "@anthropic-ai/claude-agent-sdk"];
+    let install =
+        ["install", "--no-audit", "--no-fund", "--silent", "@anthropic-ai/claude-agent-sdk"];
     run(Command::new("npm").args(install).current_dir(&home)).await?;
     let script = home.join("agent_sdk.mjs");
     std::fs::write(&script, TYPESCRIPT)?;
@@ -153,7 +155,8 @@ async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Resu
     let (child, output) = (home.join("claude"), home.join("output.jsonl"));
     // The SDKs keep nothing of what the child wrote, so its stamps are read from a copy.
     let simulator = binary("plexus-sim", "PLEXUS_SIM_BIN")?;
-    let copying = format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
+    let copying =
+        format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
     std::fs::write(&child, copying)?;
     std::fs::set_permissions(&child, std::fs::Permissions::from_mode(0o700))?;
     for _ in 0..rounds {
@@ -161,8 +164,8 @@ async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Resu
         command.arg(script).arg(&child).arg(home);
         command.args([EVENTS, EVENT_BYTES, ASKS, LINES].map(|number| number.to_string()));
         let printed = run(command.env("CLAUDE_CONFIG_DIR", home.join("config"))).await?;
-        let result: Value =
-            serde_json::from_str(printed.trim()).with_context(|| format!("an odd answer: {printed}"))?;
+        let result: Value = serde_json::from_str(printed.trim())
+            .with_context(|| format!("an odd answer: {printed}"))?;
         all.events.push(result["events_per_s"].as_f64().context("no events_per_s")?);
         all.asks.push(result["ask_ms"].as_f64().context("no ask_ms")?);
         let seen = serde_json::from_value(result["seen"].clone()).context("no times")?;
@@ -176,11 +179,16 @@ async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Resu
 async fn run(command: &mut Command) -> Result<String> {
     let shown = format!("{:?}", command.as_std().get_program());
     let ending = command.stdin(Stdio::null()).kill_on_drop(true).output();
-    let output =
-        tokio::time::timeout(SDK_PATIENCE, ending).await.with_context(|| format!("{shown} took too long"))??;
+    let output = tokio::time::timeout(SDK_PATIENCE, ending)
+        .await
+        .with_context(|| format!("{shown} took too long"))??;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{shown} ended with {}: {}", output.status, said.trim().lines().last().unwrap_or_default());
+        bail!(
+            "{shown} ended with {}: {}",
+            output.status,
+            said.trim().lines().last().unwrap_or_default()
+        );
     }
     Ok(String::from_utf8(output.stdout)?)
 }

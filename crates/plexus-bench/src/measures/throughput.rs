@@ -34,14 +34,20 @@ impl Measure for Throughput {
             sizes.children, sizes.burst, sizes.burst_bytes
         );
         let figure = Figure::new("events_per_s", what, "/s", plain.server.clone(), Aim::Beside);
-        figures.push(figure.beside("with partial messages, about 7 more lines an event", &with_deltas.server, "/s"));
-        let over =
-            |rival: &[f64]| plain.server.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>();
+        figures.push(figure.beside(
+            "with partial messages, about 7 more lines an event",
+            &with_deltas.server,
+            "/s",
+        ));
+        let over = |rival: &[f64]| {
+            plain.server.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()
+        };
         let what = format!(
             "the same, over a bare group commit of the same rows: {} threads wait for each of their rows to be durable, one thread commits what waits, sync full",
             sizes.children
         );
-        let figure = Figure::new("bare_group_commit_ratio", what, "", over(&plain.group), Aim::AtLeast(0.5));
+        let figure =
+            Figure::new("bare_group_commit_ratio", what, "", over(&plain.group), Aim::AtLeast(0.5));
         let figure = figure.beside("bare group commit", &plain.group, "/s");
         figures.push(figure.beside(
             format!("{LARGE_BATCH} rows a transaction that nobody waits for"),
@@ -49,7 +55,8 @@ impl Measure for Throughput {
             "/s",
         ));
         let what = "the same, over a commit for each event, sync full";
-        let figure = Figure::new("single_commit_ratio", what, "", over(&plain.single), Aim::AtLeast(20.0));
+        let figure =
+            Figure::new("single_commit_ratio", what, "", over(&plain.single), Aim::AtLeast(20.0));
         figures.push(figure.beside("one commit an event", &plain.single, "/s"));
         Ok(())
     }

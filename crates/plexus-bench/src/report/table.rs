@@ -9,13 +9,17 @@ use crate::measure::Outcome;
 /// Renders the table, in Markdown that also reads well as it is.
 #[must_use]
 pub fn render(outcome: &Outcome) -> String {
-    let mut rows = vec![["figure", "value", "spread", "aim", "", "beside it, in the same run"].map(str::to_owned)];
+    let mut rows = vec![
+        ["figure", "value", "spread", "aim", "", "beside it, in the same run"].map(str::to_owned),
+    ];
     rows.extend(outcome.figures.iter().map(row));
     rows.extend(outcome.missing.iter().map(|missing| {
         let [value, reason] = ["missing", "see below"].map(str::to_owned);
         [missing.key.to_owned(), value, String::new(), String::new(), String::new(), reason]
     }));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let width = |column: usize| {
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default()
+    };
     let widths: [usize; 6] = std::array::from_fn(width);
     let mut text = String::new();
     for (index, row) in rows.iter().enumerate() {
@@ -33,7 +37,8 @@ pub fn render(outcome: &Outcome) -> String {
         let _ = writeln!(text, "- `{}` is missing: {}", missing.key, missing.reason);
     }
     let machine = machine::describe();
-    let said = |key: &str| machine[key].as_str().map_or_else(|| machine[key].to_string(), str::to_owned);
+    let said =
+        |key: &str| machine[key].as_str().map_or_else(|| machine[key].to_string(), str::to_owned);
     let _ = write!(
         text,
         "\n{} run of {:.0} s on {} ({} cores, {}), Linux {}, {} build, load {} at the end. Values are medians of the rounds, \
@@ -101,14 +106,21 @@ mod tests {
 
     #[test]
     fn a_missed_aim_and_a_missing_figure_are_told() {
-        let figure =
-            Figure::new("slow_ms", "something slow", "ms", vec![7.0], Aim::AtMost(5.0)).beside("rival", &[250.0], "ms");
+        let figure = Figure::new("slow_ms", "something slow", "ms", vec![7.0], Aim::AtMost(5.0))
+            .beside("rival", &[250.0], "ms");
         let missing = Missing { key: "absent", reason: "no disk".to_owned(), is_required: true };
-        let outcome =
-            Outcome { mode: "tiny", figures: vec![figure], missing: vec![missing], took: std::time::Duration::ZERO };
+        let outcome = Outcome {
+            mode: "tiny",
+            figures: vec![figure],
+            missing: vec![missing],
+            took: std::time::Duration::ZERO,
+        };
         let table = render(&outcome);
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines[2], "| slow_ms | 7.00 ms | 7.00–7.00 | ≤ 5.00 | MISSED | rival 250 ms               |");
+        assert_eq!(
+            lines[2],
+            "| slow_ms | 7.00 ms | 7.00–7.00 | ≤ 5.00 | MISSED | rival 250 ms               |"
+        );
         assert!(lines[3].starts_with("| absent  | missing |"), "{}", lines[3]);
         assert!(lines.contains(&"- `absent` is missing: no disk"), "{table}");
     }

@@ -142,7 +142,11 @@ impl Chaos {
                     && process::is_alive(shim)
                     && process::is_alive(child)
                 {
-                    found.push(Victim { session: session.file_name().to_string_lossy().into_owned(), shim, child });
+                    found.push(Victim {
+                        session: session.file_name().to_string_lossy().into_owned(),
+                        shim,
+                        child,
+                    });
                 }
             }
         }

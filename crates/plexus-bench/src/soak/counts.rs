@@ -34,7 +34,10 @@ impl Counts {
         Ok(Self {
             resident_bytes: process::resident_bytes(pid)?,
             descriptors: process::open_fds(pid)?,
-            processes: processes.into_iter().map(|process| format!("{} {}", process.pid, process.command)).collect(),
+            processes: processes
+                .into_iter()
+                .map(|process| format!("{} {}", process.pid, process.command))
+                .collect(),
             files,
         })
     }
@@ -55,7 +58,9 @@ impl Counts {
         let deadline = tokio::time::Instant::now() + LEAVING;
         loop {
             let counts = Self::of(site).await?;
-            if (counts.processes.is_empty() && counts.files.is_empty()) || tokio::time::Instant::now() > deadline {
+            if (counts.processes.is_empty() && counts.files.is_empty())
+                || tokio::time::Instant::now() > deadline
+            {
                 return Ok(counts);
             }
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -82,6 +87,11 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resident_bytes, descriptors, processes, files } = self;
         let kib = resident_bytes / 1024;
-        write!(f, "{kib} KiB, {descriptors} descriptors, {} processes, {} files", processes.len(), files.len())
+        write!(
+            f,
+            "{kib} KiB, {descriptors} descriptors, {} processes, {} files",
+            processes.len(),
+            files.len()
+        )
     }
 }

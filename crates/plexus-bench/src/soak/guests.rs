@@ -25,7 +25,9 @@ const SLOW: Duration = Duration::from_millis(300);
 pub fn all(site: &Arc<Site>, dice: &mut Dice, home: &CancellationToken) -> Vec<JoinHandle<u64>> {
     let kinds = [Kind::Slow, Kind::Deaf, Kind::Rude];
     let guests = kinds.into_iter().flat_map(|kind| std::iter::repeat_n(kind, OF_EACH));
-    guests.map(|kind| tokio::spawn(come_and_go(kind, Arc::clone(site), dice.split(), home.clone()))).collect()
+    guests
+        .map(|kind| tokio::spawn(come_and_go(kind, Arc::clone(site), dice.split(), home.clone())))
+        .collect()
 }
 
 #[derive(Debug, Clone, Copy)]

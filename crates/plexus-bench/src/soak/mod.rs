@@ -105,13 +105,28 @@ pub async fn run(options: &Options) -> Result<Report> {
     }
     let left = Counts::after_everything(&site).await?;
     wrong.extend(judge(&early, &late, &left));
-    Ok(Report { options: options.clone(), tally, blows: chaos.blows(), guests, early, late, left, wrong })
+    Ok(Report {
+        options: options.clone(),
+        tally,
+        blows: chaos.blows(),
+        guests,
+        early,
+        late,
+        left,
+        wrong,
+    })
 }
 
 /// Has everybody work for so long, then finish the chat that is under way.
-async fn work(workers: Vec<Worker>, time: Duration, chaos: &Chaos, server: chaos::Server) -> Result<Vec<Worker>> {
+async fn work(
+    workers: Vec<Worker>,
+    time: Duration,
+    chaos: &Chaos,
+    server: chaos::Server,
+) -> Result<Vec<Worker>> {
     let until = Instant::now() + time;
-    let tasks: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.work(until))).collect();
+    let tasks: Vec<_> =
+        workers.into_iter().map(|worker| tokio::spawn(worker.work(until))).collect();
     chaos.rage(until, server).await?;
     let mut back = Vec::new();
     for task in tasks {

@@ -41,7 +41,9 @@ impl Site {
         let settings = ["warm.max=8", "limits.grace_secs=2", "limits.running_children=128"];
         let mut arguments = vec!["--log".into(), "warn".into()];
         arguments.extend(settings.iter().flat_map(|setting| ["--set".into(), (*setting).into()]));
-        let own = |name: &str| (name.to_owned(), folder.path().join(name.to_lowercase()).display().to_string());
+        let own = |name: &str| {
+            (name.to_owned(), folder.path().join(name.to_lowercase()).display().to_string())
+        };
         let (_, temporary) = own("tmp");
         let server = TestServer::with(ServerOptions {
             claude_bin: Some("sim".into()),
@@ -105,7 +107,8 @@ impl Site {
             match self.once(&body).await {
                 Ok(mut answer) => match answer.get("error") {
                     Some(error) => {
-                        let error: RpcError = serde_json::from_value(error.clone()).context("an odd error")?;
+                        let error: RpcError =
+                            serde_json::from_value(error.clone()).context("an odd error")?;
                         if !["busy", "unavailable"].contains(&error.kind()) {
                             return Ok(Err(error));
                         }
@@ -121,7 +124,8 @@ impl Site {
     }
 
     async fn once(&self, body: &Value) -> Result<Value> {
-        let request = self.client.post(format!("{}/rpc", self.url)).bearer_auth(&self.token).json(body);
+        let request =
+            self.client.post(format!("{}/rpc", self.url)).bearer_auth(&self.token).json(body);
         Ok(request.send().await?.json().await?)
     }
 

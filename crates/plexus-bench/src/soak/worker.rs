@@ -81,13 +81,27 @@ impl Worker {
         std::fs::create_dir(&work)?;
         let env = json!({"PLEXUS_SIM_DIARY": site.beside(&format!("diary-{index}")), "CLAUDE_CONFIG_DIR": site.beside("claude")});
         let wire = if channel == Channel::Mcp { "mcp" } else { "control" };
-        let params =
-            json!({"name": name, "working_dir": work, "channel": wire, "env": env, "loopback_timeout_secs": 3600});
-        let id = site.call("claudecode.create", params).await?["id"].as_str().context("no id")?.to_owned();
+        let params = json!({"name": name, "working_dir": work, "channel": wire, "env": env, "loopback_timeout_secs": 3600});
+        let id = site.call("claudecode.create", params).await?["id"]
+            .as_str()
+            .context("no id")?
+            .to_owned();
         let (cursor, position) = (None, (0, 0));
         let (answered, tally) = (BTreeMap::new(), Tally::default());
         let site = Arc::clone(site);
-        Ok(Self { site, dice, name, id, channel, next: 0, cursor, position, answered, failed_by_script: 0, tally })
+        Ok(Self {
+            site,
+            dice,
+            name,
+            id,
+            channel,
+            next: 0,
+            cursor,
+            position,
+            answered,
+            failed_by_script: 0,
+            tally,
+        })
     }
 
     /// Returns the session's name.
@@ -119,8 +133,15 @@ impl Worker {
                 4 => format!("stderr word {step}"),
                 _ => {
                     let letter = if self.dice.percent(70) { 'a' } else { 'd' };
-                    let left = if self.dice.percent(20) { "; (setsid sleep 900 >/dev/null 2>&1 &)" } else { "" };
-                    format!("tool Bash {}", json!({"command": format!("echo {letter}{chat}-{step} >> ran{left}")}))
+                    let left = if self.dice.percent(20) {
+                        "; (setsid sleep 900 >/dev/null 2>&1 &)"
+                    } else {
+                        ""
+                    };
+                    format!(
+                        "tool Bash {}",
+                        json!({"command": format!("echo {letter}{chat}-{step} >> ran{left}")})
+                    )
                 }
             });
         }
@@ -144,14 +165,15 @@ impl Worker {
 
     async fn play(&mut self, plan: &Plan) -> Result<()> {
         let chat = self.next;
-        let params =
-            json!({"session_id": self.id, "prompt": plan.prompt, "idempotency_key": format!("{}-{chat}", self.name)});
+        let params = json!({"session_id": self.id, "prompt": plan.prompt, "idempotency_key": format!("{}-{chat}", self.name)});
         let started = self.site.call("claudecode.chat_async", params).await?;
         ensure!(started["chat"] == chat, "another chat was started: {started}");
         self.next += 1;
         self.failed_by_script += u64::from(plan.ends_badly);
         let began = Instant::now();
-        let cancel_at = began + std::time::Duration::from_secs(2) + self.dice.time(std::time::Duration::from_secs(3));
+        let cancel_at = began
+            + std::time::Duration::from_secs(2)
+            + self.dice.time(std::time::Duration::from_secs(3));
         let mut cancelled = false;
         loop {
             let page = self.read().await?;
@@ -164,7 +186,8 @@ impl Worker {
                 drop(self.site.ask("claudecode.cancel", json!({"session_id": self.id})).await?);
             }
             let status = page["status"].as_str().unwrap_or_default();
-            let over = page["chat"] == chat && ["complete", "failed", "cancelled"].contains(&status);
+            let over =
+                page["chat"] == chat && ["complete", "failed", "cancelled"].contains(&status);
             if over && page["has_more"] == false && page["events"] == json!([]) {
                 ensure!(
                     page["total_events"] == self.position.1,
@@ -195,7 +218,11 @@ impl Worker {
                 self.position = (chat, 0);
             }
             let seq = event["seq"].as_u64();
-            ensure!(seq == Some(self.position.1), "chat {chat}: {seq:?} came in place of {}", self.position.1);
+            ensure!(
+                seq == Some(self.position.1),
+                "chat {chat}: {seq:?} came in place of {}",
+                self.position.1
+            );
             self.position.1 += 1;
             self.tally.events += 1;
         }
@@ -210,7 +237,8 @@ impl Worker {
         }
         let command = approval["input"]["command"].as_str().context("no command")?;
         let allow = command.starts_with("echo a");
-        let params = json!({"approval_id": id, "approve": allow, "input_digest": approval["input_digest"]});
+        let params =
+            json!({"approval_id": id, "approve": allow, "input_digest": approval["input_digest"]});
         match self.site.ask("loopback.respond", params).await? {
             Ok(_) => {
                 self.answered.insert(id, allow);
@@ -218,17 +246,26 @@ impl Worker {
                 Ok(())
             }
             // Its child is gone, and the question with it.
-            Err(error) if error.kind() == "conflict" && error.data["standing"]["status"] == "cancelled" => Ok(()),
+            Err(error)
+                if error.kind() == "conflict"
+                    && error.data["standing"]["status"] == "cancelled" =>
+            {
+                Ok(())
+            }
             Err(error) => bail!("{error}"),
         }
     }
 
     /// Shows that the session goes on, and compares everything with everything.
     pub async fn finish(mut self, blows: &Blows) -> Result<Tally> {
-        let last = Plan { prompt: "sim:\nsay farewell".to_owned(), cancel: false, ends_badly: false };
+        let last =
+            Plan { prompt: "sim:\nsay farewell".to_owned(), cancel: false, ends_badly: false };
         let completed = self.tally.chats.get("complete").copied().unwrap_or(0);
         self.play(&last).await.context("the last chat")?;
-        ensure!(self.tally.chats.get("complete").copied() == Some(completed + 1), "the last chat did not complete");
+        ensure!(
+            self.tally.chats.get("complete").copied() == Some(completed + 1),
+            "the last chat did not complete"
+        );
         let struck = blows.by_session.get(&self.id).copied().unwrap_or(0);
         let failed = self.tally.chats.get("failed").copied().unwrap_or(0);
         // Over MCP a CLI that starts while no server is there leaves by itself.
@@ -253,11 +290,19 @@ impl Worker {
             for decision in page["decisions"].as_array().context("no decisions")? {
                 let tool = decision["tool_use_id"].as_str().context("no id")?.to_owned();
                 ensure!(decision.get("breach").is_none(), "a breach: {decision}");
-                if let Some(allowed) = self.answered.get(decision["approval_id"].as_str().unwrap_or_default()) {
+                if let Some(allowed) =
+                    self.answered.get(decision["approval_id"].as_str().unwrap_or_default())
+                {
                     let stands = if *allowed { "allowed" } else { "denied" };
-                    ensure!(decision["status"] == stands, "acknowledged was {stands}, and there is {decision}");
+                    ensure!(
+                        decision["status"] == stands,
+                        "acknowledged was {stands}, and there is {decision}"
+                    );
                 }
-                ensure!(decisions.insert(tool, decision.clone()).is_none(), "asked twice: {decision}");
+                ensure!(
+                    decisions.insert(tool, decision.clone()).is_none(),
+                    "asked twice: {decision}"
+                );
             }
             match page.get_mut("cursor").map(Value::take) {
                 Some(next) if !next.is_null() => cursor = Some(next),
@@ -266,19 +311,22 @@ impl Worker {
         }
         ensure!(decisions.len() >= self.answered.len(), "an acknowledged answer is gone");
         let index = self.name.trim_start_matches("soak-");
-        let diary = std::fs::read_to_string(self.site.beside(&format!("diary-{index}"))).unwrap_or_default();
+        let diary = std::fs::read_to_string(self.site.beside(&format!("diary-{index}")))
+            .unwrap_or_default();
         let mut calls = BTreeSet::new();
         for line in diary.lines() {
             let line: Value = serde_json::from_str(line).context("a line of the diary")?;
             let tool = line["tool_use_id"].as_str().context("no id")?.to_owned();
-            let decision = decisions.get(&tool).with_context(|| format!("nobody was asked about {line}"))?;
+            let decision =
+                decisions.get(&tool).with_context(|| format!("nobody was asked about {line}"))?;
             ensure!(
                 decision["status"] == "allowed" && decision["input"] == line["input"],
                 "{line} ran, and {decision}"
             );
             ensure!(calls.insert(tool), "it ran twice: {line}");
         }
-        let ran = std::fs::read_to_string(self.site.beside("work").join(&self.name).join("ran")).unwrap_or_default();
+        let ran = std::fs::read_to_string(self.site.beside("work").join(&self.name).join("ran"))
+            .unwrap_or_default();
         let words: Vec<&str> = ran.lines().collect();
         let distinct: BTreeSet<_> = words.iter().collect();
         ensure!(distinct.len() == words.len(), "something ran twice");
@@ -293,6 +341,10 @@ impl fmt::Display for Tally {
         for (status, count) in &self.chats {
             write!(f, "{count} {status}, ")?;
         }
-        write!(f, "{} events heard, {} answers acknowledged, {} tools ran", self.events, self.answers, self.ran)
+        write!(
+            f,
+            "{} events heard, {} answers acknowledged, {} tools ran",
+            self.events, self.answers, self.ran
+        )
     }
 }

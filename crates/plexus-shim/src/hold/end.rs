@@ -34,7 +34,8 @@ impl Hold {
             reasons.push(format!("{left} descendants could not be ended"));
         }
         if self.complete_journal() == Patience::GiveUp {
-            let why = self.journal.last_error().map_or_else(String::new, |error| format!(": {error}"));
+            let why =
+                self.journal.last_error().map_or_else(String::new, |error| format!(": {error}"));
             reasons.push(format!("the end of the journal could not be written{why}"));
         }
         let status = self.family.child_status;
@@ -64,7 +65,9 @@ impl Hold {
         for read in [Self::read_stdout, Self::read_stderr] {
             for _ in 0..LAST_READS {
                 match read(self, Moment::now()) {
-                    Chunk::Data(_) if self.flush_all() == Patience::GiveUp => return Patience::GiveUp,
+                    Chunk::Data(_) if self.flush_all() == Patience::GiveUp => {
+                        return Patience::GiveUp;
+                    }
                     Chunk::Data(_) => {}
                     Chunk::Nothing | Chunk::End => break,
                 }

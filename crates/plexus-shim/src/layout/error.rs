@@ -45,9 +45,16 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { doing, path, .. } => write!(f, "could not {doing} {}", path.display()),
-            Self::Malformed { path, .. } => write!(f, "{} does not hold what it should", path.display()),
+            Self::Malformed { path, .. } => {
+                write!(f, "{} does not hold what it should", path.display())
+            }
             Self::NewerFormat { path, found } => {
-                write!(f, "{} has format {found}, newer than the {} known here", path.display(), super::FORMAT_VERSION)
+                write!(
+                    f,
+                    "{} has format {found}, newer than the {} known here",
+                    path.display(),
+                    super::FORMAT_VERSION
+                )
             }
             Self::BadMessage(why) => write!(f, "not a message for the child: {why}"),
         }

@@ -2,7 +2,9 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -72,15 +74,27 @@ pub(crate) fn make_bell(path: &Path) -> io::Result<File> {
 pub(super) fn ring(path: &Path) -> io::Result<()> {
     match open_bell(OpenOptions::new().write(true), path).and_then(|mut bell| bell.write(b"!")) {
         Ok(_) => Ok(()),
-        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::AGAIN)) => Ok(()),
+        Err(error)
+            if matches!(
+                Errno::from_io_error(&error),
+                Some(Errno::NOENT | Errno::NXIO | Errno::AGAIN)
+            ) =>
+        {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }
 
 fn open_bell(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let bell = how.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
+    let bell =
+        how.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
     // Nothing but a pipe: a byte must not end up in a file.
-    if bell.metadata()?.file_type().is_fifo() { Ok(bell) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    if bell.metadata()?.file_type().is_fifo() {
+        Ok(bell)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
 }
 
 fn temporary_beside(path: &Path) -> io::Result<PathBuf> {

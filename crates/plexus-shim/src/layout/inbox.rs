@@ -107,7 +107,8 @@ pub fn check_message(message: &[u8]) -> Result<&[u8], LayoutError> {
         return Err(LayoutError::BadMessage("it does not begin as a JSON object"));
     }
     let text = std::str::from_utf8(line).map_err(|_| LayoutError::BadMessage("it is not UTF-8"))?;
-    serde_json::from_str::<IgnoredAny>(text).map_err(|_| LayoutError::BadMessage("it is not valid JSON"))?;
+    serde_json::from_str::<IgnoredAny>(text)
+        .map_err(|_| LayoutError::BadMessage("it is not valid JSON"))?;
     Ok(line)
 }
 
@@ -124,7 +125,8 @@ impl RunDir {
     }
 
     fn put(&self, path: &Path, bytes: &[u8]) -> Result<(), LayoutError> {
-        files::write_by_rename(path, bytes).map_err(|source| LayoutError::io("write", path, source))?;
+        files::write_by_rename(path, bytes)
+            .map_err(|source| LayoutError::io("write", path, source))?;
         self.wake_shim();
         Ok(())
     }

@@ -49,7 +49,9 @@ impl RunDir {
     pub fn remove_segment(&self, number: SegmentNo) -> Result<(), LayoutError> {
         let path = self.segment(number);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(LayoutError::io("remove", &path, error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(LayoutError::io("remove", &path, error))
+            }
             _ => {
                 self.wake_shim();
                 Ok(())

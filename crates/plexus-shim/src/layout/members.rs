@@ -19,12 +19,16 @@ impl RunDir {
         entry.extend_from_slice(self.path().as_os_str().as_bytes());
         // No `/proc` means nobody to find.
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+        let pids =
+            processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
         pids.filter_map(|pid| {
             // Read before the environment: a number that changes hands in between has another start time, and is not signalled.
             let stat = Stat::read(pid).filter(Stat::lives)?;
             let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-            environment.split(|byte| *byte == 0).any(|variable| variable == entry).then_some((pid, stat.start))
+            environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == entry)
+                .then_some((pid, stat.start))
         })
         .collect()
     }

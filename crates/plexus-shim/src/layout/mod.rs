@@ -127,7 +127,8 @@ impl RunDir {
 
     /// Says that a server lives: sets the lease's time of change to now.
     pub fn touch_lease(&self) -> Result<(), LayoutError> {
-        files::touch(&self.lease()).map_err(|source| LayoutError::io("touch", &self.lease(), source))
+        files::touch(&self.lease())
+            .map_err(|source| LayoutError::io("touch", &self.lease(), source))
     }
 
     /// Returns when the lease was last touched; `None` when there is no lease.
@@ -142,7 +143,8 @@ impl RunDir {
 
     /// Marks the child as warm and idle: from here on it may be ended for want of a server.
     pub fn mark_idle(&self) -> Result<(), LayoutError> {
-        files::touch(&self.idle_mark()).map_err(|source| LayoutError::io("write", &self.idle_mark(), source))
+        files::touch(&self.idle_mark())
+            .map_err(|source| LayoutError::io("write", &self.idle_mark(), source))
     }
 
     /// Takes the idle mark away. The lease is touched first, so that no moment exists in which an old lease meets a child

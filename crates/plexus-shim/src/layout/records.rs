@@ -69,7 +69,13 @@ pub struct ExitFile {
 impl ExitFile {
     /// Describes an end without code or signal.
     pub fn without_status(reason: impl Into<String>) -> Self {
-        Self { format_version: FORMAT_VERSION, code: None, signal: None, at_ms: now_ms(), reason: Some(reason.into()) }
+        Self {
+            format_version: FORMAT_VERSION,
+            code: None,
+            signal: None,
+            at_ms: now_ms(),
+            reason: Some(reason.into()),
+        }
     }
 }
 
@@ -94,14 +100,17 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Layout
     let malformed = |source| LayoutError::Malformed { path: path.to_path_buf(), source };
     let version: Version = serde_json::from_slice(&bytes).map_err(malformed)?;
     if version.format_version > FORMAT_VERSION {
-        return Err(LayoutError::NewerFormat { path: path.to_path_buf(), found: version.format_version });
+        return Err(LayoutError::NewerFormat {
+            path: path.to_path_buf(),
+            found: version.format_version,
+        });
     }
     serde_json::from_slice(&bytes).map(Some).map_err(malformed)
 }
 
 pub(super) fn write<T: Serialize>(path: &Path, record: &T) -> Result<(), LayoutError> {
-    let mut bytes =
-        serde_json::to_vec(record).map_err(|source| LayoutError::Malformed { path: path.to_path_buf(), source })?;
+    let mut bytes = serde_json::to_vec(record)
+        .map_err(|source| LayoutError::Malformed { path: path.to_path_buf(), source })?;
     bytes.push(b'\n');
     files::write_by_rename(path, &bytes).map_err(|source| LayoutError::io("write", path, source))
 }

@@ -39,9 +39,13 @@ fn everything_is_private() {
     for dir in [run.path(), &run.inbox(), &run.journal()] {
         assert_eq!(mode(dir), DIR_MODE, "{}", dir.display());
     }
-    for file in
-        [run.lease(), run.idle_mark(), run.pid_file(), run.inbox_message(InboxSeq::FIRST), run.inbox().join("close")]
-    {
+    for file in [
+        run.lease(),
+        run.idle_mark(),
+        run.pid_file(),
+        run.inbox_message(InboxSeq::FIRST),
+        run.inbox().join("close"),
+    ] {
         assert_eq!(mode(&file), FILE_MODE, "{}", file.display());
     }
 }
@@ -78,7 +82,8 @@ fn records_are_read_back_and_their_absence_is_no_error() {
 #[test]
 fn fields_of_a_later_release_are_ignored_and_its_formats_are_refused() {
     let (_temp, run) = run_dir();
-    std::fs::write(run.exit_file(), r#"{"format_version":1,"code":0,"at_ms":7,"colour":"blue"}"#).unwrap();
+    std::fs::write(run.exit_file(), r#"{"format_version":1,"code":0,"at_ms":7,"colour":"blue"}"#)
+        .unwrap();
     assert_eq!(run.read_exit().unwrap().unwrap().code, Some(0));
     std::fs::write(run.exit_file(), r#"{"format_version":2}"#).unwrap();
     assert!(matches!(run.read_exit(), Err(LayoutError::NewerFormat { found: 2, .. })));
@@ -126,7 +131,14 @@ fn the_next_number_is_above_everything_that_was_used() {
     for seq in [3, 2] {
         run.put_inbox(InboxSeq(seq), b"{}").unwrap();
     }
-    for name in ["00000001.sent", ".00000009.json.1.0.tmp", "9.json", "00000000.json", "+0000008.json", "notes"] {
+    for name in [
+        "00000001.sent",
+        ".00000009.json.1.0.tmp",
+        "9.json",
+        "00000000.json",
+        "+0000008.json",
+        "notes",
+    ] {
         std::fs::write(run.inbox().join(name), "").unwrap();
     }
     let state = InboxState {
@@ -144,7 +156,15 @@ fn the_next_number_is_above_everything_that_was_used() {
 #[test]
 fn segments_are_listed_in_order_and_other_files_are_not() {
     let (_temp, run) = run_dir();
-    for name in ["000010.jsonl", "000002.jsonl", "1000000.jsonl", "2.jsonl", "0000003.jsonl", "000000.jsonl", "x"] {
+    for name in [
+        "000010.jsonl",
+        "000002.jsonl",
+        "1000000.jsonl",
+        "2.jsonl",
+        "0000003.jsonl",
+        "000000.jsonl",
+        "x",
+    ] {
         std::fs::write(run.journal().join(name), "").unwrap();
     }
     assert_eq!(run.segments().unwrap(), [SegmentNo(2), SegmentNo(10), SegmentNo(1_000_000)]);
@@ -155,14 +175,18 @@ fn a_failed_write_leaves_nothing_behind() {
     let (_temp, run) = run_dir();
     std::fs::create_dir(run.pid_file()).unwrap();
     assert!(run.write_pid(&pid_file()).is_err());
-    let names: Vec<_> = std::fs::read_dir(run.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        std::fs::read_dir(run.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(names.iter().all(|name| !name.to_string_lossy().ends_with(".tmp")), "{names:?}");
 }
 
 #[test]
 fn a_programs_name_cannot_pretend_to_be_fields() {
     let line = b"42 (a) R 1 (b\n) S 7 41 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 3 0 12345 9 9";
-    assert_eq!(Stat::parse(line), Some(Stat { state: b'S', parent: 7, group: 41, threads: 3, start: 12345 }));
+    assert_eq!(
+        Stat::parse(line),
+        Some(Stat { state: b'S', parent: 7, group: 41, threads: 3, start: 12345 })
+    );
     assert_eq!(Stat::parse(b"42 (a) S"), None);
     assert_eq!(Stat::parse(b""), None);
 }

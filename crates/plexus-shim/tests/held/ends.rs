@@ -11,19 +11,24 @@ const SHORT: Duration = Duration::from_millis(100);
 
 #[test]
 fn a_child_is_asked_first_and_heard_to_its_end() {
-    let mut shim = Shim::start("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done");
+    let mut shim =
+        Shim::start("trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.02; done");
     shim.wait_for_line("ready");
     shim.signal(Signal::TERM);
     let exit = shim.end();
-    assert_eq!((exit.code, exit.reason.as_deref()), (Some(7), Some("ended by a signal to the shim")));
+    assert_eq!(
+        (exit.code, exit.reason.as_deref()),
+        (Some(7), Some("ended by a signal to the shim"))
+    );
     assert_eq!(shim.journal(), "ready\nbye\n");
 }
 
 #[test]
 fn a_child_that_will_not_end_is_killed_after_its_grace() {
-    let mut shim = Shim::start_with("trap '' TERM; echo ready; while :; do sleep 0.02; done", |options| {
-        options.grace = SHORT;
-    });
+    let mut shim =
+        Shim::start_with("trap '' TERM; echo ready; while :; do sleep 0.02; done", |options| {
+            options.grace = SHORT;
+        });
     shim.wait_for_line("ready");
     shim.signal(Signal::TERM);
     assert_eq!(shim.end().signal, Some(9));
@@ -74,7 +79,8 @@ fn descendants_are_ended_wherever_they_moved() {
 
 #[test]
 fn whoever_belongs_to_a_run_is_found_by_its_name_when_the_shim_is_gone() {
-    let mut shim = Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
+    let mut shim =
+        Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
     shim.wait_for_line("ready");
     let mut family = shim.family();
     family.retain(|pid| *pid != shim.pid().shim_pid);
@@ -121,8 +127,10 @@ fn a_grandchild_that_holds_the_output_does_not_hold_the_end() {
 
 #[test]
 fn what_a_grandchild_said_in_time_is_kept() {
-    let mut shim =
-        Shim::start_with("(sleep 0.05; echo late; printf unfinished; exec sleep 600) & exit 0", without_stdin);
+    let mut shim = Shim::start_with(
+        "(sleep 0.05; echo late; printf unfinished; exec sleep 600) & exit 0",
+        without_stdin,
+    );
     shim.end();
     assert_eq!(shim.journal(), "late\nunfinished\n");
 }
@@ -143,6 +151,9 @@ fn a_killed_shim_leaves_a_child_that_reads_the_end_of_stdin_and_can_be_found() {
     assert!(!pid.shim_lives() && pid.child_lives());
     assert_eq!(shim.run.read_exit().unwrap(), None);
     assert_eq!(shim.journal(), "ready\n");
-    assert_eq!(signal_process(pid.child_pid, pid.child_start, Signal::KILL).unwrap(), Delivery::Sent);
+    assert_eq!(
+        signal_process(pid.child_pid, pid.child_start, Signal::KILL).unwrap(),
+        Delivery::Sent
+    );
     wait_for("the end of the child", || (!pid.child_lives()).then_some(()));
 }

@@ -72,7 +72,8 @@ impl Shim {
 
     /// Sends a signal to the shim.
     pub(crate) fn signal(&self, signal: Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal)
+            .unwrap();
     }
 
     /// Returns all that is in the journal now.
@@ -141,14 +142,22 @@ fn command(args: &[OsString]) -> (Command, String) {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
     let mut command = Command::new(env!("CARGO_BIN_EXE_plexus-shim"));
-    command.args(args).env(MARK, &mark).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(args)
+        .env(MARK, &mark)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     (command, mark)
 }
 
 /// Returns all that is in a journal now.
 pub(crate) fn journal(run: &RunDir) -> String {
     let segments = run.segments().unwrap();
-    segments.into_iter().map(|number| std::fs::read_to_string(run.segment(number)).unwrap()).collect()
+    segments
+        .into_iter()
+        .map(|number| std::fs::read_to_string(run.segment(number)).unwrap())
+        .collect()
 }
 
 /// Returns every living process whose environment carries one of the marks.
@@ -156,7 +165,8 @@ fn marked(marks: &[&str]) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid| {
-        mark_of(*pid).is_some_and(|mark| marks.contains(&mark.as_str())) && process_identity(*pid).is_some()
+        mark_of(*pid).is_some_and(|mark| marks.contains(&mark.as_str()))
+            && process_identity(*pid).is_some()
     })
     .collect()
 }
@@ -164,7 +174,9 @@ fn marked(marks: &[&str]) -> Vec<i32> {
 fn mark_of(pid: i32) -> Option<String> {
     let environ = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ")).ok()?;
     let prefix = format!("{MARK}=");
-    let mark = environ.split(|&byte| byte == 0).find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
+    let mark = environ
+        .split(|&byte| byte == 0)
+        .find_map(|variable| variable.strip_prefix(prefix.as_bytes()))?;
     String::from_utf8(mark.to_vec()).ok()
 }
 

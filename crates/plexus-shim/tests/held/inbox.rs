@@ -46,7 +46,9 @@ fn a_late_number_is_sent_late_and_no_number_twice() {
         let message = format!("{{\"n\":{number}}}");
         shim.run.put_inbox(InboxSeq(number), message.as_bytes()).unwrap();
         shim.wait_for_line(&message);
-        wait_for("an empty inbox", || shim.run.inbox_state().unwrap().waiting.is_empty().then_some(()));
+        wait_for("an empty inbox", || {
+            shim.run.inbox_state().unwrap().waiting.is_empty().then_some(())
+        });
         assert_eq!(shim.run.inbox_state().unwrap().last_sent, Some(InboxSeq(2)));
     }
     shim.run.put_inbox(InboxSeq(3), b"{\"n\":3}").unwrap();
@@ -72,8 +74,11 @@ fn what_is_not_a_message_is_set_aside_and_never_sent() {
     let mut shim = prepared.start();
     shim.end();
     assert_eq!(shim.journal(), "{\"good\":1}\n");
-    let state =
-        InboxState { last_sent: Some(InboxSeq(5)), bad: (1..=4).map(InboxSeq).collect(), ..InboxState::default() };
+    let state = InboxState {
+        last_sent: Some(InboxSeq(5)),
+        bad: (1..=4).map(InboxSeq).collect(),
+        ..InboxState::default()
+    };
     assert_eq!(shim.run.inbox_state().unwrap(), state);
 }
 
@@ -89,8 +94,11 @@ fn a_child_that_does_not_read_holds_up_nothing_else() {
     shim.run.put_inbox(InboxSeq(1), b"{}").unwrap();
     shim.run.put_inbox(InboxSeq(2), large.as_bytes()).unwrap();
     shim.run.put_inbox(InboxSeq(3), b"{}").unwrap();
-    let state =
-        InboxState { last_sent: Some(InboxSeq(1)), waiting: vec![InboxSeq(2), InboxSeq(3)], ..InboxState::default() };
+    let state = InboxState {
+        last_sent: Some(InboxSeq(1)),
+        waiting: vec![InboxSeq(2), InboxSeq(3)],
+        ..InboxState::default()
+    };
     wait_for("a full pipe", || (shim.run.inbox_state().unwrap() == state).then_some(()));
     std::fs::write(go, "").unwrap();
     shim.wait_for_line("20000");
@@ -115,9 +123,10 @@ fn a_child_can_close_stdin_and_what_it_did_not_get_stays() {
 fn stdin_can_be_a_file_or_nothing() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "from a file\n").unwrap();
-    for (stdin, journal) in
-        [(StdinSource::Null, "end\n"), (StdinSource::File(file.path().to_path_buf()), "from a file\nend\n")]
-    {
+    for (stdin, journal) in [
+        (StdinSource::Null, "end\n"),
+        (StdinSource::File(file.path().to_path_buf()), "from a file\nend\n"),
+    ] {
         let mut shim = Shim::start_with("cat; echo end", |options| options.stdin = stdin);
         assert_eq!(shim.end().code, Some(0));
         assert_eq!(shim.journal(), journal);

@@ -18,23 +18,33 @@ fn an_idle_child_without_a_server_has_its_stdin_closed() {
 
 #[test]
 fn one_that_does_not_leave_then_goes_down_the_ladder() {
-    let mut shim = Shim::start_with("trap 'echo asked' TERM; while :; do sleep 0.02; done", |options| {
-        options.orphan = SECOND;
-        options.grace = SECOND / 10;
-    });
+    let mut shim =
+        Shim::start_with("trap 'echo asked' TERM; while :; do sleep 0.02; done", |options| {
+            options.orphan = SECOND;
+            options.grace = SECOND / 10;
+        });
     let exit = shim.end();
-    assert_eq!((exit.signal, exit.reason.as_deref()), (Some(9), Some("no server and no output for too long")));
+    assert_eq!(
+        (exit.signal, exit.reason.as_deref()),
+        (Some(9), Some("no server and no output for too long"))
+    );
     assert_eq!(shim.journal(), "asked\n");
 }
 
 #[test]
 fn a_leash_ends_the_child_at_once() {
     // The grace is far beyond the deadline of the test: nobody is asked.
-    let mut shim = Shim::start_with("trap 'echo asked' TERM; while :; do echo on; sleep 0.02; done", |options| {
-        options.leash = Some(SECOND);
-    });
+    let mut shim = Shim::start_with(
+        "trap 'echo asked' TERM; while :; do echo on; sleep 0.02; done",
+        |options| {
+            options.leash = Some(SECOND);
+        },
+    );
     let exit = shim.end();
-    assert_eq!((exit.signal, exit.reason.as_deref()), (Some(9), Some("no server renewed the leash")));
+    assert_eq!(
+        (exit.signal, exit.reason.as_deref()),
+        (Some(9), Some("no server renewed the leash"))
+    );
     assert!(!shim.journal().contains("asked"));
 }
 

@@ -10,8 +10,10 @@ fn two_hundred_runs_leave_no_process_and_no_temporary_file() {
     for number in 0..200 {
         let mut shim = Shim::start("(sleep 600 > /dev/null 2>&1 &); echo hi");
         assert_eq!(shim.exit().code, Some(0), "run {number}");
-        let names: Vec<_> =
-            std::fs::read_dir(shim.run.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let names: Vec<_> = std::fs::read_dir(shim.run.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
         shims.push(shim);
     }

@@ -11,7 +11,8 @@ use crate::harness::{Shim, journal, wait_for, without_stdin};
 
 #[test]
 fn lines_are_whole_and_in_order() {
-    let mut shim = Shim::start("printf on; sleep 0.05; printf 'e\\ntwo\\n\\nthr'; sleep 0.05; printf ee");
+    let mut shim =
+        Shim::start("printf on; sleep 0.05; printf 'e\\ntwo\\n\\nthr'; sleep 0.05; printf ee");
     let exit = shim.end();
     assert_eq!((exit.code, exit.signal, exit.reason), (Some(0), None, None));
     assert_eq!(shim.journal(), "one\ntwo\n\nthree\n");
@@ -33,7 +34,11 @@ fn segments_hold_whole_lines_and_together_everything() {
     for (number, segment) in (1..).zip(&segments) {
         let text = std::fs::read_to_string(shim.run.segment(*segment)).unwrap();
         assert_eq!(*segment, SegmentNo(number));
-        assert!(text.ends_with('\n') && text.len() < 1_000 + "20000\n".len(), "{segment}: {} bytes", text.len());
+        assert!(
+            text.ends_with('\n') && text.len() < 1_000 + "20000\n".len(),
+            "{segment}: {} bytes",
+            text.len()
+        );
     }
     let expected: String = (1..=20_000).map(|number| format!("{number}\n")).collect();
     assert!(shim.journal() == expected, "something is missing, doubled or out of order");
@@ -42,7 +47,9 @@ fn segments_hold_whole_lines_and_together_everything() {
 #[test]
 fn a_line_longer_than_what_is_held_is_one_line_still() {
     let length = WHOLE_LINE_BYTES + 1_000_000;
-    let mut shim = Shim::start(&format!("echo before; head -c {length} /dev/zero | tr '\\0' x; echo; echo after"));
+    let mut shim = Shim::start(&format!(
+        "echo before; head -c {length} /dev/zero | tr '\\0' x; echo; echo after"
+    ));
     shim.end();
     let text = shim.journal();
     let lengths: Vec<_> = text.lines().map(str::len).collect();
@@ -61,7 +68,11 @@ fn a_flood_waits_for_the_server() {
         options.backlog_bytes = BACKLOG;
     });
     let size = |run: &RunDir| -> u64 {
-        run.segments().unwrap().iter().map(|no| std::fs::metadata(run.segment(*no)).unwrap().len()).sum()
+        run.segments()
+            .unwrap()
+            .iter()
+            .map(|no| std::fs::metadata(run.segment(*no)).unwrap().len())
+            .sum()
     };
     wait_for("a backlog", || (size(&shim.run) > BACKLOG).then_some(()));
     // Time for a shim that does not stop to show it; one that stops passes however long this is.
@@ -104,12 +115,19 @@ fn a_full_disk_is_waited_out() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let disk = PathBuf::from(format!("/proc/{}/root", shell.id())).join(temp.path().strip_prefix("/").unwrap());
+    let disk = PathBuf::from(format!("/proc/{}/root", shell.id()))
+        .join(temp.path().strip_prefix("/").unwrap());
     let is_there = wait_for("the small disk", || {
-        shell.try_wait().unwrap().map(|_| false).or_else(|| disk.join("run/pid.json").exists().then_some(true))
+        shell
+            .try_wait()
+            .unwrap()
+            .map(|_| false)
+            .or_else(|| disk.join("run/pid.json").exists().then_some(true))
     });
     if !is_there {
-        eprintln!("SKIPPED a_full_disk_is_waited_out: this user may not mount a tmpfs in a namespace of its own");
+        eprintln!(
+            "SKIPPED a_full_disk_is_waited_out: this user may not mount a tmpfs in a namespace of its own"
+        );
         return;
     }
     wait_for("a full disk", || (rustix::fs::statvfs(&disk).unwrap().f_bavail == 0).then_some(()));

@@ -35,7 +35,11 @@ fn the_shim_leaves_the_servers_surroundings() {
         (std::fs::read_link(proc.join("cwd")).ok()? == Path::new("/")).then_some(())
     });
     for descriptor in ["fd/0", "fd/1", "fd/2"] {
-        assert_eq!(std::fs::read_link(proc.join(descriptor)).unwrap(), Path::new("/dev/null"), "{descriptor}");
+        assert_eq!(
+            std::fs::read_link(proc.join(descriptor)).unwrap(),
+            Path::new("/dev/null"),
+            "{descriptor}"
+        );
     }
     let (group, session) = group_and_session(pid.shim_pid);
     assert_eq!(group, pid.shim_pid);
@@ -82,7 +86,8 @@ fn a_shim_starts_where_the_session_of_its_server_has_no_number() {
 
 #[test]
 fn the_child_gets_what_the_shim_got_and_no_more() {
-    let script = "echo \"$SECRET\"; pwd; umask; grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd";
+    let script =
+        "echo \"$SECRET\"; pwd; umask; grep -E 'Sig(Ign|Blk)' /proc/self/status; ls /proc/self/fd";
     let mut prepared = Shim::prepare(script, |_| {});
     let temp = prepared.temp.path().to_path_buf();
     prepared.command.env("SECRET", "kept").current_dir(&temp);
@@ -117,12 +122,22 @@ fn everything_is_private_whatever_the_umask() {
     shim.end();
     let mut files = 0;
     for dir in [shim.run.path(), &shim.run.journal(), &shim.run.inbox()] {
-        assert_eq!(std::fs::metadata(dir).unwrap().permissions().mode() & 0o7777, DIR_MODE, "{}", dir.display());
+        assert_eq!(
+            std::fs::metadata(dir).unwrap().permissions().mode() & 0o7777,
+            DIR_MODE,
+            "{}",
+            dir.display()
+        );
         for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
             let metadata = entry.metadata().unwrap();
             if metadata.is_file() {
                 files += 1;
-                assert_eq!(metadata.permissions().mode() & 0o7777, FILE_MODE, "{}", entry.path().display());
+                assert_eq!(
+                    metadata.permissions().mode() & 0o7777,
+                    FILE_MODE,
+                    "{}",
+                    entry.path().display()
+                );
             }
         }
     }
@@ -132,7 +147,8 @@ fn everything_is_private_whatever_the_umask() {
 
 #[test]
 fn a_program_that_cannot_be_started_is_told() {
-    let mut shim = Shim::start_with("", |options| options.program = "no-such-program-of-ours".into());
+    let mut shim =
+        Shim::start_with("", |options| options.program = "no-such-program-of-ours".into());
     let exit = shim.end();
     assert_eq!((exit.code, exit.signal), (None, None));
     let reason = exit.reason.unwrap();
@@ -168,7 +184,10 @@ fn a_shim_that_was_given_up_starts_nothing() {
 
 #[test]
 fn a_command_line_that_is_not_understood_touches_nothing() {
-    let output = Command::new(env!("CARGO_BIN_EXE_plexus-shim")).args(["--dir", "", "--", "true"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_plexus-shim"))
+        .args(["--dir", "", "--", "true"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(EXIT_USAGE.into()));
     assert!(String::from_utf8(output.stderr).unwrap().contains("usage: plexus shim --dir RUN_DIR"));
 }

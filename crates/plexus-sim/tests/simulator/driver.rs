@@ -32,7 +32,10 @@ pub(crate) struct Finished {
 
 impl Finished {
     pub(crate) fn result(&self) -> &Value {
-        self.lines.iter().rfind(|line| line["type"] == "result").expect("the run has no result line")
+        self.lines
+            .iter()
+            .rfind(|line| line["type"] == "result")
+            .expect("the run has no result line")
     }
 
     pub(crate) fn code(&self) -> Option<i32> {
@@ -200,7 +203,9 @@ impl Running {
                         return line;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("{what} did not come; seen: {:#?}", self.seen),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{what} did not come; seen: {:#?}", self.seen)
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     panic!("{what} did not come before the end; seen: {:#?}", self.seen)
                 }

@@ -26,7 +26,8 @@ fn the_permit_call_carries_exactly_what_the_cli_sends() {
     assert!(sandbox.work().join("a").exists());
     let calls = server.tool_calls();
     let [call] = calls.as_slice() else { panic!("{calls:?}") };
-    let tool_use = run.lines.iter().find(|line| line["message"]["content"][0]["type"] == "tool_use").unwrap();
+    let tool_use =
+        run.lines.iter().find(|line| line["message"]["content"][0]["type"] == "tool_use").unwrap();
     let id = &tool_use["message"]["content"][0]["id"];
     assert_eq!(call.tool(), "loopback.permit", "a dotted tool is called by its own name");
     assert_eq!(
@@ -51,7 +52,10 @@ fn every_answer_that_is_no_permission_result_is_a_listed_denial() {
         let server = PermitServer::saying(move |_| text.to_owned());
         let sandbox = Sandbox::new();
         let run = run(&sandbox, &server, TOUCH);
-        assert!(result_text(&run).starts_with("The permission prompt tool returned an invalid permission result."));
+        assert!(
+            result_text(&run)
+                .starts_with("The permission prompt tool returned an invalid permission result.")
+        );
         assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1, "{text}");
         assert_eq!(run.result()["subtype"], "success");
         assert!(!sandbox.work().join("a").exists());
@@ -79,7 +83,11 @@ fn a_failed_permit_call_is_a_tool_error_and_no_denial() {
         let sandbox = Sandbox::new();
         let run = run(&sandbox, &server, TOUCH);
         let text = result_text(&run);
-        assert!(text.starts_with("<tool_use_error>Error calling tool (Bash): ") && text.contains(expected), "{text}");
+        assert!(
+            text.starts_with("<tool_use_error>Error calling tool (Bash): ")
+                && text.contains(expected),
+            "{text}"
+        );
         assert_eq!(run.result()["permission_denials"], json!([]));
         assert!(!sandbox.work().join("a").exists());
     }
@@ -97,7 +105,9 @@ fn a_bare_allow_runs_the_original_input() {
 
 #[test]
 fn a_denial_that_interrupts_ends_the_run_with_1() {
-    let server = PermitServer::saying(|_| r#"{"behavior":"deny","message":"m","interrupt":true}"#.to_owned());
+    let server = PermitServer::saying(|_| {
+        r#"{"behavior":"deny","message":"m","interrupt":true}"#.to_owned()
+    });
     let run = run(&Sandbox::new(), &server, TOUCH);
     assert_eq!(run.result()["subtype"], "error_during_execution");
     assert_eq!(run.code(), Some(1));
@@ -106,23 +116,34 @@ fn a_denial_that_interrupts_ends_the_run_with_1() {
 #[test]
 fn reads_ask_at_the_same_time_and_bash_one_after_the_other() {
     // Each call waits for a second one; only calls that are made at the same time ever see it.
-    for (tool, input, together) in
-        [("Read", r#"{"file_path":"/etc/hosts"}"#, true), ("Bash", r#"{"command":"touch a"}"#, false)]
-    {
+    for (tool, input, together) in [
+        ("Read", r#"{"file_path":"/etc/hosts"}"#, true),
+        ("Bash", r#"{"command":"touch a"}"#, false),
+    ] {
         let open = AtomicUsize::new(0);
         let server = PermitServer::start(move |call| {
             let before = open.fetch_add(1, Ordering::SeqCst);
-            let deadline =
-                std::time::Instant::now() + std::time::Duration::from_millis(if together { 20_000 } else { 300 });
-            while open.load(Ordering::SeqCst) < 2 && before == 0 && std::time::Instant::now() < deadline {
+            let deadline = std::time::Instant::now()
+                + std::time::Duration::from_millis(if together { 20_000 } else { 300 });
+            while open.load(Ordering::SeqCst) < 2
+                && before == 0
+                && std::time::Instant::now() < deadline
+            {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
-            let message = if open.load(Ordering::SeqCst) >= 2 && before == 0 { "together" } else { "alone" };
+            let message =
+                if open.load(Ordering::SeqCst) >= 2 && before == 0 { "together" } else { "alone" };
             assert_eq!(call.tool(), "loopback.permit");
             Reply::Result(text_result(&json!({"behavior": "deny", "message": message}).to_string()))
         });
-        let run = run(&Sandbox::new(), &server, &format!("sim:\nparallel {tool} {input} ;; {tool} {input}"));
-        let met = tool_results(&run.lines).iter().any(|line| line["message"]["content"][0]["content"] == "together");
+        let run = run(
+            &Sandbox::new(),
+            &server,
+            &format!("sim:\nparallel {tool} {input} ;; {tool} {input}"),
+        );
+        let met = tool_results(&run.lines)
+            .iter()
+            .any(|line| line["message"]["content"][0]["content"] == "together");
         assert_eq!(met, together, "{tool}");
     }
 }
@@ -133,13 +154,20 @@ fn other_tools_of_the_server_are_really_called_and_the_permit_is_hidden() {
         "status" => Reply::Result(text_result(r#"{"load":0.5}"#)),
         _ => Reply::Result(text_result(r#"{"behavior":"allow"}"#)),
     });
-    let run = run(&Sandbox::new(), &server, "sim:\ntool mcp__plexus__status {\"x\":1}\nsay load ${last.load}");
+    let run = run(
+        &Sandbox::new(),
+        &server,
+        "sim:\ntool mcp__plexus__status {\"x\":1}\nsay load ${last.load}",
+    );
     assert_eq!(run.result()["result"], "load 0.5");
     let init = run.lines.iter().find(|line| line["subtype"] == "init").unwrap();
     let tools = init["tools"].as_array().unwrap();
     assert!(tools.contains(&json!("mcp__plexus__status")));
     assert!(!tools.contains(&json!("mcp__plexus__loopback_permit")));
-    assert_eq!(init["mcp_servers"], json!([{"name": "plexus", "status": "connected", "source": "dynamic"}]));
+    assert_eq!(
+        init["mcp_servers"],
+        json!([{"name": "plexus", "status": "connected", "source": "dynamic"}])
+    );
 }
 
 #[test]
@@ -155,7 +183,8 @@ fn a_server_that_cannot_be_reached_ends_the_run_at_the_first_question() {
 
 #[test]
 fn a_stream_that_is_lost_is_taken_up_again_after_its_last_event() {
-    const EVENT_STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+    const EVENT_STREAM: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     let waiting = Mutex::new(Value::Null);
     let server = PermitServer::start(move |call| match call.http_method.as_str() {
         // The call gets a stream with an id to come back to, and then the connection is gone.
@@ -168,7 +197,10 @@ fn a_stream_that_is_lost_is_taken_up_again_after_its_last_event() {
             let answer = json!({"jsonrpc": "2.0", "id": id, "result": text_result(r#"{"behavior":"allow"}"#)});
             Reply::Raw(format!("{EVENT_STREAM}id: second\ndata: {answer}\n\n"))
         }
-        _ => Reply::Raw("HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned()),
+        _ => Reply::Raw(
+            "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                .to_owned(),
+        ),
     });
     let sandbox = Sandbox::new();
     let run = run(&sandbox, &server, TOUCH);

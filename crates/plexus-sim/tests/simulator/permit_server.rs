@@ -57,7 +57,10 @@ impl PermitServer {
         Self::start_with("", decide)
     }
 
-    fn start_with(headers: &'static str, decide: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
+    fn start_with(
+        headers: &'static str,
+        decide: impl Fn(&Call) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -83,7 +86,9 @@ impl PermitServer {
 
     /// A server that lets everything run as it was asked for.
     pub(crate) fn allowing() -> Self {
-        Self::saying(|asked| json!({"behavior": "allow", "updatedInput": asked["input"]}).to_string())
+        Self::saying(|asked| {
+            json!({"behavior": "allow", "updatedInput": asked["input"]}).to_string()
+        })
     }
 
     /// The value of `--mcp-config`.
@@ -108,7 +113,13 @@ impl PermitServer {
 
 /// The flags of the MCP channel.
 pub(crate) fn permit_flags(config: &str) -> [&str; 5] {
-    ["--strict-mcp-config", "--mcp-config", config, "--permission-prompt-tool", "mcp__plexus__loopback_permit"]
+    [
+        "--strict-mcp-config",
+        "--mcp-config",
+        config,
+        "--permission-prompt-tool",
+        "mcp__plexus__loopback_permit",
+    ]
 }
 
 pub(crate) fn text_result(text: &str) -> Value {

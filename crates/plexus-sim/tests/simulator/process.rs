@@ -115,12 +115,17 @@ fn a_conversation_is_taken_up_behind_a_message_and_costs_on_from_all_of_it() {
     assert!((forked.result()["total_cost_usd"].as_f64().unwrap() - 3.0 * 0.0008).abs() < 1e-9);
     // A fork keeps the ids of what it copied.
     let fork = forked.result()["session_id"].as_str().unwrap();
-    let again =
-        sandbox.run(&["--resume", fork, "--fork-session", "--resume-session-at", &said(&first)], "sim:\nrecall");
+    let again = sandbox.run(
+        &["--resume", fork, "--fork-session", "--resume-session-at", &said(&first)],
+        "sim:\nrecall",
+    );
     assert_eq!(again.result()["result"], "sim:\nsay one");
     let unknown = sandbox.run(&["--resume", &id, "--resume-session-at", UUID], "sim:\nrecall");
     assert_eq!(unknown.code(), Some(1));
-    assert_eq!(unknown.result()["errors"][0], format!("No message found with message.uuid of: {UUID}"));
+    assert_eq!(
+        unknown.result()["errors"][0],
+        format!("No message found with message.uuid of: {UUID}")
+    );
 }
 
 #[test]
@@ -152,7 +157,11 @@ fn only_whole_json_objects_may_reach_stdin() {
         run.send_text(line);
         let finished = run.finish();
         assert_eq!(finished.code(), Some(1), "{line:?}");
-        assert!(finished.stderr.contains("Error parsing streaming input line"), "{}", finished.stderr);
+        assert!(
+            finished.stderr.contains("Error parsing streaming input line"),
+            "{}",
+            finished.stderr
+        );
     }
     let sandbox = Sandbox::new();
     let mut run = sandbox.control(&[]);
@@ -185,21 +194,34 @@ say finished"#;
     let finished = run.finish();
     assert_eq!(finished.result()["result"], "finished");
     assert_eq!(finished.code(), Some(0));
-    let stopped = finished.lines.iter().find(|line| line["subtype"] == "task_notification").unwrap();
+    let stopped =
+        finished.lines.iter().find(|line| line["subtype"] == "task_notification").unwrap();
     assert_eq!((&stopped["task_id"], &stopped["status"]), (&task["task_id"], &json!("stopped")));
 }
 
 #[test]
 fn a_reader_that_stops_loses_nothing() {
     let sandbox = Sandbox::new();
-    let args = ["-p", "--output-format", "stream-json", "--verbose", "--", "sim:\nburst 4000 500\nsay end"];
-    let mut child = sandbox.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let args = [
+        "-p",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--",
+        "sim:\nburst 4000 500\nsay end",
+    ];
+    let mut child =
+        sandbox.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     // More than a pipe holds is on its way while nobody reads.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let mut text = String::new();
     std::io::Read::read_to_string(&mut stdout, &mut text).unwrap();
-    assert_eq!(text.lines().count(), 4004, "init, the burst, the end, the result and the idle state");
+    assert_eq!(
+        text.lines().count(),
+        4004,
+        "init, the burst, the end, the result and the idle state"
+    );
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
@@ -215,7 +237,16 @@ mod signals {
 tool Bash {"command":"echo $$ > pid; touch began; while ! test -e stop; do sleep 0.1; done; touch zz","description":"t"}"#;
 
     fn started(sandbox: &Sandbox) -> Running {
-        let args = ["-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash", "--", LONG];
+        let args = [
+            "-p",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--allowedTools",
+            "Bash",
+            "--",
+            LONG,
+        ];
         let run = sandbox.start(&args, Stdin::Closed);
         wait_for_file(&sandbox.work().join("began"));
         run
@@ -224,15 +255,17 @@ tool Bash {"command":"echo $$ > pid; touch began; while ! test -e stop; do sleep
     /// Tells whether a process runs. One that has ended and that nobody has waited for does not: the first process of a container, to which orphans
     /// go, may never do that.
     fn is_alive(pid: i32) -> bool {
-        let ended = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-            .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z')));
+        let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
+        });
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         !ended && rustix::process::test_kill_process(pid).is_ok()
     }
 
     /// Waits until the shell of the tool is gone.
     fn wait_for_the_end_of_the_tool(sandbox: &Sandbox) {
-        let pid = std::fs::read_to_string(sandbox.work().join("pid")).unwrap().trim().parse().unwrap();
+        let pid =
+            std::fs::read_to_string(sandbox.work().join("pid")).unwrap().trim().parse().unwrap();
         let deadline = std::time::Instant::now() + crate::driver::DEADLINE;
         while is_alive(pid) {
             assert!(std::time::Instant::now() < deadline, "the tool did not end");

@@ -5,15 +5,23 @@ use serde_json::{Value, json};
 use crate::driver::{Sandbox, tool_results};
 
 fn said(lines: &[Value]) -> Vec<&str> {
-    let blocks = lines.iter().filter(|line| line["type"] == "assistant").map(|line| &line["message"]["content"][0]);
+    let blocks = lines
+        .iter()
+        .filter(|line| line["type"] == "assistant")
+        .map(|line| &line["message"]["content"][0]);
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
 #[test]
 fn blocks_up_to_a_tool_call_are_one_message() {
-    let run = Sandbox::new().run(&[], "sim:\nthink t\nsay a\ntool Bash {\"command\":\"ls\"}\nsay b\nsay c");
-    let ids: Vec<&Value> =
-        run.lines.iter().filter(|line| line["type"] == "assistant").map(|line| &line["message"]["id"]).collect();
+    let run = Sandbox::new()
+        .run(&[], "sim:\nthink t\nsay a\ntool Bash {\"command\":\"ls\"}\nsay b\nsay c");
+    let ids: Vec<&Value> = run
+        .lines
+        .iter()
+        .filter(|line| line["type"] == "assistant")
+        .map(|line| &line["message"]["id"])
+        .collect();
     assert_eq!(ids.len(), 5);
     assert!(ids[0] == ids[1] && ids[1] == ids[2] && ids[2] != ids[3] && ids[3] == ids[4]);
     assert_eq!(run.result()["num_turns"], 2);
@@ -66,7 +74,8 @@ fn a_burst_is_numbered_complete_and_as_long_as_asked() {
 fn odd_lines_are_written_where_the_script_says() {
     let run = Sandbox::new().run(&[], "sim:\nsay a\ngarbage\nunknown\nstderr out of paper\nsay b");
     assert_eq!(said(&run.lines), ["a", "b"]);
-    let garbage = run.raw.iter().position(|line| serde_json::from_str::<Value>(line).is_err()).unwrap();
+    let garbage =
+        run.raw.iter().position(|line| serde_json::from_str::<Value>(line).is_err()).unwrap();
     assert!(run.raw[garbage - 1].contains("\"text\":\"a\""));
     assert!(run.lines.iter().any(|line| line["type"] == "from_the_future"));
     assert!(run.stderr.contains("out of paper"));
@@ -91,7 +100,11 @@ fn a_script_that_cannot_be_played_is_an_error_that_names_the_line() {
     ] {
         let run = Sandbox::new().run(&[], script);
         assert_eq!(run.result()["subtype"], "error_during_execution");
-        assert!(run.result()["errors"][0].as_str().unwrap().contains(expected), "{}", run.result()["errors"]);
+        assert!(
+            run.result()["errors"][0].as_str().unwrap().contains(expected),
+            "{}",
+            run.result()["errors"]
+        );
         assert_eq!(run.code(), Some(1));
     }
 }
@@ -110,14 +123,19 @@ tool Write {"file_path":"${last.session.id}.txt","content":"${last.n.0}!"}"#;
 
 #[test]
 fn a_refused_tool_is_listed_and_the_script_goes_on() {
-    let run = Sandbox::new().run(&[], "sim:\ntool Write {\"file_path\":\"a\",\"content\":\"b\"}\nsay on we go");
-    assert_eq!(run.result()["permission_denials"][0]["tool_input"], json!({"file_path": "a", "content": "b"}));
+    let run = Sandbox::new()
+        .run(&[], "sim:\ntool Write {\"file_path\":\"a\",\"content\":\"b\"}\nsay on we go");
+    assert_eq!(
+        run.result()["permission_denials"][0]["tool_input"],
+        json!({"file_path": "a", "content": "b"})
+    );
     assert_eq!(run.result()["result"], "on we go");
 }
 
 #[test]
 fn a_tool_that_is_not_allowed_does_not_exist() {
-    let run = Sandbox::new().run(&["--disallowedTools", "Bash"], "sim:\ntool Bash {\"command\":\"ls\"}\nsay x");
+    let run = Sandbox::new()
+        .run(&["--disallowedTools", "Bash"], "sim:\ntool Bash {\"command\":\"ls\"}\nsay x");
     let init = run.lines.iter().find(|line| line["subtype"] == "init").unwrap();
     assert!(!init["tools"].as_array().unwrap().contains(&json!("Bash")));
     let text = &tool_results(&run.lines)[0]["message"]["content"][0]["content"];

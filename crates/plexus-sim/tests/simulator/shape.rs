@@ -66,12 +66,17 @@ const AS_OFTEN_AS_IT_TAKES: &[&str] =
 pub(crate) fn recorded(name: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325");
     let path = folder.join(format!("{name}.jsonl"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Fails unless the simulated lines have the types, the order and the fields of the recorded ones.
-pub(crate) fn assert_same_shape(name: &str, range: impl Into<Option<Range<usize>>>, simulated: &[Value]) {
+pub(crate) fn assert_same_shape(
+    name: &str,
+    range: impl Into<Option<Range<usize>>>,
+    simulated: &[Value],
+) {
     let mut lines = recorded(name);
     if let Some(range) = range.into() {
         lines = lines[range].to_vec();
@@ -107,8 +112,11 @@ pub(crate) fn assert_same_shape(name: &str, range: impl Into<Option<Range<usize>
 
 /// The order of the lines. Stream events are a thread of their own: how they mingle with the rest is a matter of timing.
 fn kinds(lines: &[Value]) -> (Vec<String>, Vec<String>) {
-    let (mut events, rest): (Vec<String>, Vec<String>) =
-        lines.iter().map(kind).filter(|kind| kind != "system/thinking_tokens").partition(|k| k.starts_with("stream"));
+    let (mut events, rest): (Vec<String>, Vec<String>) = lines
+        .iter()
+        .map(kind)
+        .filter(|kind| kind != "system/thinking_tokens")
+        .partition(|k| k.starts_with("stream"));
     events.dedup_by(|a, b| a == b && AS_OFTEN_AS_IT_TAKES.contains(&a.as_str()));
     (rest, events)
 }
@@ -121,10 +129,14 @@ pub(crate) fn kind(line: &Value) -> String {
         "assistant" => text(&line["message"]["content"][0]["type"]),
         "user" if line["isReplay"] == true => "replay".to_owned(),
         "user" => text(&line["message"]["content"][0]["type"]),
-        "stream_event" if line["event"]["type"] == "content_block_delta" => text(&line["event"]["delta"]["type"]),
+        "stream_event" if line["event"]["type"] == "content_block_delta" => {
+            text(&line["event"]["delta"]["type"])
+        }
         "stream_event" => text(&line["event"]["type"]),
         "command_lifecycle" => text(&line["state"]),
-        "control_response" if line["response"]["response"]["commands"].is_array() => "initialize".to_owned(),
+        "control_response" if line["response"]["response"]["commands"].is_array() => {
+            "initialize".to_owned()
+        }
         "control_response" => text(&line["response"]["subtype"]),
         "control_request" => text(&line["request"]["subtype"]),
         "system" if line["subtype"] == "session_state_changed" => text(&line["state"]),
@@ -135,7 +147,10 @@ pub(crate) fn kind(line: &Value) -> String {
 
 fn is_left_out(kind: &str, path: &str) -> bool {
     LEFT_OUT.iter().any(|(of, left_out)| {
-        *of == kind && path.strip_prefix(left_out).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        *of == kind
+            && path
+                .strip_prefix(left_out)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     })
 }
 

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::driver::{Running, Sandbox, UNTIL_TOLD, allow, answer, deny, interrupt, prompt, request, wait_for_file};
+use crate::driver::{
+    Running, Sandbox, UNTIL_TOLD, allow, answer, deny, interrupt, prompt, request, wait_for_file,
+};
 use crate::shape::assert_same_shape;
 
 const FIRST: &str = "11111111-1111-4111-8111-111111111111";
@@ -57,8 +59,12 @@ fn initialize_and_a_permission_look_like_the_recorded_ones() {
     let question = run.until_question();
     run.send(&[allow(&question)]);
     run.until_idle();
-    let lines: Vec<Value> =
-        run.seen.iter().filter(|line| line["subtype"] != "background_tasks_changed").cloned().collect();
+    let lines: Vec<Value> = run
+        .seen
+        .iter()
+        .filter(|line| line["subtype"] != "background_tasks_changed")
+        .cloned()
+        .collect();
     assert_same_shape("i_stdio", None, &without_state(&lines));
 }
 
@@ -88,7 +94,10 @@ fn states_and_background_tasks_look_like_the_recorded_ones() {
     sandbox.tell();
     run.until_idle();
     play_allowed(&mut run, SECOND, RUN_IT);
-    run.send(&[prompt("33333333-3333-4333-8333-333333333333", &in_background("sleep 60; echo BG"))]);
+    run.send(&[prompt(
+        "33333333-3333-4333-8333-333333333333",
+        &in_background("sleep 60; echo BG"),
+    )]);
     run.until_idle();
     let started = run.seen.iter().rfind(|line| line["subtype"] == "task_started").unwrap();
     let task_id = started["task_id"].clone();
@@ -168,10 +177,17 @@ say done"#;
 fn an_edited_input_looks_like_the_recorded_one() {
     let sandbox = Sandbox::new();
     let mut run = sandbox.control(&[]);
-    run.send(&[prompt(FIRST, "sim:\ntool Bash {\"command\":\"touch original\",\"description\":\"t\"}\nsay done")]);
+    run.send(&[prompt(
+        FIRST,
+        "sim:\ntool Bash {\"command\":\"touch original\",\"description\":\"t\"}\nsay done",
+    )]);
     let question = run.until_question();
     let edited = json!({"behavior": "allow", "updatedInput": {"command": "touch edited", "description": "t"}});
-    run.send(&[answer(&question, &edited), deny(&question, "too late"), allow(&json!({"request_id": "nobody"}))]);
+    run.send(&[
+        answer(&question, &edited),
+        deny(&question, "too late"),
+        allow(&json!({"request_id": "nobody"})),
+    ]);
     run.until_idle();
     run.send(&[prompt(SECOND, "sim:\ntool Read {\"file_path\":\"edited\"}\nsay done")]);
     run.until_idle();
@@ -204,9 +220,13 @@ fn open_questions_in_initialize_look_like_the_recorded_ones() {
     )]);
     let (first, second) = (run.until_question(), run.until_question());
     run.send(&[request("init", &json!({"subtype": "initialize"}))]);
-    let initialized = run.until("the answer to initialize", |line| line["type"] == "control_response");
+    let initialized =
+        run.until("the answer to initialize", |line| line["type"] == "control_response");
     let mut pending = initialized["response"]["pending_permission_requests"].clone();
-    assert_eq!(pending.as_array_mut().map(std::mem::take), Some(vec![first.clone(), second.clone()]));
+    assert_eq!(
+        pending.as_array_mut().map(std::mem::take),
+        Some(vec![first.clone(), second.clone()])
+    );
     run.send(&[allow(&second), deny(&first, "not this one")]);
     run.until_idle();
     assert_same_shape("control_initialize_pending", None, &run.seen);
@@ -216,7 +236,10 @@ fn open_questions_in_initialize_look_like_the_recorded_ones() {
 fn too_many_turns_look_like_the_recorded_ones() {
     let sandbox = Sandbox::new();
     let mut run = sandbox.control(&["--max-turns", "1", "--allowedTools", "Bash"]);
-    run.send(&[prompt(FIRST, "sim:\ntool Bash {\"command\":\"echo 1\",\"description\":\"t\"}\nsay never")]);
+    run.send(&[prompt(
+        FIRST,
+        "sim:\ntool Bash {\"command\":\"echo 1\",\"description\":\"t\"}\nsay never",
+    )]);
     run.until_idle();
     run.send(&[prompt(SECOND, "sim:\nsay next prompt after max turns")]);
     run.until_idle();
@@ -249,7 +272,10 @@ fn set_model_and_set_permission_mode_look_like_the_recorded_ones() {
     run.until_idle();
     assert_same_shape("control_two_prompts_set_model", 16..30, &run.seen);
     let init = run.seen.iter().find(|line| line["subtype"] == "init").unwrap();
-    assert_eq!((&init["model"], &init["permissionMode"]), (&json!("other-model"), &json!("acceptEdits")));
+    assert_eq!(
+        (&init["model"], &init["permissionMode"]),
+        (&json!("other-model"), &json!("acceptEdits"))
+    );
 }
 
 #[test]

@@ -102,7 +102,8 @@ say many small deltas here"#;
 #[test]
 fn thinking_looks_like_the_recorded_one() {
     let server = PermitServer::allowing();
-    let run = Sandbox::new().run(&permit_flags(&server.config()), "sim:\nthink let me think\nsay answer");
+    let run =
+        Sandbox::new().run(&permit_flags(&server.config()), "sim:\nthink let me think\nsay answer");
     assert_same_shape("h_thinking", None, &without_state(&run.lines));
 }
 
@@ -155,14 +156,25 @@ fn an_unknown_conversation_looks_like_the_recorded_one() {
     let run = Sandbox::new().run(&["--resume", "33333333-3333-4333-8333-333333333333"], "hello");
     assert_same_shape("i_resume_unknown", None, &run.lines);
     assert_eq!(run.code(), Some(1));
-    assert!(run.stderr.contains("No conversation found with session ID: 33333333"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("No conversation found with session ID: 33333333"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn several_prompts_to_one_process_look_like_the_recorded_ones() {
     let server = PermitServer::allowing();
     let config = server.config();
-    let mut flags = vec!["--print", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+    let mut flags = vec![
+        "--print",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+    ];
     flags.extend(permit_flags(&config));
     flags.push("--replay-user-messages");
     let sandbox = Sandbox::new();
@@ -187,7 +199,13 @@ fn without_state(lines: &[serde_json::Value]) -> Vec<serde_json::Value> {
 fn sigint_in_a_text_looks_like_the_recorded_one() {
     let server = PermitServer::allowing();
     let config = server.config();
-    let mut flags = vec!["--print", "--output-format", "stream-json", "--verbose", "--include-partial-messages"];
+    let mut flags = vec![
+        "--print",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+    ];
     flags.extend(permit_flags(&config));
     flags.extend(["--", "sim:\nslowly 60000 word word"]);
     let sandbox = Sandbox::new();

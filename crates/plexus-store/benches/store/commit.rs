@@ -20,8 +20,11 @@ pub(crate) const ROUNDS: usize = 3;
 pub(crate) const LOADS: [(usize, u64); 4] = [(1, 1), (8, 1), (64, 1), (64, 8)];
 
 pub(crate) async fn measure() -> anyhow::Result<()> {
-    println!("durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in turns");
-    let (mut flush, mut single, mut group, mut ours) = (0.0_f64, 0.0_f64, 0.0_f64, [0.0_f64; LOADS.len()]);
+    println!(
+        "durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in turns"
+    );
+    let (mut flush, mut single, mut group, mut ours) =
+        (0.0_f64, 0.0_f64, 0.0_f64, [0.0_f64; LOADS.len()]);
     for _ in 0..ROUNDS {
         let dir = tempfile::tempdir()?;
         flush = flush.max(rival::fdatasync(dir.path(), BODY, TIME)?);
@@ -29,7 +32,8 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
         group = group.max(rival::sqlite(dir.path(), 64, BODY, TIME)?);
         for (best, (producers, events)) in ours.iter_mut().zip(LOADS) {
             let data = tempfile::tempdir()?;
-            let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&SqliteOptions::new(data.path()))?);
+            let store: Arc<dyn Store> =
+                Arc::new(SqliteStore::open(&SqliteOptions::new(data.path()))?);
             *best = best.max(produce(store, producers, events, TIME).await?);
         }
     }
@@ -64,7 +68,12 @@ pub(crate) async fn produce(
         tokio::spawn(async move {
             let mut done = 0_u64;
             while start.elapsed() < time {
-                store.commit(vec![append(id, (0..events).map(|_| event(BODY)).collect())], Priority::Normal).await?;
+                store
+                    .commit(
+                        vec![append(id, (0..events).map(|_| event(BODY)).collect())],
+                        Priority::Normal,
+                    )
+                    .await?;
                 done += events;
             }
             Ok::<_, plexus_store::StoreError>(done)
@@ -90,9 +99,9 @@ async fn bytes() -> anyhow::Result<()> {
     let empty = store.counts().await?.bytes_on_disk;
     let mut total = 0_u64;
     for _ in 0..100 {
-        let lists = sessions
-            .iter()
-            .map(|id| store.commit(vec![append(*id, (0..4).map(|_| event(BODY)).collect())], Priority::Normal));
+        let lists = sessions.iter().map(|id| {
+            store.commit(vec![append(*id, (0..4).map(|_| event(BODY)).collect())], Priority::Normal)
+        });
         for list in futures::future::join_all(lists).await {
             list?;
             total += 4;

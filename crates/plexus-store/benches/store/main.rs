@@ -13,7 +13,9 @@ mod wake;
 use std::time::{Duration, Instant};
 
 use plexus_core::SessionId;
-use plexus_store::{AppendEvents, Change, CreateSession, JsonText, NewEvent, Priority, StartChat, Store};
+use plexus_store::{
+    AppendEvents, Change, CreateSession, JsonText, NewEvent, Priority, StartChat, Store,
+};
 use serde_json::json;
 
 fn main() -> anyhow::Result<()> {
@@ -59,7 +61,10 @@ async fn session(store: &dyn Store, name: &str) -> anyhow::Result<SessionId> {
     let new = CreateSession::new(name, None);
     let id = new.id;
     store
-        .commit(vec![Change::CreateSession(new), Change::StartChat(StartChat::new(id, "go"))], Priority::Normal)
+        .commit(
+            vec![Change::CreateSession(new), Change::StartChat(StartChat::new(id, "go"))],
+            Priority::Normal,
+        )
         .await?;
     Ok(id)
 }

@@ -59,14 +59,20 @@ async fn wakes(url: &str) -> anyhow::Result<()> {
     let (mut commits, mut woken) = (Vec::new(), Vec::new());
     for _ in 0..WAKES {
         let start = Instant::now();
-        let committed = a.commit(vec![append(id, vec![event(BODY)])], plexus_store::Priority::Urgent).await?.commit;
+        let committed = a
+            .commit(vec![append(id, vec![event(BODY)])], plexus_store::Priority::Urgent)
+            .await?
+            .commit;
         commits.push(start.elapsed());
         while wake.changed().await < committed {}
         woken.push(start.elapsed());
     }
-    for (what, times) in [("commit", &mut commits), ("commit → waiter on another handle", &mut woken)] {
+    for (what, times) in
+        [("commit", &mut commits), ("commit → waiter on another handle", &mut woken)]
+    {
         times.sort();
-        let at = |part: f64| times[(part * (times.len() - 1) as f64) as usize].as_secs_f64() * 1_000.0;
+        let at =
+            |part: f64| times[(part * (times.len() - 1) as f64) as usize].as_secs_f64() * 1_000.0;
         println!("  {what:<38} p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
     }
     Ok(())
@@ -91,8 +97,11 @@ async fn bare(url: &str, group: i64) -> anyhow::Result<f64> {
             "INSERT INTO chat_events SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])",
         )
         .await?;
-    let batches =
-        client.prepare("INSERT INTO event_batches SELECT *, 1 FROM unnest($1::int8[], $2::int8[], $3::int8[])").await?;
+    let batches = client
+        .prepare(
+            "INSERT INTO event_batches SELECT *, 1 FROM unnest($1::int8[], $2::int8[], $3::int8[])",
+        )
+        .await?;
     let changes = client
         .prepare(
             "INSERT INTO session_changes SELECT * FROM unnest($1::int8[], $2::int8[])
@@ -110,7 +119,12 @@ async fn bare(url: &str, group: i64) -> anyhow::Result<f64> {
     Ok(rate)
 }
 
-async fn insert(client: &Client, statements: [&Statement; 3], from: i64, count: i64) -> anyhow::Result<()> {
+async fn insert(
+    client: &Client,
+    statements: [&Statement; 3],
+    from: i64,
+    count: i64,
+) -> anyhow::Result<()> {
     let numbers: Vec<i64> = (from + 1..=from + count).collect();
     let chats: Vec<i64> = numbers.iter().map(|number| number % CHATS).collect();
     let seqs: Vec<i64> = numbers.iter().map(|number| number / CHATS).collect();

@@ -15,10 +15,16 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     let mut times = Vec::new();
     for others in [10, 10_000] {
         let time = one_of(others).await?;
-        println!("  {others:>6} blocked waiters                 {:>9.0} µs", time.as_secs_f64() * 1e6);
+        println!(
+            "  {others:>6} blocked waiters                 {:>9.0} µs",
+            time.as_secs_f64() * 1e6
+        );
         times.push(time);
     }
-    println!("  many / few                             {:>9.2}", times[1].as_secs_f64() / times[0].as_secs_f64());
+    println!(
+        "  many / few                             {:>9.2}",
+        times[1].as_secs_f64() / times[0].as_secs_f64()
+    );
     Ok(())
 }
 
@@ -37,8 +43,10 @@ async fn one_of(others: usize) -> anyhow::Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let start = Instant::now();
-        let (committed, number) =
-            tokio::join!(store.commit(vec![append(id, vec![event(100)])], Priority::Normal), wake.changed());
+        let (committed, number) = tokio::join!(
+            store.commit(vec![append(id, vec![event(100)])], Priority::Normal),
+            wake.changed()
+        );
         times.push(start.elapsed());
         anyhow::ensure!(committed?.commit == number);
     }

@@ -79,7 +79,9 @@ impl SpendLimit {
         match self.without_room(&taken) {
             None => Ok(()),
             Some(what) => Err(StoreError::busy(
-                format_args!("start the chat: the budget for {what} is spent, or set aside for chats that run"),
+                format_args!(
+                    "start the chat: the budget for {what} is spent, or set aside for chats that run"
+                ),
                 RETRY_RESERVED,
             )),
         }

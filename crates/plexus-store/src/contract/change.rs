@@ -2,7 +2,9 @@
 
 use plexus_core::{ApprovalId, SessionId};
 
-use super::approval::{ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, SettleApproval};
+use super::approval::{
+    ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, SettleApproval,
+};
 use super::arbor::{AppendNode, CreateTree, Position};
 use super::audit::{AuditLine, MarkOutbox, OutboxEntry};
 use super::budget::AddSpend;
@@ -19,7 +21,10 @@ use super::token::{RevokeTokens, Token};
 ///
 /// Changes of one list see those before them: a session created first can start a chat second.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "changes are moved once, from the caller to the writer")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "changes are moved once, from the caller to the writer"
+)]
 pub enum Change {
     /// Creates a session → [`Outcome::Session`].
     CreateSession(CreateSession),

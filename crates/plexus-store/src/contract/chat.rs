@@ -11,7 +11,9 @@ use super::json::JsonText;
 use super::time::UnixMillis;
 
 /// How a chat stands. It ends once.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ChatStatus {
     /// It is open: events may come.

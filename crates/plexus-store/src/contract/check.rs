@@ -7,7 +7,8 @@ use super::error::StoreError;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::limits::{
-    MAX_BATCH_EVENTS, MAX_CHANGES, MAX_EVENT_BYTES, MAX_FIELD_BYTES, MAX_NAME_BYTES, MAX_PROMPT_BYTES,
+    MAX_BATCH_EVENTS, MAX_CHANGES, MAX_EVENT_BYTES, MAX_FIELD_BYTES, MAX_NAME_BYTES,
+    MAX_PROMPT_BYTES,
 };
 
 /// What a change list costs besides its texts: rows, indexes, the answer. Keeps a list of many small changes from counting as nothing.
@@ -34,23 +35,35 @@ pub(crate) fn change_list(changes: &[Change]) -> Result<usize, StoreError> {
 fn check(change: &Change) -> Result<usize, StoreError> {
     match change {
         Change::CreateSession(new) => {
-            let id = new.claude_session_id.as_deref().map_or(Ok(0), |id| name("claude_session_id", id))?;
-            Ok(name("name", &new.name)? + object("config", &new.config)? + object("metadata", &new.metadata)? + id)
+            let id = new
+                .claude_session_id
+                .as_deref()
+                .map_or(Ok(0), |id| name("claude_session_id", id))?;
+            Ok(name("name", &new.name)?
+                + object("config", &new.config)?
+                + object("metadata", &new.metadata)?
+                + id)
         }
         Change::UpdateSession(update) => {
             let mut bytes = 0;
-            for (what, json) in [("config", &update.config), ("state", &update.state), ("metadata", &update.metadata)] {
+            for (what, json) in [
+                ("config", &update.config),
+                ("state", &update.state),
+                ("metadata", &update.metadata),
+            ] {
                 bytes += json.as_ref().map_or(Ok(0), |json| object(what, json))?;
             }
             Ok(bytes)
         }
         Change::StartChat(start) => {
-            let key = start.idempotency_key.as_deref().map_or(Ok(0), |key| name("idempotency_key", key))?;
+            let key = start
+                .idempotency_key
+                .as_deref()
+                .map_or(Ok(0), |key| name("idempotency_key", key))?;
             Ok(key + bounded("prompt", start.prompt.len(), MAX_PROMPT_BYTES)?)
         }
-        Change::EndChat(end) => {
-            Ok(event(&end.event)? + end.usage.as_ref().map_or(Ok(0), |usage| object("usage", usage))?)
-        }
+        Change::EndChat(end) => Ok(event(&end.event)?
+            + end.usage.as_ref().map_or(Ok(0), |usage| object("usage", usage))?),
         Change::AppendEvents(append) => {
             if append.events.is_empty() || append.events.len() > MAX_BATCH_EVENTS {
                 let count = append.events.len();
@@ -60,14 +73,20 @@ fn check(change: &Change) -> Result<usize, StoreError> {
             }
             append.events.iter().map(event).sum()
         }
-        Change::CreateRun(run) => Ok(name("channel", &run.channel)? + object("launch", &run.launch)?),
-        Change::UpdateRun(_) | Change::SetJournalPosition(_) | Change::AssignRun(_) | Change::DeleteSession(_) => Ok(0),
+        Change::CreateRun(run) => {
+            Ok(name("channel", &run.channel)? + object("launch", &run.launch)?)
+        }
+        Change::UpdateRun(_)
+        | Change::SetJournalPosition(_)
+        | Change::AssignRun(_)
+        | Change::DeleteSession(_) => Ok(0),
         Change::EndRun(end) => object("exit", &end.exit),
         Change::OpenApproval(open) => {
             name("request_id", &open.request_id)?;
             name("tool_name", &open.tool_name)?;
             let input = bounded("input", open.input.len(), MAX_EVENT_BYTES)?;
-            let events = open.event.iter().chain(&open.parent_event).map(event).sum::<Result<usize, _>>()?;
+            let events =
+                open.event.iter().chain(&open.parent_event).map(event).sum::<Result<usize, _>>()?;
             let suggestions = bounded("suggestions", open.suggestions.len(), MAX_FIELD_BYTES)?;
             Ok(input + events + suggestions + outbox(&open.outbox)?)
         }
@@ -83,11 +102,17 @@ fn check(change: &Change) -> Result<usize, StoreError> {
         Change::SettleApproval(_) | Change::RetireApproval(_) => Ok(0),
         Change::MarkBreach { what, .. } => text("breach", Some(what)),
         Change::SetCursor(set) => name("consumer", &set.consumer),
-        Change::DeleteCursor { .. } | Change::SetReadPosition(_) | Change::RemoveRules(_) | Change::UseRule(_) => Ok(0),
+        Change::DeleteCursor { .. }
+        | Change::SetReadPosition(_)
+        | Change::RemoveRules(_)
+        | Change::UseRule(_) => Ok(0),
         Change::AddRule(rule) => {
-            let examples: usize = rule.matches.iter().chain(&rule.does_not_match).map(String::len).sum();
+            let examples: usize =
+                rule.matches.iter().chain(&rule.does_not_match).map(String::len).sum();
             bounded("examples", examples, MAX_FIELD_BYTES)?;
-            Ok(examples + text("pattern", Some(&rule.pattern))? + text("reason", rule.reason.as_deref())?)
+            Ok(examples
+                + text("pattern", Some(&rule.pattern))?
+                + text("reason", rule.reason.as_deref())?)
         }
         Change::AddToken(_) | Change::RevokeTokens(_) => Ok(0),
         Change::AppendAudit(line) => Ok(name("kind", &line.kind)? + object("body", &line.body)?),
@@ -97,7 +122,9 @@ fn check(change: &Change) -> Result<usize, StoreError> {
         Change::AppendNode(node) => {
             let data = match &node.data {
                 NodeData::Text { content } => bounded("content", content.len(), MAX_PROMPT_BYTES)?,
-                NodeData::External { handle } => bounded("handle", handle.to_string().len(), MAX_FIELD_BYTES)?,
+                NodeData::External { handle } => {
+                    bounded("handle", handle.to_string().len(), MAX_FIELD_BYTES)?
+                }
             };
             Ok(data + object("metadata", &node.metadata)?)
         }
@@ -111,7 +138,9 @@ fn outbox(entries: &[OutboxEntry]) -> Result<usize, StoreError> {
     let mut bytes = 0;
     for entry in entries {
         bytes += CHANGE_OVERHEAD_BYTES;
-        bytes += name("kind", &entry.kind)? + name("target", &entry.target)? + object("body", &entry.body)?;
+        bytes += name("kind", &entry.kind)?
+            + name("target", &entry.target)?
+            + object("body", &entry.body)?;
     }
     Ok(bytes)
 }
@@ -146,7 +175,9 @@ fn text(what: &str, text: Option<&str>) -> Result<usize, StoreError> {
 
 fn bounded(what: &str, bytes: usize, limit: usize) -> Result<usize, StoreError> {
     if bytes > limit {
-        return Err(StoreError::invalid(format_args!("store a {what} of {bytes} bytes: at most {limit}")));
+        return Err(StoreError::invalid(format_args!(
+            "store a {what} of {bytes} bytes: at most {limit}"
+        )));
     }
     Ok(bytes)
 }

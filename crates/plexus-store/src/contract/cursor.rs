@@ -65,8 +65,11 @@ impl fmt::Display for Cursor {
 impl FromStr for Cursor {
     type Err = StoreError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let malformed =
-            || StoreError::invalid("read the cursor: hand back exactly the one you were given, or an event's node_id");
+        let malformed = || {
+            StoreError::invalid(
+                "read the cursor: hand back exactly the one you were given, or an event's node_id",
+            )
+        };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed())?;
         let bytes: [u8; ENCODED_BYTES] = bytes.try_into().map_err(|_| malformed())?;
         let [FORMAT, rest @ ..] = bytes else { return Err(malformed()) };
@@ -124,7 +127,15 @@ mod tests {
         let cursor = Cursor { session: SessionId::generate(), chat: 7, next: u32::MAX };
         assert_eq!(cursor.to_string().parse::<Cursor>().ok(), Some(cursor));
         let text = cursor.to_string();
-        for wrong in ["", "p1", "AA", &text[1..], &format!("{text}A"), &text.replacen("AQ", "Ag", 1), "\u{1F980}"] {
+        for wrong in [
+            "",
+            "p1",
+            "AA",
+            &text[1..],
+            &format!("{text}A"),
+            &text.replacen("AQ", "Ag", 1),
+            "\u{1F980}",
+        ] {
             assert!(matches!(wrong.parse::<Cursor>(), Err(StoreError::Invalid { .. })), "{wrong}");
         }
         assert!(cursor.check_session(SessionId::generate()).is_err());

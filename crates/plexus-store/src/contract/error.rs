@@ -106,7 +106,9 @@ pub enum StoreError {
         message: String,
     },
     /// The file was written by a newer version of Plexus. It was left as it is.
-    #[error("open the store: its schema is version {found} and this build knows up to {known}; use a newer build")]
+    #[error(
+        "open the store: its schema is version {found} and this build knows up to {known}; use a newer build"
+    )]
     Newer {
         /// The version of the file.
         found: i64,
@@ -120,7 +122,9 @@ pub enum StoreError {
         message: String,
     },
     /// Another server has the store open.
-    #[error("open the store: {holder} has it open; stop that server first, or use another data directory")]
+    #[error(
+        "open the store: {holder} has it open; stop that server first, or use another data directory"
+    )]
     Locked {
         /// Who holds the lock.
         holder: String,
@@ -150,7 +154,10 @@ impl StoreError {
 
     /// Makes a [`StoreError::Conflict`] that names what stands.
     pub fn conflict(message: impl fmt::Display, standing: &impl Serialize) -> Self {
-        Self::Conflict { message: message.to_string(), standing: serde_json::to_value(standing).unwrap_or(Value::Null) }
+        Self::Conflict {
+            message: message.to_string(),
+            standing: serde_json::to_value(standing).unwrap_or(Value::Null),
+        }
     }
 
     /// Makes a [`StoreError::Invalid`].
@@ -185,19 +192,22 @@ impl From<StoreError> for CallError {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         match error {
             StoreError::NotFound { .. } => CallError::not_found(message),
-            StoreError::Conflict { standing, .. } => CallError::conflict(message).with_standing(standing),
+            StoreError::Conflict { standing, .. } => {
+                CallError::conflict(message).with_standing(standing)
+            }
             StoreError::Invalid { .. } => CallError::invalid(message),
             StoreError::Busy { retry_after, .. } => CallError::busy(message, millis(retry_after)),
             StoreError::Unavailable { source, .. } => {
                 tracing::warn!(%message, source = source.as_ref().map(tracing::field::display), "the store is unavailable");
-                let mut call =
-                    CallError::unavailable(message).with_hint("nothing was changed; free the disk, then try again");
+                let mut call = CallError::unavailable(message)
+                    .with_hint("nothing was changed; free the disk, then try again");
                 call.retry_after_ms = Some(millis(RETRY_UNAVAILABLE));
                 call
             }
             StoreError::Fenced { .. } => {
                 tracing::warn!(%message, "this server is fenced");
-                CallError::unavailable(message).with_hint("nothing was changed; ask the server that owns the session")
+                CallError::unavailable(message)
+                    .with_hint("nothing was changed; ask the server that owns the session")
             }
             StoreError::Corrupt { .. }
             | StoreError::Newer { .. }

@@ -47,7 +47,12 @@ pub struct NewEvent {
 impl NewEvent {
     /// Makes an event that happens now.
     pub fn now(event_type: impl Into<String>, body: JsonText) -> Self {
-        Self { id: EventId::generate(), event_type: event_type.into(), body, timestamp: UnixMillis::now() }
+        Self {
+            id: EventId::generate(),
+            event_type: event_type.into(),
+            body,
+            timestamp: UnixMillis::now(),
+        }
     }
 
     /// Returns the node it will have.
@@ -127,7 +132,14 @@ pub struct EventPage {
 impl EventPage {
     /// The page of a position in a chat that has not begun.
     pub(crate) fn before_any_chat(next: Cursor) -> Self {
-        Self { events: Vec::new(), next, has_more: false, status: None, total_events: 0, read_position: 0 }
+        Self {
+            events: Vec::new(),
+            next,
+            has_more: false,
+            status: None,
+            total_events: 0,
+            read_position: 0,
+        }
     }
 }
 

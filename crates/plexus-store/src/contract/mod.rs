@@ -29,19 +29,21 @@ pub mod wake;
 mod wake_tests;
 
 pub use approval::{
-    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision, Due, EscalateApproval,
-    Fate, OpenApproval, Owner, SettleApproval, Stage, Verdict,
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision,
+    Due, EscalateApproval, Fate, OpenApproval, Owner, SettleApproval, Stage, Verdict,
 };
 pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
 pub use audit::{AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Sending, Waiting};
 pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
 pub use change::{Change, Committed, Outcome, Priority};
-pub use chat::{AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, StartChat, StartedChat, Trace};
+pub use chat::{
+    AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, StartChat, StartedChat, Trace,
+};
 pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
 pub use error::{StoreError, Thing};
 pub use event::{
-    AppendEvents, EVENT_OWNER, Event, EventPage, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent, ReadLimit,
-    event_handle, stream_handle,
+    AppendEvents, EVENT_OWNER, Event, EventPage, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent,
+    ReadLimit, event_handle, stream_handle,
 };
 pub use json::JsonText;
 pub use page::{Page, PageRequest, PageToken};
@@ -49,8 +51,8 @@ pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRul
 pub use run::{CreateRun, EndRun, JournalPosition, Run, RunKey, SetJournalPosition, UpdateRun};
 pub use server::{Lease, RegisterServer, RenewLease, Server, ServerState, TakeOver, TakenOver};
 pub use session::{
-    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session, SessionFilter,
-    SessionStatus, UpdateSession,
+    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session,
+    SessionFilter, SessionStatus, UpdateSession,
 };
 pub use store::{Counts, Pruned, Store};
 pub use time::UnixMillis;

@@ -79,9 +79,16 @@ impl FromStr for PageToken {
     type Err = StoreError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.strip_prefix('p')
-            .filter(|hex| hex.len() <= 16 && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
+            .filter(|hex| {
+                hex.len() <= 16
+                    && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+            })
             .and_then(|hex| u64::from_str_radix(hex, 16).ok())
             .map(Self)
-            .ok_or_else(|| StoreError::invalid("read the page's cursor: hand back exactly the one you were given"))
+            .ok_or_else(|| {
+                StoreError::invalid(
+                    "read the page's cursor: hand back exactly the one you were given",
+                )
+            })
     }
 }

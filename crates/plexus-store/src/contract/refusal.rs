@@ -15,7 +15,8 @@ use super::chat::{Chat, Fresh};
 use super::cursor::SetReadPosition;
 use super::error::{StoreError, Thing};
 use super::limits::{
-    MAX_CONSUMERS_PER_SESSION, MAX_PATH_NODES, MAX_PENDING_PER_SESSION, MAX_SESSION_DEPTH, MAX_SESSIONS,
+    MAX_CONSUMERS_PER_SESSION, MAX_PATH_NODES, MAX_PENDING_PER_SESSION, MAX_SESSION_DEPTH,
+    MAX_SESSIONS,
 };
 use super::rule::StoredRule;
 use super::run::{CreateRun, JournalPosition, Run, RunKey, SetJournalPosition};
@@ -38,7 +39,9 @@ pub(crate) fn one_more_session(total: u64) -> Judged {
     if total < MAX_SESSIONS as u64 {
         return Ok(());
     }
-    Err(StoreError::invalid(format_args!("create the session: there are {total}, the most a store holds; delete some")))
+    Err(StoreError::invalid(format_args!(
+        "create the session: there are {total}, the most a store holds; delete some"
+    )))
 }
 
 /// Refuses a session below a parent that has so many ancestors.
@@ -47,7 +50,9 @@ pub(crate) fn one_level_more(ancestors: usize) -> Judged {
     if ancestors + 2 <= MAX_SESSION_DEPTH {
         return Ok(());
     }
-    Err(StoreError::invalid(format_args!("create the session: at most {MAX_SESSION_DEPTH} may be nested")))
+    Err(StoreError::invalid(format_args!(
+        "create the session: at most {MAX_SESSION_DEPTH} may be nested"
+    )))
 }
 
 pub(crate) fn name_taken(name: &str, holder: SessionId) -> StoreError {
@@ -73,8 +78,13 @@ pub(crate) fn has_children(below: &[SessionId]) -> StoreError {
 /// Returns that there is no such chat, or none at all where the newest one was asked for.
 pub(crate) fn no_chat(session: SessionId, number: Option<u32>) -> StoreError {
     match number {
-        Some(number) => StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}")),
-        None => StoreError::not_found(Thing::Chat, format_args!("of session {session}: it has had none")),
+        Some(number) => {
+            StoreError::not_found(Thing::Chat, format_args!("{number} of session {session}"))
+        }
+        None => StoreError::not_found(
+            Thing::Chat,
+            format_args!("of session {session}: it has had none"),
+        ),
     }
 }
 
@@ -123,21 +133,30 @@ pub(crate) fn no_consumer(session: SessionId, name: &str) -> StoreError {
 /// Refuses a run that is to have another number than the next.
 pub(crate) fn run_number(new: &CreateRun, next: RunKey) -> Judged {
     match new.expects_n {
-        Some(n) if n != next.n => {
-            Err(StoreError::conflict(format_args!("create the run: the next one is {}", next.n), &next))
-        }
+        Some(n) if n != next.n => Err(StoreError::conflict(
+            format_args!("create the run: the next one is {}", next.n),
+            &next,
+        )),
         _ => Ok(()),
     }
 }
 
 /// Refuses to change a run that has ended.
 pub(crate) fn run_goes_on(run: &Run) -> Judged {
-    if run.ended_at.is_none() { Ok(()) } else { Err(StoreError::conflict("change the run: it has ended", run)) }
+    if run.ended_at.is_none() {
+        Ok(())
+    } else {
+        Err(StoreError::conflict("change the run: it has ended", run))
+    }
 }
 
 /// Refuses a journal position before the one that is expected to stand.
 pub(crate) fn journal_goes_on(set: &SetJournalPosition) -> Judged {
-    if set.to >= set.expects { Ok(()) } else { Err(StoreError::invalid("move the journal position back")) }
+    if set.to >= set.expects {
+        Ok(())
+    } else {
+        Err(StoreError::invalid("move the journal position back"))
+    }
 }
 
 pub(crate) fn journal_elsewhere(standing: JournalPosition) -> StoreError {
@@ -150,11 +169,17 @@ pub(crate) fn journal_elsewhere(standing: JournalPosition) -> StoreError {
 const RETRY_TOO_MANY: Duration = Duration::from_secs(5);
 
 /// Returns the approval that this request became before, or refuses another question under its key.
-pub(crate) fn asked_before(open: &OpenApproval, standing: ApprovalRecord) -> Result<Outcome, StoreError> {
+pub(crate) fn asked_before(
+    open: &OpenApproval,
+    standing: ApprovalRecord,
+) -> Result<Outcome, StoreError> {
     if standing.input_digest == open.input_digest {
         return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
     }
-    Err(StoreError::conflict("open the approval: this request asked for other input before", &standing))
+    Err(StoreError::conflict(
+        "open the approval: this request asked for other input before",
+        &standing,
+    ))
 }
 
 /// Refuses one more question of a session than may be pending.
@@ -162,15 +187,22 @@ pub(crate) fn one_more_question(session: &Session) -> Judged {
     if (session.pending_approvals as usize) < MAX_PENDING_PER_SESSION {
         return Ok(());
     }
-    let message =
-        format!("open the approval: {MAX_PENDING_PER_SESSION} of this session are pending, the most it may have");
+    let message = format!(
+        "open the approval: {MAX_PENDING_PER_SESSION} of this session are pending, the most it may have"
+    );
     Err(StoreError::busy(message, RETRY_TOO_MANY))
 }
 
 /// Says whether a decision is to be made, or stands already; refuses one for other input, and a second one.
-pub(crate) fn decision(decide: &DecideApproval, standing: &ApprovalRecord) -> Result<Fresh, StoreError> {
+pub(crate) fn decision(
+    decide: &DecideApproval,
+    standing: &ApprovalRecord,
+) -> Result<Fresh, StoreError> {
     if decide.expects_digest.as_ref().is_some_and(|digest| *digest != standing.input_digest) {
-        return Err(StoreError::conflict("decide: the approval is for other input than you saw", standing));
+        return Err(StoreError::conflict(
+            "decide: the approval is for other input than you saw",
+            standing,
+        ));
     }
     if standing.status == ApprovalStatus::Pending {
         return Ok(Fresh::Made);
@@ -179,7 +211,9 @@ pub(crate) fn decision(decide: &DecideApproval, standing: &ApprovalRecord) -> Re
     let same = standing.status == decide.verdict.status() && edit == decide.verdict.updated_input();
     match decide.again {
         Again::Fine if same => Ok(Fresh::Found),
-        Again::Fine | Again::Refused => Err(StoreError::conflict("decide: another decision stands", standing)),
+        Again::Fine | Again::Refused => {
+            Err(StoreError::conflict("decide: another decision stands", standing))
+        }
     }
 }
 
@@ -222,7 +256,10 @@ pub(crate) fn runs_elsewhere(standing: &Run) -> StoreError {
 /// Refuses to retire a server that has come back, or has something open.
 pub(crate) fn retirement(lease: Lease, standing: &Server) -> Judged {
     if standing.lease != lease {
-        return Err(StoreError::fenced(format_args!("retire server {}: it has registered again", lease.server)));
+        return Err(StoreError::fenced(format_args!(
+            "retire server {}: it has registered again",
+            lease.server
+        )));
     }
     if standing.open_runs + standing.open_chats > 0 {
         return Err(StoreError::conflict("retire the server: it has runs or chats open", standing));
@@ -253,7 +290,9 @@ pub(crate) fn other_tree(node: NodeId, tree: TreeId) -> StoreError {
 }
 
 pub(crate) fn not_above(from: NodeId, to: NodeId) -> StoreError {
-    StoreError::invalid(format_args!("find a path from {from} to {to}: the first is not above the second"))
+    StoreError::invalid(format_args!(
+        "find a path from {from} to {to}: the first is not above the second"
+    ))
 }
 
 /// Refuses a path of more nodes than one answer holds.
@@ -261,5 +300,7 @@ pub(crate) fn path_length(nodes: usize) -> Judged {
     if nodes <= MAX_PATH_NODES {
         return Ok(());
     }
-    Err(StoreError::invalid(format_args!("read a path of {nodes} nodes at once: at most {MAX_PATH_NODES}")))
+    Err(StoreError::invalid(format_args!(
+        "read a path of {nodes} nodes at once: at most {MAX_PATH_NODES}"
+    )))
 }

@@ -25,7 +25,9 @@ impl fmt::Display for RunKey {
 }
 
 /// How far a journal has been read into the store.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, serde::Deserialize,
+)]
 pub struct JournalPosition {
     /// The number of the segment, counted from 1; 0 before the first.
     pub segment: u32,

@@ -15,7 +15,9 @@ use plexus_core::{ApprovalId, EventId, ServerId, SessionId};
 use serde::Serialize;
 use serde_json::json;
 
-use super::approval::{Again, ApprovalRecord, DecideApproval, DecidedBy, Fate, SettleApproval, Verdict};
+use super::approval::{
+    Again, ApprovalRecord, DecideApproval, DecidedBy, Fate, SettleApproval, Verdict,
+};
 use super::chat::{EndChat, Ending};
 use super::event::NewEvent;
 use super::json::JsonText;
@@ -154,10 +156,18 @@ impl TakeOver {
 
     /// Ends a run of the dead server.
     pub(crate) fn end_run(&self, run: RunKey) -> EndRun {
-        EndRun { run, exit: JsonText::from(json!({ "reason": self.reason, "server": self.lease.server })) }
+        EndRun {
+            run,
+            exit: JsonText::from(json!({ "reason": self.reason, "server": self.lease.server })),
+        }
     }
 
     fn event(&self, event_type: &str, body: JsonText) -> NewEvent {
-        NewEvent { id: EventId::generate(), event_type: event_type.to_owned(), body, timestamp: self.at }
+        NewEvent {
+            id: EventId::generate(),
+            event_type: event_type.to_owned(),
+            body,
+            timestamp: self.at,
+        }
     }
 }

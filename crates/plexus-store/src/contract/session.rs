@@ -62,7 +62,9 @@ pub struct ChatFacts {
 }
 
 /// What a session is doing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     /// There has been no chat.
@@ -143,7 +145,10 @@ impl Room {
         if (there as u64) < self.descendants {
             return Ok(());
         }
-        let message = format!("create the session: {} may have {} below it, and has", self.above, self.descendants);
+        let message = format!(
+            "create the session: {} may have {} below it, and has",
+            self.above, self.descendants
+        );
         Err(StoreError::busy(message, RETRY_NO_ROOM))
     }
 }

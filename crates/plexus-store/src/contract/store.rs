@@ -40,7 +40,11 @@ pub trait Store: Send + Sync + 'static {
     /// Fenced, where a server owns what they touch (see [`server`](super::server)): `AssignRun`, `EndChat` and `AppendEvents` of its chats; `UpdateRun`,
     /// `SetJournalPosition` and `EndRun` of its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken` that name such a
     /// run; and, with any lease, `StartChat` and `CreateRun`. Everybody may decide, escalate, read, revoke and delete.
-    async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError>;
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        priority: Priority,
+    ) -> Result<Committed, StoreError>;
 
     /// Returns the number of the newest commit; 0 in a new store.
     async fn newest_commit(&self) -> Result<u64, StoreError>;
@@ -54,10 +58,18 @@ pub trait Store: Send + Sync + 'static {
     async fn session(&self, id: SessionId) -> Result<Session, StoreError>;
 
     /// Returns the session of exactly this name under `parent` (`None`: without a parent).
-    async fn session_named(&self, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError>;
+    async fn session_named(
+        &self,
+        parent: Option<SessionId>,
+        name: &str,
+    ) -> Result<Session, StoreError>;
 
     /// Lists sessions, oldest first.
-    async fn sessions(&self, filter: SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError>;
+    async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<Session>, StoreError>;
 
     /// Returns the ancestors of a session, its parent first.
     async fn ancestors(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError>;
@@ -111,7 +123,11 @@ pub trait Store: Send + Sync + 'static {
     async fn resolve_cursor(&self, session: SessionId, text: &str) -> Result<Cursor, StoreError>;
 
     /// Returns a named consumer, if it exists.
-    async fn consumer(&self, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError>;
+    async fn consumer(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<Option<Consumer>, StoreError>;
 
     /// Returns all named consumers of a session, by name.
     async fn consumers(&self, session: SessionId) -> Result<Vec<Consumer>, StoreError>;
@@ -149,7 +165,11 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Option<ApprovalRecord>, StoreError>;
 
     /// Lists approvals; see [`Stage`](super::Stage) for the order.
-    async fn approvals(&self, filter: ApprovalFilter, page: PageRequest) -> Result<Page<ApprovalRecord>, StoreError>;
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRecord>, StoreError>;
 
     /// Returns what is due at `now`, and when to ask again.
     async fn due(&self, now: UnixMillis) -> Result<Due, StoreError>;
@@ -169,10 +189,19 @@ pub trait Store: Send + Sync + 'static {
     // The record and the outbox.
 
     /// Lists audit lines, newest first.
-    async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError>;
+    async fn audit(
+        &self,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<AuditLine>, StoreError>;
 
     /// Returns what is due at `now` for one target, at most `limit`, and when something else will be.
-    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError>;
+    async fn outbox_due(
+        &self,
+        target: &str,
+        now: UnixMillis,
+        limit: usize,
+    ) -> Result<OutboxDue, StoreError>;
 
     /// Says what waits, for every target that something waits for, by name.
     async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError>;
@@ -202,7 +231,11 @@ pub trait Store: Send + Sync + 'static {
     async fn leaves(&self, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError>;
 
     /// Lists the nodes of a tree for rendering, at most `limit`: chain by chain, so that each node comes after its parent.
-    async fn tree_outline(&self, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError>;
+    async fn tree_outline(
+        &self,
+        tree: TreeId,
+        limit: usize,
+    ) -> Result<Vec<OutlineEntry>, StoreError>;
 
     // Upkeep.
 

@@ -79,7 +79,9 @@ impl Wakes {
     /// Subscribes to `topic`.
     pub fn subscribe(&self, topic: Topic) -> Wake {
         let mut slots = self.slots();
-        let slot = slots.entry(topic).or_insert_with(|| Slot { sender: watch::Sender::new(0), subscribers: 0 });
+        let slot = slots
+            .entry(topic)
+            .or_insert_with(|| Slot { sender: watch::Sender::new(0), subscribers: 0 });
         slot.subscribers += 1;
         Wake { receiver: slot.sender.subscribe(), topic, wakes: self.clone() }
     }

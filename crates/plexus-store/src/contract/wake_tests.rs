@@ -11,7 +11,8 @@ async fn waking_one_of_ten_thousand_touches_one() {
     let mut all: Vec<_> = ids.iter().map(|id| wakes.subscribe(Topic::Session(*id))).collect();
     assert_eq!(wakes.topics(), 10_000);
     wakes.wake([Topic::Session(ids[77])], 5);
-    let woken: Vec<_> = (0..).zip(&all).filter(|(_, wake)| wake.has_news()).map(|(n, _)| n).collect();
+    let woken: Vec<_> =
+        (0..).zip(&all).filter(|(_, wake)| wake.has_news()).map(|(n, _)| n).collect();
     assert_eq!(woken, vec![77]);
     assert_eq!(all[77].changed().await, 5);
     drop(all);

@@ -7,9 +7,9 @@ use super::state::{State, ascending, descending};
 use super::{chats, runs, servers, sessions};
 use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh,
-    OpenApproval, Outcome, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis,
-    refusal,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, Decision, Due,
+    EscalateApproval, Fate, Fresh, OpenApproval, Outcome, Page, PageRequest, RunKey,
+    SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis, refusal,
 };
 
 pub(super) fn get(state: &State, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
@@ -29,8 +29,9 @@ pub(super) fn by_request(
     request_id: &str,
 ) -> Result<Option<ApprovalRecord>, StoreError> {
     sessions::require(state, session)?;
-    let is_it =
-        |it: &&ApprovalRecord| it.session == session && it.run == run && it.request_id == request_id && !it.retired;
+    let is_it = |it: &&ApprovalRecord| {
+        it.session == session && it.run == run && it.request_id == request_id && !it.retired
+    };
     Ok(state.approvals.values().find(is_it).cloned())
 }
 
@@ -67,16 +68,22 @@ pub(super) fn list(
 
 pub(super) fn due(state: &State, now: UnixMillis) -> Due {
     let pending = || state.approvals.values().filter(|it| it.status == ApprovalStatus::Pending);
-    let mut expired: Vec<_> = pending().filter(|it| it.deadline.is_some_and(|at| at <= now)).cloned().collect();
+    let mut expired: Vec<_> =
+        pending().filter(|it| it.deadline.is_some_and(|at| at <= now)).cloned().collect();
     expired.sort_by_key(|it| it.deadline);
-    let escalates =
-        |it: &&ApprovalRecord| it.escalate_at.is_some_and(|at| at <= now) && it.deadline.is_none_or(|at| at > now);
+    let escalates = |it: &&ApprovalRecord| {
+        it.escalate_at.is_some_and(|at| at <= now) && it.deadline.is_none_or(|at| at > now)
+    };
     let mut to_escalate: Vec<_> = pending().filter(escalates).cloned().collect();
     to_escalate.sort_by_key(|it| it.escalate_at);
     let next = if expired.len() >= MAX_PAGE_ITEMS || to_escalate.len() >= MAX_PAGE_ITEMS {
         Some(now)
     } else {
-        pending().flat_map(|it| [it.deadline, it.escalate_at]).flatten().filter(|at| *at > now).min()
+        pending()
+            .flat_map(|it| [it.deadline, it.escalate_at])
+            .flatten()
+            .filter(|at| *at > now)
+            .min()
     };
     expired.truncate(MAX_PAGE_ITEMS);
     to_escalate.truncate(MAX_PAGE_ITEMS);
@@ -86,7 +93,11 @@ pub(super) fn due(state: &State, now: UnixMillis) -> Due {
 /// Notes whom a change of this approval concerns.
 fn concerns(state: &mut State, record: &ApprovalRecord) -> Result<(), StoreError> {
     sessions::touch(state, record.session)?;
-    state.topics.extend([Topic::Approval(record.id), Topic::PendingOf(record.owner), Topic::Pending]);
+    state.topics.extend([
+        Topic::Approval(record.id),
+        Topic::PendingOf(record.owner),
+        Topic::Pending,
+    ]);
     Ok(())
 }
 
@@ -158,7 +169,8 @@ pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcom
     }
     let updated_input = decide.verdict.updated_input().cloned();
     record.status = decide.verdict.status();
-    record.decision = Some(Decision { by: decide.by, at: decide.at, message: decide.message, updated_input });
+    record.decision =
+        Some(Decision { by: decide.by, at: decide.at, message: decide.message, updated_input });
     let record = record.clone();
     append_if_open(state, record.session, record.chat, decide.event)?;
     for entry in decide.outbox {
@@ -168,9 +180,13 @@ pub(super) fn decide(state: &mut State, decide: DecideApproval) -> Result<Outcom
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
 
-pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<Outcome, StoreError> {
+pub(super) fn escalate(
+    state: &mut State,
+    escalate: EscalateApproval,
+) -> Result<Outcome, StoreError> {
     let record = get_mut(state, escalate.id)?;
-    let stands = record.owner == escalate.expects_owner && record.escalations == escalate.expects_escalations;
+    let stands = record.owner == escalate.expects_owner
+        && record.escalations == escalate.expects_escalations;
     if record.status != ApprovalStatus::Pending || !stands {
         return Err(refusal::passed_on(record));
     }
@@ -187,7 +203,9 @@ pub(super) fn escalate(state: &mut State, escalate: EscalateApproval) -> Result<
 pub(super) fn settle(state: &mut State, settle: SettleApproval) -> Result<Outcome, StoreError> {
     fence(state, settle.id)?;
     let record = get_mut(state, settle.id)?;
-    let free = record.status != ApprovalStatus::Pending && record.delivered_at.is_none() && record.void_at.is_none();
+    let free = record.status != ApprovalStatus::Pending
+        && record.delivered_at.is_none()
+        && record.void_at.is_none();
     let mark = match settle.fate {
         Fate::Delivered => &mut record.delivered_at,
         Fate::Void => &mut record.void_at,
@@ -210,7 +228,11 @@ pub(super) fn retire(state: &mut State, id: ApprovalId) -> Result<Outcome, Store
     Ok(Outcome::Done)
 }
 
-pub(super) fn mark_breach(state: &mut State, id: ApprovalId, what: String) -> Result<Outcome, StoreError> {
+pub(super) fn mark_breach(
+    state: &mut State,
+    id: ApprovalId,
+    what: String,
+) -> Result<Outcome, StoreError> {
     fence(state, id)?;
     let record = get_mut(state, id)?;
     record.breach.get_or_insert(what);

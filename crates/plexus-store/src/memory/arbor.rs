@@ -5,8 +5,8 @@ use plexus_core::{NodeId, TreeId};
 use super::state::{Chain, NodeRecord, State, ascending};
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
-    AppendNode, ChatStatus, CreateTree, Event, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest,
-    Position, StoreError, Thing, Tree, UnixMillis, refusal,
+    AppendNode, ChatStatus, CreateTree, Event, JsonText, Node, NodeData, Outcome, OutlineEntry,
+    Page, PageRequest, Position, StoreError, Thing, Tree, UnixMillis, refusal,
 };
 
 fn find(state: &State, id: NodeId) -> Result<&NodeRecord, StoreError> {
@@ -24,12 +24,20 @@ pub(super) fn create_tree(state: &mut State, new: CreateTree) -> Result<Outcome,
     }
     let created_at = UnixMillis::now();
     let tree = state.next_key();
-    state.trees.insert(tree, Tree { id: new.id, root: new.root, created_at, metadata: new.metadata });
+    state
+        .trees
+        .insert(tree, Tree { id: new.id, root: new.root, created_at, metadata: new.metadata });
     let chain = state.next_key();
     state.chains.insert(chain, Chain { tree, parent: None, nodes: vec![new.root] });
     let data = NodeData::Text { content: String::new() };
-    let node =
-        Node { id: new.root, tree_id: new.id, parent: None, data, created_at, metadata: JsonText::empty_object() };
+    let node = Node {
+        id: new.root,
+        tree_id: new.id,
+        parent: None,
+        data,
+        created_at,
+        metadata: JsonText::empty_object(),
+    };
     state.nodes.insert(new.root, NodeRecord { node, chain, position: 0 });
     Ok(Outcome::Node(Position { tree_id: new.id, node_id: new.root }))
 }
@@ -46,7 +54,8 @@ pub(super) fn append_node(state: &mut State, new: AppendNode) -> Result<Outcome,
 /// Whether the end of a chain belongs to a chat to which events are still appended.
 fn ends_in_open_chat(state: &State, end: NodeId) -> bool {
     state.chats.values().any(|record| {
-        record.chat.status == ChatStatus::Running && record.events.last().is_some_and(|event| event.node_id() == end)
+        record.chat.status == ChatStatus::Running
+            && record.events.last().is_some_and(|event| event.node_id() == end)
     })
 }
 
@@ -63,12 +72,23 @@ pub(super) fn append(
     insert(
         state,
         branch,
-        Node { id, tree_id: find(state, parent)?.node.tree_id, parent: Some(parent), data, created_at, metadata },
+        Node {
+            id,
+            tree_id: find(state, parent)?.node.tree_id,
+            parent: Some(parent),
+            data,
+            created_at,
+            metadata,
+        },
     )
 }
 
 /// Appends an event's node; its chat owns the end of the chain.
-pub(super) fn append_event(state: &mut State, parent: NodeId, event: &Event) -> Result<(), StoreError> {
+pub(super) fn append_event(
+    state: &mut State,
+    parent: NodeId,
+    event: &Event,
+) -> Result<(), StoreError> {
     let node = Node {
         id: event.node_id(),
         tree_id: find(state, parent)?.node.tree_id,
@@ -81,10 +101,13 @@ pub(super) fn append_event(state: &mut State, parent: NodeId, event: &Event) -> 
 }
 
 fn insert(state: &mut State, branch: bool, node: Node) -> Result<(), StoreError> {
-    let Some(parent) = node.parent else { return Err(StoreError::invalid("append a node without a parent")) };
+    let Some(parent) = node.parent else {
+        return Err(StoreError::invalid("append a node without a parent"));
+    };
     let (chain, position) = (find(state, parent)?.chain, find(state, parent)?.position);
     let next_key = state.next_key();
-    let old = state.chains.get_mut(&chain).ok_or_else(|| StoreError::not_found(Thing::Node, parent))?;
+    let old =
+        state.chains.get_mut(&chain).ok_or_else(|| StoreError::not_found(Thing::Node, parent))?;
     let (chain, position) = if !branch && position + 1 == old.nodes.len() {
         old.nodes.push(node.id);
         (chain, position + 1)
@@ -128,8 +151,11 @@ pub(super) fn node(state: &State, id: NodeId) -> Result<Node, StoreError> {
 pub(super) fn children(state: &State, id: NodeId) -> Result<Vec<Node>, StoreError> {
     let at = find(state, id)?;
     let next = state.chains.get(&at.chain).and_then(|chain| chain.nodes.get(at.position + 1));
-    let branches =
-        state.chains.values().filter(|chain| chain.parent == Some(id)).filter_map(|chain| chain.nodes.first());
+    let branches = state
+        .chains
+        .values()
+        .filter(|chain| chain.parent == Some(id))
+        .filter_map(|chain| chain.nodes.first());
     next.into_iter().chain(branches).map(|id| node(state, *id)).collect()
 }
 
@@ -144,7 +170,11 @@ pub(super) fn path(state: &State, id: NodeId, limit: usize) -> Result<Vec<Node>,
     Ok(nodes)
 }
 
-pub(super) fn path_between(state: &State, from: NodeId, to: NodeId) -> Result<Vec<Node>, StoreError> {
+pub(super) fn path_between(
+    state: &State,
+    from: NodeId,
+    to: NodeId,
+) -> Result<Vec<Node>, StoreError> {
     find(state, from)?;
     let mut nodes = path(state, to, MAX_PATH_NODES)?;
     match nodes.iter().position(|node| node.id == from) {
@@ -153,7 +183,11 @@ pub(super) fn path_between(state: &State, from: NodeId, to: NodeId) -> Result<Ve
     }
 }
 
-pub(super) fn leaves(state: &State, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError> {
+pub(super) fn leaves(
+    state: &State,
+    tree: TreeId,
+    page: PageRequest,
+) -> Result<Page<Node>, StoreError> {
     let (key, _) = find_tree(state, tree)?;
     Ok(ascending(&state.chains, page, |chain| {
         let end = *chain.nodes.last().filter(|_| chain.tree == key)?;
@@ -162,7 +196,11 @@ pub(super) fn leaves(state: &State, tree: TreeId, page: PageRequest) -> Result<P
     }))
 }
 
-pub(super) fn outline(state: &State, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+pub(super) fn outline(
+    state: &State,
+    tree: TreeId,
+    limit: usize,
+) -> Result<Vec<OutlineEntry>, StoreError> {
     let (key, _) = find_tree(state, tree)?;
     let chains = state.chains.values().filter(|chain| chain.tree == key);
     let ids = chains.flat_map(|chain| &chain.nodes).take(limit.clamp(1, MAX_PATH_NODES));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::state::State;
 use crate::contract::{
-    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, PageRequest, Sending, StoreError, Thing, Topic, UnixMillis,
-    Waiting,
+    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, PageRequest, Sending, StoreError,
+    Thing, Topic, UnixMillis, Waiting,
 };
 
 pub(super) fn append(state: &mut State, line: AuditLine) -> Result<Outcome, StoreError> {
@@ -24,9 +24,14 @@ pub(super) fn enqueue(state: &mut State, entry: OutboxEntry) -> Result<Outcome, 
 }
 
 pub(super) fn due(state: &State, target: &str, now: UnixMillis, limit: usize) -> OutboxDue {
-    let mut entries: Vec<_> = state.outbox.values().filter(|entry| entry.target == target).cloned().collect();
+    let mut entries: Vec<_> =
+        state.outbox.values().filter(|entry| entry.target == target).cloned().collect();
     entries.sort_by_key(|entry| entry.due_at);
-    let due = entries.iter().filter(|entry| entry.due_at <= now).count().min(PageRequest::first(limit).bounded());
+    let due = entries
+        .iter()
+        .filter(|entry| entry.due_at <= now)
+        .count()
+        .min(PageRequest::first(limit).bounded());
     let next = entries.get(due).map(|entry| entry.due_at);
     entries.truncate(due);
     OutboxDue { entries, next }

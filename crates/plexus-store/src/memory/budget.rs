@@ -9,7 +9,11 @@ use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 pub(super) fn totals(state: &State, session: SessionId) -> Result<SpendTotals, StoreError> {
     let below = sessions::descendants(state, session)?;
     let of = |id: &SessionId| state.spend.get(id).copied().unwrap_or_default();
-    let mut totals = SpendTotals { own: of(&session), descendants: below.len() as u64, ..SpendTotals::default() };
+    let mut totals = SpendTotals {
+        own: of(&session),
+        descendants: below.len() as u64,
+        ..SpendTotals::default()
+    };
     for id in below.iter().chain([&session]) {
         totals.subtree += of(id);
         let largest = state.largest.get(id).copied().unwrap_or_default();
@@ -24,7 +28,11 @@ pub(super) fn totals(state: &State, session: SessionId) -> Result<SpendTotals, S
     Ok(totals)
 }
 
-pub(super) fn add(state: &mut State, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
+pub(super) fn add(
+    state: &mut State,
+    session: SessionId,
+    amount: Spend,
+) -> Result<Outcome, StoreError> {
     sessions::require(state, session)?;
     *state.spend.entry(session).or_default() += amount;
     let largest = state.largest.entry(session).or_default();

@@ -6,12 +6,20 @@ use serde_json::json;
 use super::state::{ChatRecord, State, ascending};
 use super::{arbor, events, runs, servers, sessions};
 use crate::contract::{
-    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Outcome, Page, PageRequest, Position,
-    RunKey, StartChat, StartedChat, StoreError, Thing, Trace, refusal, stream_handle,
+    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Outcome, Page,
+    PageRequest, Position, RunKey, StartChat, StartedChat, StoreError, Thing, Trace, refusal,
+    stream_handle,
 };
 
-pub(super) fn of_session(state: &State, session: SessionId) -> impl Iterator<Item = (u64, &ChatRecord)> {
-    state.chats.iter().filter(move |(_, record)| record.chat.session == session).map(|(key, record)| (*key, record))
+pub(super) fn of_session(
+    state: &State,
+    session: SessionId,
+) -> impl Iterator<Item = (u64, &ChatRecord)> {
+    state
+        .chats
+        .iter()
+        .filter(move |(_, record)| record.chat.session == session)
+        .map(|(key, record)| (*key, record))
 }
 
 /// Fills in what is computed.
@@ -23,7 +31,11 @@ pub(super) fn view(record: &ChatRecord) -> Chat {
     }
 }
 
-pub(super) fn find(state: &State, session: SessionId, number: u32) -> Result<(u64, &ChatRecord), StoreError> {
+pub(super) fn find(
+    state: &State,
+    session: SessionId,
+    number: u32,
+) -> Result<(u64, &ChatRecord), StoreError> {
     sessions::require(state, session)?;
     of_session(state, session)
         .find(|(_, record)| record.chat.number == number)
@@ -31,7 +43,11 @@ pub(super) fn find(state: &State, session: SessionId, number: u32) -> Result<(u6
 }
 
 /// Returns the key of a chat that must be open.
-pub(super) fn require_open(state: &State, session: SessionId, number: u32) -> Result<u64, StoreError> {
+pub(super) fn require_open(
+    state: &State,
+    session: SessionId,
+    number: u32,
+) -> Result<u64, StoreError> {
     let (key, record) = find(state, session, number)?;
     if record.chat.status == ChatStatus::Running {
         servers::fence(state, record.chat.server)?;
@@ -44,7 +60,11 @@ pub(super) fn record_mut(state: &mut State, key: u64) -> Result<&mut ChatRecord,
     state.chats.get_mut(&key).ok_or_else(|| StoreError::not_found(Thing::Chat, key))
 }
 
-pub(super) fn get(state: &State, session: SessionId, number: Option<u32>) -> Result<Chat, StoreError> {
+pub(super) fn get(
+    state: &State,
+    session: SessionId,
+    number: Option<u32>,
+) -> Result<Chat, StoreError> {
     if let Some(number) = number {
         return find(state, session, number).map(|(_, record)| view(record));
     }
@@ -55,7 +75,11 @@ pub(super) fn get(state: &State, session: SessionId, number: Option<u32>) -> Res
         .ok_or_else(|| refusal::no_chat(session, None))
 }
 
-pub(super) fn by_key(state: &State, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
+pub(super) fn by_key(
+    state: &State,
+    session: SessionId,
+    key: &str,
+) -> Result<Option<Chat>, StoreError> {
     sessions::require(state, session)?;
     let mut chats = of_session(state, session).map(|(_, record)| record);
     Ok(chats.find(|record| record.chat.idempotency_key.as_deref() == Some(key)).map(view))
@@ -102,8 +126,16 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
     }
     let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
     let (user_node, root_node) = (NodeId::generate(), NodeId::generate());
-    let metadata = JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
-    arbor::append(state, session.head, user_node, NodeData::Text { content: start.prompt }, metadata, start.at)?;
+    let metadata =
+        JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
+    arbor::append(
+        state,
+        session.head,
+        user_node,
+        NodeData::Text { content: start.prompt },
+        metadata,
+        start.at,
+    )?;
     let stream = NodeData::External { handle: stream_handle(start.session, number) };
     arbor::append(state, user_node, root_node, stream, JsonText::empty_object(), start.at)?;
     let chat = Chat {
@@ -140,7 +172,13 @@ pub(super) fn start(state: &mut State, start: StartChat) -> Result<Outcome, Stor
     events::append_to(state, key, vec![event])?;
     sessions::touch(state, start.session)?;
     let prompt_uuid = start.prompt_uuid;
-    Ok(Outcome::Chat(StartedChat { chat: number, fresh: Fresh::Made, user_position, start_event, prompt_uuid }))
+    Ok(Outcome::Chat(StartedChat {
+        chat: number,
+        fresh: Fresh::Made,
+        user_position,
+        start_event,
+        prompt_uuid,
+    }))
 }
 
 pub(super) fn assign_run(state: &mut State, assign: AssignRun) -> Result<Outcome, StoreError> {

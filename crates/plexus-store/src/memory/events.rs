@@ -5,8 +5,8 @@ use plexus_core::{EventId, NodeId, SessionId};
 use super::state::{Batch, State};
 use super::{arbor, chats, sessions};
 use crate::contract::{
-    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing, refusal,
+    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome,
+    ReadLimit, StoreError, Thing, refusal,
 };
 
 pub(super) fn append(state: &mut State, append: AppendEvents) -> Result<Outcome, StoreError> {
@@ -18,7 +18,11 @@ pub(super) fn append(state: &mut State, append: AppendEvents) -> Result<Outcome,
 }
 
 /// Appends events to a chat that is known to be open, and returns the first seq.
-pub(super) fn append_to(state: &mut State, key: u64, events: Vec<NewEvent>) -> Result<u32, StoreError> {
+pub(super) fn append_to(
+    state: &mut State,
+    key: u64,
+    events: Vec<NewEvent>,
+) -> Result<u32, StoreError> {
     let chat = chats::view(chats::record_mut(state, key)?);
     let (first, mut head) = (chat.total_events, chat.head_node);
     let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
@@ -50,7 +54,8 @@ fn fill(page: &mut Vec<Event>, events: &[Event], limit: ReadLimit) -> usize {
     let mut bytes: usize = page.iter().map(|event| event.body.len()).sum();
     let before = page.len();
     for event in events {
-        if page.len() >= limit.events || !page.is_empty() && bytes + event.body.len() > limit.bytes {
+        if page.len() >= limit.events || !page.is_empty() && bytes + event.body.len() > limit.bytes
+        {
             break;
         }
         bytes += event.body.len();
@@ -81,7 +86,11 @@ pub(super) fn read(
     })
 }
 
-pub(super) fn read_from(state: &State, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError> {
+pub(super) fn read_from(
+    state: &State,
+    cursor: Cursor,
+    limit: ReadLimit,
+) -> Result<EventPage, StoreError> {
     sessions::require(state, cursor.session)?;
     let (mut events, mut at) = (Vec::new(), cursor);
     loop {
@@ -95,15 +104,27 @@ pub(super) fn read_from(state: &State, cursor: Cursor, limit: ReadLimit) -> Resu
         let full = taken < left.len() || events.len() >= limit.bounded().events;
         if full || !following {
             let has_more = taken < left.len() || following;
-            let (status, total_events) = (Some(record.chat.status), chats::view(record).total_events);
+            let (status, total_events) =
+                (Some(record.chat.status), chats::view(record).total_events);
             let read_position = record.chat.read_position;
-            return Ok(EventPage { events, next: at, has_more, status, total_events, read_position });
+            return Ok(EventPage {
+                events,
+                next: at,
+                has_more,
+                status,
+                total_events,
+                read_position,
+            });
         }
         at = Cursor { chat: at.chat + 1, next: 0, ..at };
     }
 }
 
-pub(super) fn read_commits(state: &State, after: u64, limit: ReadLimit) -> Result<FeedPage, StoreError> {
+pub(super) fn read_commits(
+    state: &State,
+    after: u64,
+    limit: ReadLimit,
+) -> Result<FeedPage, StoreError> {
     let limit = limit.bounded();
     let (mut events, mut bytes, mut last) = (Vec::new(), 0, after);
     let mut batches: Vec<_> = state.batches.iter().filter(|batch| batch.commit > after).collect();
@@ -128,13 +149,22 @@ pub(super) fn read_commits(state: &State, after: u64, limit: ReadLimit) -> Resul
 
 pub(super) fn get(state: &State, id: EventId) -> Result<Event, StoreError> {
     let mut events = state.chats.values().flat_map(|record| &record.events);
-    events.find(|event| event.id == id).cloned().ok_or_else(|| StoreError::not_found(Thing::Event, id))
+    events
+        .find(|event| event.id == id)
+        .cloned()
+        .ok_or_else(|| StoreError::not_found(Thing::Event, id))
 }
 
-pub(super) fn resolve_cursor(state: &State, session: SessionId, text: &str) -> Result<Cursor, StoreError> {
+pub(super) fn resolve_cursor(
+    state: &State,
+    session: SessionId,
+    text: &str,
+) -> Result<Cursor, StoreError> {
     sessions::require(state, session)?;
     match text.parse::<NodeId>() {
-        Ok(node) => get(state, EventId::from_uuid(*node.as_uuid()))?.cursor_after().check_session(session),
+        Ok(node) => {
+            get(state, EventId::from_uuid(*node.as_uuid()))?.cursor_after().check_session(session)
+        }
         Err(_) => text.parse::<Cursor>()?.check_session(session),
     }
 }

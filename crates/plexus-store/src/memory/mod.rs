@@ -55,7 +55,10 @@ impl MemoryStore {
             let mut copy = state.as_ref().ok_or(StoreError::Closed)?.clone();
             copy.commits += 1;
             copy.topics.clear();
-            let outcomes = changes.into_iter().map(|change| apply(&mut copy, change)).collect::<Result<Vec<_>, _>>()?;
+            let outcomes = changes
+                .into_iter()
+                .map(|change| apply(&mut copy, change))
+                .collect::<Result<Vec<_>, _>>()?;
             let committed = Committed { commit: copy.commits, outcomes };
             let topics = std::mem::take(&mut copy.topics);
             *state = Some(copy);

@@ -5,7 +5,8 @@ use plexus_core::RuleId;
 use super::state::State;
 use super::{runs, sessions};
 use crate::contract::{
-    NewRule, Outcome, Owner, RemoveRules, StoreError, StoredRule, Thing, UnixMillis, UseRule, refusal,
+    NewRule, Outcome, Owner, RemoveRules, StoreError, StoredRule, Thing, UnixMillis, UseRule,
+    refusal,
 };
 
 pub(super) fn get(state: &State, id: RuleId) -> Result<StoredRule, StoreError> {

@@ -3,8 +3,8 @@
 use super::state::State;
 use super::{servers, sessions};
 use crate::contract::{
-    CreateRun, EndRun, JournalPosition, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing, UnixMillis,
-    UpdateRun, refusal,
+    CreateRun, EndRun, JournalPosition, Outcome, Run, RunKey, SetJournalPosition, StoreError,
+    Thing, UnixMillis, UpdateRun, refusal,
 };
 
 pub(super) fn get(state: &State, key: RunKey) -> Result<Run, StoreError> {
@@ -51,7 +51,10 @@ pub(super) fn update(state: &mut State, update: UpdateRun) -> Result<Outcome, St
     Ok(Outcome::Done)
 }
 
-pub(super) fn set_journal(state: &mut State, set: SetJournalPosition) -> Result<Outcome, StoreError> {
+pub(super) fn set_journal(
+    state: &mut State,
+    set: SetJournalPosition,
+) -> Result<Outcome, StoreError> {
     refusal::journal_goes_on(&set)?;
     servers::fence_run(state, Some(set.run))?;
     let found = state.runs.values_mut().find(|run| run.key == set.run);

@@ -5,8 +5,9 @@ use plexus_core::ServerId;
 use super::state::{ServerRecord, State};
 use super::{approvals, chats, runs, sessions};
 use crate::contract::{
-    ApprovalRecord, ApprovalStatus, ChatStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens,
-    Run, RunKey, Server, ServerState, StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
+    ApprovalRecord, ApprovalStatus, ChatStatus, Lease, Outcome, RegisterServer, RemoveRules,
+    RenewLease, RevokeTokens, Run, RunKey, Server, ServerState, StoreError, TakeOver, TakenOver,
+    Thing, UnixMillis, refusal,
 };
 
 pub(super) fn list(state: &State) -> Vec<Server> {
@@ -31,13 +32,15 @@ fn view(state: &State, record: &ServerRecord, now: UnixMillis) -> Server {
 }
 
 fn open_runs(state: &State, server: ServerId) -> Vec<RunKey> {
-    let its = state.runs.values().filter(|run| run.ended_at.is_none() && run.server == Some(server));
+    let its =
+        state.runs.values().filter(|run| run.ended_at.is_none() && run.server == Some(server));
     its.map(|run| run.key).collect()
 }
 
 fn open_chats(state: &State, server: ServerId) -> Vec<(plexus_core::SessionId, u32)> {
     let chats = state.chats.values().map(|record| &record.chat);
-    let its = chats.filter(|chat| chat.status == ChatStatus::Running && chat.server == Some(server));
+    let its =
+        chats.filter(|chat| chat.status == ChatStatus::Running && chat.server == Some(server));
     // A deleted session, kept for a fork's sake, is nobody's any more.
     let live = its.filter(|chat| sessions::require(state, chat.session).is_ok());
     live.map(|chat| (chat.session, chat.number)).collect()
@@ -56,7 +59,9 @@ fn find_mut(state: &mut State, server: ServerId) -> Result<&mut ServerRecord, St
 /// Refuses a lease that does not stand, or has run out.
 fn require_valid(state: &State, lease: Lease) -> Result<(), StoreError> {
     let record = find(state, lease.server)?;
-    let stands = record.lease == lease && record.state == ServerState::Alive && record.lease_until > UnixMillis::now();
+    let stands = record.lease == lease
+        && record.state == ServerState::Alive
+        && record.lease_until > UnixMillis::now();
     if stands { Ok(()) } else { Err(refusal::lease_over(lease)) }
 }
 
@@ -84,10 +89,17 @@ pub(super) fn fence_run(state: &State, run: Option<RunKey>) -> Result<(), StoreE
 }
 
 /// Refuses a session in which another server has a run open.
-pub(super) fn require_not_elsewhere(state: &State, session: plexus_core::SessionId) -> Result<(), StoreError> {
+pub(super) fn require_not_elsewhere(
+    state: &State,
+    session: plexus_core::SessionId,
+) -> Result<(), StoreError> {
     let me = state.lease.map(|lease| lease.server);
-    let elsewhere =
-        |run: &&Run| run.key.session == session && run.ended_at.is_none() && run.server.is_some() && run.server != me;
+    let elsewhere = |run: &&Run| {
+        run.key.session == session
+            && run.ended_at.is_none()
+            && run.server.is_some()
+            && run.server != me
+    };
     match state.runs.values().find(elsewhere) {
         Some(run) => Err(refusal::runs_elsewhere(run)),
         None => Ok(()),

@@ -5,9 +5,9 @@ use plexus_core::{NodeId, SessionId, TreeId};
 use super::state::{SessionRecord, State, ascending};
 use super::{arbor, chats};
 use crate::contract::{
-    ApprovalStatus, ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome,
-    Owner, Page, PageRequest, Position, Session, SessionFilter, StoreError, Thing, Topic, UnixMillis, UpdateSession,
-    refusal,
+    ApprovalStatus, ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession,
+    JsonText, Outcome, Owner, Page, PageRequest, Position, Session, SessionFilter, StoreError,
+    Thing, Topic, UnixMillis, UpdateSession, refusal,
 };
 
 fn find(state: &State, id: SessionId) -> Result<&SessionRecord, StoreError> {
@@ -16,7 +16,8 @@ fn find(state: &State, id: SessionId) -> Result<&SessionRecord, StoreError> {
 }
 
 pub(super) fn find_mut(state: &mut State, id: SessionId) -> Result<&mut Session, StoreError> {
-    let live = state.sessions.values_mut().find(|record| record.session.id == id && !record.deleted);
+    let live =
+        state.sessions.values_mut().find(|record| record.session.id == id && !record.deleted);
     live.map(|record| &mut record.session).ok_or_else(|| StoreError::not_found(Thing::Session, id))
 }
 
@@ -27,10 +28,21 @@ pub(super) fn require(state: &State, id: SessionId) -> Result<(), StoreError> {
 /// Fills in what is computed.
 fn view(state: &State, record: &SessionRecord) -> Session {
     let id = record.session.id;
-    let newest = chats::of_session(state, id).map(|(_, record)| chats::view(record)).max_by_key(|chat| chat.number);
-    let pending =
-        state.approvals.values().filter(|it| it.session == id && it.status == ApprovalStatus::Pending).count();
-    let next_run = state.runs.values().filter(|run| run.key.session == id).map(|run| run.key.n + 1).max().unwrap_or(0);
+    let newest = chats::of_session(state, id)
+        .map(|(_, record)| chats::view(record))
+        .max_by_key(|chat| chat.number);
+    let pending = state
+        .approvals
+        .values()
+        .filter(|it| it.session == id && it.status == ApprovalStatus::Pending)
+        .count();
+    let next_run = state
+        .runs
+        .values()
+        .filter(|run| run.key.session == id)
+        .map(|run| run.key.n + 1)
+        .max()
+        .unwrap_or(0);
     Session {
         newest_chat: newest.map(|chat| ChatFacts {
             number: chat.number,
@@ -47,10 +59,15 @@ pub(super) fn get(state: &State, id: SessionId) -> Result<Session, StoreError> {
     find(state, id).map(|record| view(state, record))
 }
 
-pub(super) fn named(state: &State, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+pub(super) fn named(
+    state: &State,
+    parent: Option<SessionId>,
+    name: &str,
+) -> Result<Session, StoreError> {
     parent.map_or(Ok(()), |id| require(state, id))?;
-    let is_it =
-        |record: &&SessionRecord| !record.deleted && record.session.parent == parent && record.session.name == name;
+    let is_it = |record: &&SessionRecord| {
+        !record.deleted && record.session.parent == parent && record.session.name == name
+    };
     let found = state.sessions.values().find(is_it);
     found
         .map(|record| view(state, record))
@@ -58,13 +75,17 @@ pub(super) fn named(state: &State, parent: Option<SessionId>, name: &str) -> Res
 }
 
 /// Returns what a list shows of a record, given its filter.
-fn filtered(state: &State, filter: &SessionFilter) -> Result<impl Fn(&SessionRecord) -> Option<Session>, StoreError> {
+fn filtered(
+    state: &State,
+    filter: &SessionFilter,
+) -> Result<impl Fn(&SessionRecord) -> Option<Session>, StoreError> {
     if let Some(Some(parent)) = filter.parent {
         require(state, parent)?;
     }
     let under = filter.under.map(|id| descendants(state, id)).transpose()?;
     Ok(move |record: &SessionRecord| {
-        let session = Some(record).filter(|record| !record.deleted).map(|record| view(state, record))?;
+        let session =
+            Some(record).filter(|record| !record.deleted).map(|record| view(state, record))?;
         let fits = filter.parent.is_none_or(|parent| session.parent == parent)
             && under.as_ref().is_none_or(|ids| ids.contains(&session.id))
             && filter.name.as_ref().is_none_or(|name| session.name == *name)
@@ -73,7 +94,11 @@ fn filtered(state: &State, filter: &SessionFilter) -> Result<impl Fn(&SessionRec
     })
 }
 
-pub(super) fn list(state: &State, filter: &SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+pub(super) fn list(
+    state: &State,
+    filter: &SessionFilter,
+    page: PageRequest,
+) -> Result<Page<Session>, StoreError> {
     Ok(ascending(&state.sessions, page, filtered(state, filter)?))
 }
 
@@ -84,7 +109,8 @@ pub(super) fn changed(
     limit: usize,
 ) -> Result<ChangedSessions, StoreError> {
     let limit = PageRequest::first(limit).bounded();
-    let mut sessions: Vec<_> = state.sessions.values().filter_map(filtered(state, filter)?).collect();
+    let mut sessions: Vec<_> =
+        state.sessions.values().filter_map(filtered(state, filter)?).collect();
     sessions.retain(|session| session.changed > after);
     // Stable, so that sessions of one commit stay in the order of their creation.
     sessions.sort_by_key(|session| session.changed);
@@ -92,7 +118,9 @@ pub(super) fn changed(
         return Ok(ChangedSessions { after: state.commits.max(after), sessions });
     };
     let first = sessions.first().map_or(0, |session| session.changed);
-    sessions.retain(|session| session.changed < first_out || first == first_out && session.changed == first);
+    sessions.retain(|session| {
+        session.changed < first_out || first == first_out && session.changed == first
+    });
     Ok(ChangedSessions { after: sessions.last().map_or(after, |last| last.changed), sessions })
 }
 
@@ -113,7 +141,10 @@ pub(super) fn descendants(state: &State, id: SessionId) -> Result<Vec<SessionId>
         level = state
             .sessions
             .values()
-            .filter(|record| !record.deleted && record.session.parent.is_some_and(|parent| level.contains(&parent)))
+            .filter(|record| {
+                !record.deleted
+                    && record.session.parent.is_some_and(|parent| level.contains(&parent))
+            })
             .map(|record| record.session.id)
             .collect();
         below.extend(&level);
@@ -145,8 +176,11 @@ pub(super) fn create(state: &mut State, new: CreateSession) -> Result<Outcome, S
     }
     let head = match new.fork {
         None => {
-            let tree =
-                CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata: JsonText::empty_object() };
+            let tree = CreateTree {
+                id: TreeId::generate(),
+                root: NodeId::generate(),
+                metadata: JsonText::empty_object(),
+            };
             let head = Position { tree_id: tree.id, node_id: tree.root };
             arbor::create_tree(state, tree)?;
             head
@@ -218,15 +252,22 @@ pub(super) fn delete(state: &mut State, delete: DeleteSession) -> Result<Outcome
 fn delete_one(state: &mut State, id: SessionId) -> Result<(), StoreError> {
     let tree = find(state, id)?.session.tree;
     // Whoever waits for one of them learns that it is gone.
-    let waiting = state.approvals.values().filter(|it| it.session == id && it.status == ApprovalStatus::Pending);
-    let topics: Vec<_> =
-        waiting.flat_map(|it| [Topic::Approval(it.id), Topic::PendingOf(it.owner), Topic::Pending]).collect();
+    let waiting = state
+        .approvals
+        .values()
+        .filter(|it| it.session == id && it.status == ApprovalStatus::Pending);
+    let topics: Vec<_> = waiting
+        .flat_map(|it| [Topic::Approval(it.id), Topic::PendingOf(it.owner), Topic::Pending])
+        .collect();
     state.topics.extend(topics);
     state.approvals.retain(|_, it| it.session != id);
     state.consumers.retain(|(session, _), _| *session != id);
     state.runs.retain(|_, it| it.key.session != id);
     let parent = find(state, id)?.session.parent;
-    let (spent, largest) = (state.spend.remove(&id).unwrap_or_default(), state.largest.remove(&id).unwrap_or_default());
+    let (spent, largest) = (
+        state.spend.remove(&id).unwrap_or_default(),
+        state.largest.remove(&id).unwrap_or_default(),
+    );
     if let Some(parent) = parent {
         *state.spend.entry(parent).or_default() += spent;
         let of_parent = state.largest.entry(parent).or_default();
@@ -239,7 +280,9 @@ fn delete_one(state: &mut State, id: SessionId) -> Result<(), StoreError> {
             && it.rule.author != Owner::Session(id)
             && it.rule.ends_with.is_none_or(|run| run.session != id)
     });
-    state.tokens.retain(|_, it| it.caller.session() != Some(id) && it.run.is_none_or(|run| run.session != id));
+    state.tokens.retain(|_, it| {
+        it.caller.session() != Some(id) && it.run.is_none_or(|run| run.session != id)
+    });
     if let Some(record) = state.sessions.values_mut().find(|record| record.session.id == id) {
         record.deleted = true;
     }

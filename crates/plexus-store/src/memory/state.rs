@@ -7,8 +7,8 @@ use plexus_core::{NodeId, ServerId, SessionId};
 use uuid::Uuid;
 
 use crate::contract::{
-    ApprovalRecord, AuditLine, Chat, Consumer, Event, Lease, Node, OutboxEntry, Page, PageRequest, Run, ServerState,
-    Session, Spend, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis,
+    ApprovalRecord, AuditLine, Chat, Consumer, Event, Lease, Node, OutboxEntry, Page, PageRequest,
+    Run, ServerState, Session, Spend, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,8 @@ pub(super) fn ascending<R, T>(
 ) -> Page<T> {
     let limit = page.bounded();
     let from = page.after.map_or(Bound::Unbounded, |token| Bound::Excluded(token.0));
-    let found = map.range((from, Bound::Unbounded)).filter_map(|(key, record)| Some((*key, keep(record)?)));
+    let found =
+        map.range((from, Bound::Unbounded)).filter_map(|(key, record)| Some((*key, keep(record)?)));
     Page::of(found.take(limit + 1).collect(), limit)
 }
 
@@ -124,6 +125,9 @@ pub(super) fn descending<R, T>(
 ) -> Page<T> {
     let limit = page.bounded();
     let to = page.after.map_or(Bound::Unbounded, |token| Bound::Excluded(token.0));
-    let found = map.range((Bound::Unbounded, to)).rev().filter_map(|(key, record)| Some((*key, keep(record)?)));
+    let found = map
+        .range((Bound::Unbounded, to))
+        .rev()
+        .filter_map(|(key, record)| Some((*key, keep(record)?)));
     Page::of(found.take(limit + 1).collect(), limit)
 }

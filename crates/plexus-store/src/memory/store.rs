@@ -7,18 +7,24 @@ use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
 
 use super::state::{ascending, descending};
 use super::{
-    MemoryStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions, upkeep,
+    MemoryStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
+    sessions, upkeep,
 };
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit,
-    Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
-    Tree, UnixMillis, Waiting, Wake,
+    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer,
+    Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page,
+    PageRequest, Priority, Pruned, ReadLimit, Run, RunKey, Server, Session, SessionFilter,
+    SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
+    Wake,
 };
 
 #[async_trait]
 impl Store for MemoryStore {
-    async fn commit(&self, changes: Vec<Change>, _priority: Priority) -> Result<Committed, StoreError> {
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        _priority: Priority,
+    ) -> Result<Committed, StoreError> {
         self.write(changes)
     }
 
@@ -34,11 +40,19 @@ impl Store for MemoryStore {
         self.read(|state| sessions::get(state, id))
     }
 
-    async fn session_named(&self, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+    async fn session_named(
+        &self,
+        parent: Option<SessionId>,
+        name: &str,
+    ) -> Result<Session, StoreError> {
         self.read(|state| sessions::named(state, parent, name))
     }
 
-    async fn sessions(&self, filter: SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+    async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<Session>, StoreError> {
         self.read(|state| sessions::list(state, &filter, page))
     }
 
@@ -102,7 +116,11 @@ impl Store for MemoryStore {
         self.read(|state| events::resolve_cursor(state, session, text))
     }
 
-    async fn consumer(&self, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
+    async fn consumer(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<Option<Consumer>, StoreError> {
         self.read(|state| consumers::get(state, session, name))
     }
 
@@ -115,7 +133,9 @@ impl Store for MemoryStore {
     }
 
     async fn open_runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.read(|state| Ok(state.runs.values().filter(|run| run.ended_at.is_none()).cloned().collect()))
+        self.read(|state| {
+            Ok(state.runs.values().filter(|run| run.ended_at.is_none()).cloned().collect())
+        })
     }
 
     async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError> {
@@ -146,7 +166,11 @@ impl Store for MemoryStore {
         self.read(|state| approvals::by_request(state, session, run, request_id))
     }
 
-    async fn approvals(&self, filter: ApprovalFilter, page: PageRequest) -> Result<Page<ApprovalRecord>, StoreError> {
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRecord>, StoreError> {
         self.read(|state| approvals::list(state, &filter, page))
     }
 
@@ -170,14 +194,23 @@ impl Store for MemoryStore {
         self.read(|state| budget::totals(state, session))
     }
 
-    async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError> {
+    async fn audit(
+        &self,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<AuditLine>, StoreError> {
         self.read(|state| {
             let fits = |line: &AuditLine| session.is_none() || line.session == session;
             Ok(descending(&state.audit, page, |line| fits(line).then(|| line.clone())))
         })
     }
 
-    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+    async fn outbox_due(
+        &self,
+        target: &str,
+        now: UnixMillis,
+        limit: usize,
+    ) -> Result<OutboxDue, StoreError> {
         self.read(|state| Ok(audit::due(state, target, now, limit)))
     }
 
@@ -213,7 +246,11 @@ impl Store for MemoryStore {
         self.read(|state| arbor::leaves(state, tree, page))
     }
 
-    async fn tree_outline(&self, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+    async fn tree_outline(
+        &self,
+        tree: TreeId,
+        limit: usize,
+    ) -> Result<Vec<OutlineEntry>, StoreError> {
         self.read(|state| arbor::outline(state, tree, limit))
     }
 
@@ -226,7 +263,9 @@ impl Store for MemoryStore {
     }
 
     async fn backup_to(&self, _path: &Path) -> Result<(), StoreError> {
-        Err(StoreError::invalid("back up a store in memory: it is for tests, and nothing of it lasts"))
+        Err(StoreError::invalid(
+            "back up a store in memory: it is for tests, and nothing of it lasts",
+        ))
     }
 
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError> {

@@ -1,12 +1,16 @@
 //! Upkeep over maps: counting and pruning.
 
 use super::state::State;
-use crate::contract::{ApprovalStatus, ChatStatus, Counts, JsonText, NodeData, Pruned, ServerState, UnixMillis};
+use crate::contract::{
+    ApprovalStatus, ChatStatus, Counts, JsonText, NodeData, Pruned, ServerState, UnixMillis,
+};
 use serde_json::json;
 
 pub(super) fn counts(state: &State) -> Counts {
-    let chats = |status| state.chats.values().filter(|record| record.chat.status == status).count() as u64;
-    let approvals = |status| state.approvals.values().filter(|it| it.status == status).count() as u64;
+    let chats =
+        |status| state.chats.values().filter(|record| record.chat.status == status).count() as u64;
+    let approvals =
+        |status| state.approvals.values().filter(|it| it.status == status).count() as u64;
     Counts {
         sessions: state.sessions.values().filter(|record| !record.deleted).count() as u64,
         chats_running: chats(ChatStatus::Running),
@@ -39,7 +43,9 @@ pub(super) fn prune(state: &mut State, before: UnixMillis) -> Pruned {
         pruned.audit += u64::from(line.at < before);
         line.at >= before
     });
-    for record in state.chats.values_mut().filter(|record| !record.chat.pruned && old(record.chat.ended_at)) {
+    for record in
+        state.chats.values_mut().filter(|record| !record.chat.pruned && old(record.chat.ended_at))
+    {
         for event in &mut record.events {
             event.body = JsonText::from(json!({ "type": event.event_type, "pruned": true }));
         }

@@ -11,17 +11,20 @@ use uuid::Uuid;
 
 use super::sql::{Columns, Conn, int, params};
 use crate::contract::{
-    AppendEvents, Change, JournalPosition, JsonText, Lease, NewEvent, Outcome, Patch, RunKey, StoreError, Topic,
-    UnixMillis,
+    AppendEvents, Change, JournalPosition, JsonText, Lease, NewEvent, Outcome, Patch, RunKey,
+    StoreError, Topic, UnixMillis,
 };
 use crate::queue::Job;
 use crate::sqlite::keys::EventKey;
 
 /// Says whether a list can go the short way.
 pub(super) fn is_plain(changes: &[Change]) -> bool {
-    changes
-        .iter()
-        .all(|change| matches!(change, Change::AppendEvents(_) | Change::SetJournalPosition(_) | Change::UpdateRun(_)))
+    changes.iter().all(|change| {
+        matches!(
+            change,
+            Change::AppendEvents(_) | Change::SetJournalPosition(_) | Change::UpdateRun(_)
+        )
+    })
 }
 
 #[derive(Clone)]
@@ -153,16 +156,21 @@ impl Batch {
         for change in changes {
             let outcome = match change {
                 Change::AppendEvents(it) => self.append(it, nth, lease, &mut undo, &mut topics),
-                Change::SetJournalPosition(it) => self.run(it.run, lease, &mut undo).and_then(|run| {
-                    (run.journal == it.expects && it.to >= it.expects).then(|| run.journal = it.to)?;
-                    Some(Outcome::Done)
-                }),
-                Change::UpdateRun(it) => self.run(it.run, lease, &mut undo).filter(|run| run.open).map(|run| {
-                    patch(&mut run.process, &it.process);
-                    patch(&mut run.translation, &it.translation);
-                    patch(&mut run.idle_since, &it.idle_since);
-                    Outcome::Done
-                }),
+                Change::SetJournalPosition(it) => {
+                    self.run(it.run, lease, &mut undo).and_then(|run| {
+                        (run.journal == it.expects && it.to >= it.expects)
+                            .then(|| run.journal = it.to)?;
+                        Some(Outcome::Done)
+                    })
+                }
+                Change::UpdateRun(it) => {
+                    self.run(it.run, lease, &mut undo).filter(|run| run.open).map(|run| {
+                        patch(&mut run.process, &it.process);
+                        patch(&mut run.translation, &it.translation);
+                        patch(&mut run.idle_since, &it.idle_since);
+                        Outcome::Done
+                    })
+                }
                 _ => None,
             };
             match outcome {
@@ -188,7 +196,8 @@ impl Batch {
         topics: &mut Vec<Topic>,
     ) -> Option<Outcome> {
         let key = (append.session, append.chat);
-        let chat = self.chats.get_mut(&key).filter(|chat| chat.open && may_write(chat.server, lease))?;
+        let chat =
+            self.chats.get_mut(&key).filter(|chat| chat.open && may_write(chat.server, lease))?;
         undo.chats.entry(key).or_insert_with(|| chat.clone());
         let first = chat.next;
         let count = u32::try_from(append.events.len()).ok()?;
@@ -214,9 +223,13 @@ impl Batch {
 
     /// Returns the rows of sessions that changed, and in which list last.
     pub(super) fn touched(&self) -> Vec<(i64, u64)> {
-        let sessions: HashMap<i64, i64> = self.chats.values().map(|chat| (chat.row, chat.session)).collect();
+        let sessions: HashMap<i64, i64> =
+            self.chats.values().map(|chat| (chat.row, chat.session)).collect();
         // In the order of the lists, so whoever collects them keeps the last.
-        self.batches.iter().filter_map(|(chat, _, _, nth)| Some((*sessions.get(chat)?, *nth))).collect()
+        self.batches
+            .iter()
+            .filter_map(|(chat, _, _, nth)| Some((*sessions.get(chat)?, *nth)))
+            .collect()
     }
 
     /// Writes everything that was taken. The first poll sends all of it.
@@ -224,7 +237,8 @@ impl Batch {
         let ids: Vec<i64> = self.events.iter().map(|(key, _)| key.0).collect();
         let uuids: Vec<Uuid> = self.events.iter().map(|(_, event)| *event.id.as_uuid()).collect();
         let times: Vec<i64> = self.events.iter().map(|(_, event)| event.timestamp.0).collect();
-        let types: Vec<&str> = self.events.iter().map(|(_, event)| event.event_type.as_str()).collect();
+        let types: Vec<&str> =
+            self.events.iter().map(|(_, event)| event.event_type.as_str()).collect();
         let bodies: Vec<&str> = self.events.iter().map(|(_, event)| event.body.as_str()).collect();
         let events = async {
             if ids.is_empty() {
@@ -238,14 +252,25 @@ impl Batch {
         let offsets: Vec<i64> = runs.iter().map(|run| int(run.journal.offset)).collect();
         let (set_process, process) = texts(&runs, |run| &run.process);
         let (set_translation, translation) = texts(&runs, |run| &run.translation);
-        let (set_idle, idle): (Vec<bool>, Vec<Option<i64>>) = runs.iter().map(|run| idle_of(&run.idle_since)).unzip();
+        let (set_idle, idle): (Vec<bool>, Vec<Option<i64>>) =
+            runs.iter().map(|run| idle_of(&run.idle_since)).unzip();
         let runs = async {
             if rows.is_empty() {
                 return Ok(0);
             }
             conn.execute(
                 &self.update,
-                params![rows, segments, offsets, set_process, process, set_translation, translation, set_idle, idle],
+                params![
+                    rows,
+                    segments,
+                    offsets,
+                    set_process,
+                    process,
+                    set_translation,
+                    translation,
+                    set_idle,
+                    idle
+                ],
             )
             .await
         };
@@ -275,7 +300,10 @@ fn patch<T: Clone>(standing: &mut Patch<T>, new: &Patch<T>) {
     }
 }
 
-fn texts<'r>(runs: &[&'r RunState], field: fn(&RunState) -> &Patch<JsonText>) -> (Vec<bool>, Vec<Option<&'r str>>) {
+fn texts<'r>(
+    runs: &[&'r RunState],
+    field: fn(&RunState) -> &Patch<JsonText>,
+) -> (Vec<bool>, Vec<Option<&'r str>>) {
     let of = |run: &&'r RunState| match field(run) {
         Patch::Keep => (false, None),
         Patch::Clear => (true, None),

@@ -3,15 +3,17 @@
 use plexus_core::{ApprovalId, ServerId, SessionId};
 use tokio_postgres::Row;
 
-use super::codes::{approval_status, approval_status_code, decided_by, decided_by_code, owner, owner_blob};
+use super::codes::{
+    approval_status, approval_status_code, decided_by, decided_by_code, owner, owner_blob,
+};
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{chats, events, servers, sessions};
 use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh, JsonText,
-    NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic,
-    UnixMillis, refusal,
+    ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
+    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey,
+    SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis, refusal,
 };
 
 macro_rules! select_approval {
@@ -102,7 +104,9 @@ pub(super) async fn list(
         Stage::Any => ("TRUE", false),
         Stage::Pending => ("a.status = 0", true),
         Stage::Decided => ("a.status <> 0", false),
-        Stage::Undelivered => ("a.status <> 0 AND a.delivered_at IS NULL AND a.void_at IS NULL", true),
+        Stage::Undelivered => {
+            ("a.status <> 0 AND a.delivered_at IS NULL AND a.void_at IS NULL", true)
+        }
     };
     let session_is = if session.is_some() { "a.session = $2" } else { "$2::int8 IS NULL" };
     let owner_is = match filter.owner {
@@ -290,7 +294,10 @@ pub(super) async fn decide(tx: &mut Tx<'_>, decide: DecideApproval) -> Result<Ou
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
 
-pub(super) async fn escalate(tx: &mut Tx<'_>, escalate: EscalateApproval) -> Result<Outcome, StoreError> {
+pub(super) async fn escalate(
+    tx: &mut Tx<'_>,
+    escalate: EscalateApproval,
+) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
     let changed = conn
         .run(
@@ -345,7 +352,10 @@ pub(super) async fn retire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Outcome, S
     fence(tx, id).await?;
     match tx
         .conn
-        .run("UPDATE loopback_approvals SET retired = TRUE WHERE uuid = $1", params![blob(id.as_uuid())])
+        .run(
+            "UPDATE loopback_approvals SET retired = TRUE WHERE uuid = $1",
+            params![blob(id.as_uuid())],
+        )
         .await?
     {
         0 => Err(StoreError::not_found(Thing::Approval, id)),
@@ -353,7 +363,11 @@ pub(super) async fn retire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Outcome, S
     }
 }
 
-pub(super) async fn mark_breach(tx: &mut Tx<'_>, id: ApprovalId, what: &str) -> Result<Outcome, StoreError> {
+pub(super) async fn mark_breach(
+    tx: &mut Tx<'_>,
+    id: ApprovalId,
+    what: &str,
+) -> Result<Outcome, StoreError> {
     fence(tx, id).await?;
     tx.conn
         .run(

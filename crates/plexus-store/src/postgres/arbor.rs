@@ -12,8 +12,8 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
-    AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest, Position, StoreError,
-    Thing, Tree, event_handle, refusal,
+    AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest,
+    Position, StoreError, Thing, Tree, event_handle, refusal,
 };
 use crate::sqlite::keys::{EventKey, Place};
 
@@ -23,12 +23,20 @@ pub(super) async fn create_tree(tx: &mut Tx<'_>, new: &CreateTree) -> Result<Out
     if find_place(tx.conn, new.root).await?.is_some() || tree_row(tx.conn, new.id).await.is_ok() {
         return Err(refusal::tree_there(new.id));
     }
-    let sql = "INSERT INTO trees (uuid, root, created_at, metadata) VALUES ($1, $2, $3, $4) RETURNING id";
+    let sql =
+        "INSERT INTO trees (uuid, root, created_at, metadata) VALUES ($1, $2, $3, $4) RETURNING id";
     let (id, root) = (blob(new.id.as_uuid()), blob(new.root.as_uuid()));
     let tree = tx.conn.insert(sql, params![id, root, tx.now.0, new.metadata.as_str()]).await?;
     let sql = "INSERT INTO chains (tree, parent, depth) VALUES ($1, NULL, 0) RETURNING id";
     let place = Place::new(tx.conn.insert(sql, params![tree]).await?, 0);
-    insert(tx, place, new.root, &NodeData::Text { content: String::new() }, &JsonText::empty_object()).await?;
+    insert(
+        tx,
+        place,
+        new.root,
+        &NodeData::Text { content: String::new() },
+        &JsonText::empty_object(),
+    )
+    .await?;
     Ok(Outcome::Node(Position { tree_id: new.id, node_id: new.root }))
 }
 
@@ -66,7 +74,13 @@ pub(super) async fn append_plain(
     Ok(place)
 }
 
-async fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata: &JsonText) -> Result<(), StoreError> {
+async fn insert(
+    tx: &Tx<'_>,
+    place: Place,
+    id: NodeId,
+    data: &NodeData,
+    metadata: &JsonText,
+) -> Result<(), StoreError> {
     let (kind, text) = node_code(data);
     tx.conn
         .run(
@@ -79,7 +93,10 @@ async fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata
 
 /// Removes a tree whose chats are gone.
 pub(super) async fn delete_tree(conn: &Conn, tree: i64) -> Result<(), StoreError> {
-    for chain in conn.all("SELECT id FROM chains WHERE tree = $1", params![tree], |row| row.col::<i64>(0)).await? {
+    for chain in conn
+        .all("SELECT id FROM chains WHERE tree = $1", params![tree], |row| row.col::<i64>(0))
+        .await?
+    {
         conn.run(
             "DELETE FROM nodes WHERE id >= $1 AND id < $2",
             params![Place::new(chain, 0).0, Place::new(chain + 1, 0).0],
@@ -101,10 +118,16 @@ struct Chain {
 
 async fn chain(conn: &Conn, id: i64) -> Result<Chain, StoreError> {
     conn.one("SELECT tree, parent, depth FROM chains WHERE id = $1", params![id], |row| {
-        Ok(Chain { tree: row.col(0)?, parent: row.col::<Option<i64>>(1)?.map(Place), depth: row.col(2)? })
+        Ok(Chain {
+            tree: row.col(0)?,
+            parent: row.col::<Option<i64>>(1)?.map(Place),
+            depth: row.col(2)?,
+        })
     })
     .await?
-    .ok_or_else(|| StoreError::Corrupt { message: format!("a node names chain {id}, which is not there") })
+    .ok_or_else(|| StoreError::Corrupt {
+        message: format!("a node names chain {id}, which is not there"),
+    })
 }
 
 struct ChainEnd {
@@ -130,17 +153,19 @@ async fn chain_end(conn: &Conn, chain: i64) -> Result<ChainEnd, StoreError> {
         )
         .await?;
     Ok(match chat {
-        Some((chat, first, status)) if first > node => {
-            ChainEnd { position: first - 1 + i64::from(events::total(conn, chat).await?), chat_open: status == 0 }
-        }
+        Some((chat, first, status)) if first > node => ChainEnd {
+            position: first - 1 + i64::from(events::total(conn, chat).await?),
+            chat_open: status == 0,
+        },
         _ => ChainEnd { position: node, chat_open: false },
     })
 }
 
 async fn find_place(conn: &Conn, id: NodeId) -> Result<Option<Place>, StoreError> {
     let uuid = blob(id.as_uuid());
-    if let Some(place) =
-        conn.one("SELECT id FROM nodes WHERE uuid = $1", params![uuid], |row| row.col(0).map(Place)).await?
+    if let Some(place) = conn
+        .one("SELECT id FROM nodes WHERE uuid = $1", params![uuid], |row| row.col(0).map(Place))
+        .await?
     {
         return Ok(Some(place));
     }
@@ -162,13 +187,21 @@ async fn tree_row(conn: &Conn, id: TreeId) -> Result<i64, StoreError> {
 }
 
 async fn tree_id(conn: &Conn, row: i64) -> Result<TreeId, StoreError> {
-    conn.one("SELECT uuid FROM trees WHERE id = $1", params![row], |row| row.uuid(0).map(TreeId::from_uuid))
-        .await?
-        .ok_or_else(|| StoreError::Corrupt { message: format!("a chain names tree {row}, which is not there") })
+    conn.one("SELECT uuid FROM trees WHERE id = $1", params![row], |row| {
+        row.uuid(0).map(TreeId::from_uuid)
+    })
+    .await?
+    .ok_or_else(|| StoreError::Corrupt {
+        message: format!("a chain names tree {row}, which is not there"),
+    })
 }
 
 /// Refuses a node of another tree.
-pub(super) async fn require_in_tree(conn: &Conn, node: NodeId, tree: TreeId) -> Result<(), StoreError> {
+pub(super) async fn require_in_tree(
+    conn: &Conn,
+    node: NodeId,
+    tree: TreeId,
+) -> Result<(), StoreError> {
     let row = tree_row(conn, tree).await?;
     if chain(conn, place_of(conn, node).await?.chain()).await?.tree == row {
         return Ok(());
@@ -249,8 +282,12 @@ async fn range(conn: &Conn, chain_id: i64, first: i64, last: i64) -> Result<Vec<
                 params![EventKey::new(chat, seq(first)).0, EventKey::new(chat, seq(last)).0],
                 |row| {
                     let handle = event_handle(row.event(1)?, &row.col::<String>(3)?);
-                    let node =
-                        bare(row.node(1)?, NodeData::External { handle }, row.time(2)?, JsonText::empty_object());
+                    let node = bare(
+                        row.node(1)?,
+                        NodeData::External { handle },
+                        row.time(2)?,
+                        JsonText::empty_object(),
+                    );
                     Ok((start + i64::from(EventKey(row.col(0)?).seq()), node))
                 },
             )
@@ -277,15 +314,18 @@ fn node_data(kind: i64, text: String) -> Result<NodeData, StoreError> {
     if kind == TEXT_NODE {
         return Ok(NodeData::Text { content: text });
     }
-    let handle: Handle = text
-        .parse()
-        .map_err(|error| StoreError::Corrupt { message: format!("a node's handle cannot be read: {error}") })?;
+    let handle: Handle = text.parse().map_err(|error| StoreError::Corrupt {
+        message: format!("a node's handle cannot be read: {error}"),
+    })?;
     Ok(NodeData::External { handle })
 }
 
 /// Returns the id of the node at a place, plain or event.
 async fn id_at(conn: &Conn, place: Place) -> Result<Option<NodeId>, StoreError> {
-    if let Some(id) = conn.one("SELECT uuid FROM nodes WHERE id = $1", params![place.0], |row| row.node(0)).await? {
+    if let Some(id) = conn
+        .one("SELECT uuid FROM nodes WHERE id = $1", params![place.0], |row| row.node(0))
+        .await?
+    {
         return Ok(Some(id));
     }
     let chat = conn.one(
@@ -295,7 +335,12 @@ async fn id_at(conn: &Conn, place: Place) -> Result<Option<NodeId>, StoreError> 
     ).await?;
     let Some((chat, start)) = chat else { return Ok(None) };
     let seq = u32::try_from(place.position() - start).unwrap_or(u32::MAX);
-    conn.one("SELECT uuid FROM chat_events WHERE id = $1", params![EventKey::new(chat, seq).0], |row| row.node(0)).await
+    conn.one(
+        "SELECT uuid FROM chat_events WHERE id = $1",
+        params![EventKey::new(chat, seq).0],
+        |row| row.node(0),
+    )
+    .await
 }
 
 pub(super) async fn node(conn: &Conn, id: NodeId) -> Result<Node, StoreError> {
@@ -308,7 +353,9 @@ pub(super) async fn children(conn: &Conn, id: NodeId) -> Result<Vec<Node>, Store
     let place = place_of(conn, id).await?;
     let mut found = range(conn, place.chain(), place.position() + 1, place.position() + 1).await?;
     for branch in conn
-        .all("SELECT id FROM chains WHERE parent = $1 ORDER BY id", params![place.0], |row| row.col::<i64>(0))
+        .all("SELECT id FROM chains WHERE parent = $1 ORDER BY id", params![place.0], |row| {
+            row.col::<i64>(0)
+        })
         .await?
     {
         found.extend(range(conn, branch, 0, 0).await?);
@@ -331,7 +378,11 @@ pub(super) async fn path(conn: &Conn, id: NodeId, limit: usize) -> Result<Vec<No
     Ok(pieces.into_iter().rev().flatten().collect())
 }
 
-pub(super) async fn path_between(conn: &Conn, from: NodeId, to: NodeId) -> Result<Vec<Node>, StoreError> {
+pub(super) async fn path_between(
+    conn: &Conn,
+    from: NodeId,
+    to: NodeId,
+) -> Result<Vec<Node>, StoreError> {
     let (start, end) = (place_of(conn, from).await?, place_of(conn, to).await?);
     let (above, below) = (chain(conn, start.chain()).await?, chain(conn, end.chain()).await?);
     let length = (below.depth + end.position()) - (above.depth + start.position()) + 1;
@@ -339,10 +390,18 @@ pub(super) async fn path_between(conn: &Conn, from: NodeId, to: NodeId) -> Resul
     let length = length.ok_or_else(|| refusal::not_above(from, to))?;
     refusal::path_length(length)?;
     let nodes = path(conn, to, length).await?;
-    if nodes.first().is_some_and(|first| first.id == from) { Ok(nodes) } else { Err(refusal::not_above(from, to)) }
+    if nodes.first().is_some_and(|first| first.id == from) {
+        Ok(nodes)
+    } else {
+        Err(refusal::not_above(from, to))
+    }
 }
 
-pub(super) async fn leaves(conn: &Conn, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError> {
+pub(super) async fn leaves(
+    conn: &Conn,
+    tree: TreeId,
+    page: PageRequest,
+) -> Result<Page<Node>, StoreError> {
     let row = tree_row(conn, tree).await?;
     let limit = page.bounded();
     let mut after = page.after.map_or(0, |token| int(token.0));
@@ -360,7 +419,11 @@ pub(super) async fn leaves(conn: &Conn, tree: TreeId, page: PageRequest) -> Resu
         after = *last;
         for chain in chains {
             let end = Place::new(chain, chain_end(conn, chain).await?.position);
-            if conn.one("SELECT 1 FROM chains WHERE parent = $1", params![end.0], |_| Ok(())).await?.is_none() {
+            if conn
+                .one("SELECT 1 FROM chains WHERE parent = $1", params![end.0], |_| Ok(()))
+                .await?
+                .is_none()
+            {
                 for leaf in range(conn, chain, end.position(), end.position()).await? {
                     found.push((u64::try_from(chain).unwrap_or(0), leaf));
                 }
@@ -370,7 +433,11 @@ pub(super) async fn leaves(conn: &Conn, tree: TreeId, page: PageRequest) -> Resu
     Ok(Page::of(found.into_iter().take(limit + 1).collect(), limit))
 }
 
-pub(super) async fn outline(conn: &Conn, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+pub(super) async fn outline(
+    conn: &Conn,
+    tree: TreeId,
+    limit: usize,
+) -> Result<Vec<OutlineEntry>, StoreError> {
     let row = tree_row(conn, tree).await?;
     let mut left = limit.clamp(1, MAX_PATH_NODES);
     let mut found = Vec::new();
@@ -384,7 +451,9 @@ pub(super) async fn outline(conn: &Conn, tree: TreeId, limit: usize) -> Result<V
     for (chain, depth) in chains {
         let nodes = range(conn, chain, 0, int(left as u64) - 1).await?;
         left -= nodes.len().min(left);
-        found.extend(nodes.into_iter().zip(depth..).map(|(node, depth)| OutlineEntry { node, depth }));
+        found.extend(
+            nodes.into_iter().zip(depth..).map(|(node, depth)| OutlineEntry { node, depth }),
+        );
         if left == 0 {
             break;
         }

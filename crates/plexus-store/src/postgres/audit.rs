@@ -5,15 +5,20 @@ use plexus_core::SessionId;
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use crate::contract::{
-    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError, Thing, Topic,
-    UnixMillis, Waiting,
+    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError,
+    Thing, Topic, UnixMillis, Waiting,
 };
 
 pub(super) async fn append(tx: &mut Tx<'_>, line: &AuditLine) -> Result<Outcome, StoreError> {
     tx.conn
         .run(
             "INSERT INTO audit (at, kind, session, body) VALUES ($1, $2, $3, $4)",
-            params![line.at.0, line.kind, line.session.map(|id| blob(id.as_uuid())), line.body.as_str()],
+            params![
+                line.at.0,
+                line.kind,
+                line.session.map(|id| blob(id.as_uuid())),
+                line.body.as_str()
+            ],
         )
         .await?;
     Ok(Outcome::Done)
@@ -66,7 +71,12 @@ pub(super) async fn enqueue(tx: &mut Tx<'_>, entry: &OutboxEntry) -> Result<Outc
     Ok(Outcome::Done)
 }
 
-pub(super) async fn due(conn: &Conn, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+pub(super) async fn due(
+    conn: &Conn,
+    target: &str,
+    now: UnixMillis,
+    limit: usize,
+) -> Result<OutboxDue, StoreError> {
     let limit = PageRequest::first(limit).bounded();
     // One more than is asked for says when the rest is due.
     let mut entries = conn.all(
@@ -92,9 +102,11 @@ pub(super) async fn due(conn: &Conn, target: &str, now: UnixMillis, limit: usize
 }
 
 pub(super) async fn waiting(conn: &Conn) -> Result<Vec<Waiting>, StoreError> {
-    conn.all("SELECT target, count(*), min(created_at) FROM outbox GROUP BY target ORDER BY target", &[], |row| {
-        Ok(Waiting { target: row.col(0)?, entries: row.count(1)?, oldest: row.time(2)? })
-    })
+    conn.all(
+        "SELECT target, count(*), min(created_at) FROM outbox GROUP BY target ORDER BY target",
+        &[],
+        |row| Ok(Waiting { target: row.col(0)?, entries: row.count(1)?, oldest: row.time(2)? }),
+    )
     .await
 }
 
@@ -116,5 +128,9 @@ pub(super) async fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, S
                 .await?
         }
     };
-    if changed == 0 { Err(StoreError::not_found(Thing::Outbox, mark.id)) } else { Ok(Outcome::Done) }
+    if changed == 0 {
+        Err(StoreError::not_found(Thing::Outbox, mark.id))
+    } else {
+        Ok(Outcome::Done)
+    }
 }

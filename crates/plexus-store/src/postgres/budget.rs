@@ -54,7 +54,11 @@ async fn sum(conn: &Conn, table: &str, row: i64) -> Result<Spend, StoreError> {
     conn.one(&sql, params![row], read).await.map(Option::unwrap_or_default)
 }
 
-pub(super) async fn add(tx: &mut Tx<'_>, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
+pub(super) async fn add(
+    tx: &mut Tx<'_>,
+    session: SessionId,
+    amount: Spend,
+) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session).await?;
     let [cost, turns, input, output, wall] = spend_columns(amount);
     tx.conn.run(
@@ -91,7 +95,12 @@ pub(super) async fn reserve(
 
 /// Ends what a chat had set aside, if it had.
 pub(super) async fn release(tx: &Tx<'_>, session_row: i64, chat: u32) -> Result<(), StoreError> {
-    tx.conn.run("DELETE FROM reservations WHERE session = $1 AND chat = $2", params![session_row, chat]).await?;
+    tx.conn
+        .run(
+            "DELETE FROM reservations WHERE session = $1 AND chat = $2",
+            params![session_row, chat],
+        )
+        .await?;
     Ok(())
 }
 

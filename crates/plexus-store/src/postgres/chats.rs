@@ -9,8 +9,8 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
 use crate::contract::{
-    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
-    Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
+    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome,
+    Page, PageRequest, Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
 };
 use crate::sqlite::keys::{EventKey, Place};
 
@@ -68,7 +68,11 @@ pub(super) struct ChatRow {
 }
 
 /// Returns the row of a chat.
-pub(super) async fn row_of(conn: &Conn, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+pub(super) async fn row_of(
+    conn: &Conn,
+    session: SessionId,
+    chat: u32,
+) -> Result<ChatRow, StoreError> {
     let found = conn
         .one(
             "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c JOIN sessions s ON s.id = c.session
@@ -91,7 +95,11 @@ pub(super) async fn row_of(conn: &Conn, session: SessionId, chat: u32) -> Result
 }
 
 /// Returns a chat that must be open, and this server's to change.
-pub(super) async fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+pub(super) async fn require_open(
+    tx: &Tx<'_>,
+    session: SessionId,
+    chat: u32,
+) -> Result<ChatRow, StoreError> {
     let row = row_of(tx.conn, session, chat).await?;
     if row.status == ChatStatus::Running {
         servers::fence(tx, row.server)?;
@@ -100,20 +108,41 @@ pub(super) async fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> 
     Err(refusal::chat_ended(&get(tx.conn, session, Some(chat)).await?))
 }
 
-pub(super) async fn get(conn: &Conn, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
+pub(super) async fn get(
+    conn: &Conn,
+    session: SessionId,
+    chat: Option<u32>,
+) -> Result<Chat, StoreError> {
     let row = sessions::row_of(conn, session).await?;
     let found = match chat {
         Some(number) => {
-            conn.one(select_chat!("AND c.session = $1 AND c.number = $2"), params![row, number], read).await?
+            conn.one(
+                select_chat!("AND c.session = $1 AND c.number = $2"),
+                params![row, number],
+                read,
+            )
+            .await?
         }
-        None => conn.one(select_chat!("AND c.session = $1 ORDER BY c.number DESC LIMIT 1"), params![row], read).await?,
+        None => {
+            conn.one(
+                select_chat!("AND c.session = $1 ORDER BY c.number DESC LIMIT 1"),
+                params![row],
+                read,
+            )
+            .await?
+        }
     };
     found.ok_or_else(|| refusal::no_chat(session, chat))
 }
 
-pub(super) async fn by_key(conn: &Conn, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
+pub(super) async fn by_key(
+    conn: &Conn,
+    session: SessionId,
+    key: &str,
+) -> Result<Option<Chat>, StoreError> {
     let row = sessions::row_of(conn, session).await?;
-    conn.one(select_chat!("AND c.session = $1 AND c.idempotency_key = $2"), params![row, key], read).await
+    conn.one(select_chat!("AND c.session = $1 AND c.idempotency_key = $2"), params![row, key], read)
+        .await
 }
 
 pub(super) async fn list(
@@ -170,11 +199,21 @@ pub(super) async fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, 
     }
     let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
     let user_node = NodeId::generate();
-    let metadata = JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
+    let metadata =
+        JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
     let parent = arbor::place_of(conn, session.head).await?;
-    let user = arbor::append_plain(tx, parent, user_node, &NodeData::Text { content: start.prompt }, &metadata).await?;
+    let user = arbor::append_plain(
+        tx,
+        parent,
+        user_node,
+        &NodeData::Text { content: start.prompt },
+        &metadata,
+    )
+    .await?;
     let stream = NodeData::External { handle: stream_handle(start.session, number) };
-    let root = arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object()).await?;
+    let root =
+        arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())
+            .await?;
     let first = Place(root.0 + 1);
     let chat = conn
         .insert(
@@ -204,14 +243,24 @@ pub(super) async fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, 
     events::append_rows(tx, chat, std::slice::from_ref(&event)).await?;
     tx.touch(session_row, start.session);
     let prompt_uuid = start.prompt_uuid;
-    Ok(Outcome::Chat(StartedChat { chat: number, fresh: Fresh::Made, user_position, start_event, prompt_uuid }))
+    Ok(Outcome::Chat(StartedChat {
+        chat: number,
+        fresh: Fresh::Made,
+        user_position,
+        start_event,
+        prompt_uuid,
+    }))
 }
 
 /// The outcome for an idempotency key that has its chat.
 async fn found(conn: &Conn, chat: &Chat) -> Result<Outcome, StoreError> {
     let row = row_of(conn, chat.session, chat.number).await?;
     let start = conn
-        .one("SELECT uuid FROM chat_events WHERE id = $1", params![EventKey::new(row.id, 0).0], |row| row.event(0))
+        .one(
+            "SELECT uuid FROM chat_events WHERE id = $1",
+            params![EventKey::new(row.id, 0).0],
+            |row| row.event(0),
+        )
         .await?;
     Ok(Outcome::Chat(StartedChat {
         chat: chat.number,
@@ -225,7 +274,9 @@ async fn found(conn: &Conn, chat: &Chat) -> Result<Outcome, StoreError> {
 pub(super) async fn assign_run(tx: &mut Tx<'_>, assign: AssignRun) -> Result<Outcome, StoreError> {
     let chat = require_open(tx, assign.session, assign.chat).await?;
     super::runs::require(tx.conn, chat.session, assign.session, assign.run).await?;
-    tx.conn.run("UPDATE chat_streams SET run = $2 WHERE id = $1", params![chat.id, assign.run]).await?;
+    tx.conn
+        .run("UPDATE chat_streams SET run = $2 WHERE id = $1", params![chat.id, assign.run])
+        .await?;
     Ok(Outcome::Done)
 }
 
@@ -246,7 +297,9 @@ pub(super) async fn end(tx: &mut Tx<'_>, end: EndChat) -> Result<Outcome, StoreE
         .await?;
     let ephemeral = tx
         .conn
-        .one("SELECT ephemeral FROM chat_streams WHERE id = $1", params![chat.id], |row| row.col::<bool>(0))
+        .one("SELECT ephemeral FROM chat_streams WHERE id = $1", params![chat.id], |row| {
+            row.col::<bool>(0)
+        })
         .await?;
     if ephemeral == Some(false) {
         sessions::move_head(tx, chat.session, end.event.node_id()).await?;

@@ -6,7 +6,9 @@ use futures::future::poll_fn;
 use tokio::sync::mpsc;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::tls::TlsStream;
-use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Notification, SimpleQueryMessage, Socket};
+use tokio_postgres::{
+    AsyncMessage, Client, Config, Connection, NoTls, Notification, SimpleQueryMessage, Socket,
+};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::sql::{Conn, store_error, text_of};
@@ -58,7 +60,9 @@ impl Connector {
     /// password.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let none = || {
-            StoreError::invalid("read the database's URL: it has the form postgres://user:password@host:port/database")
+            StoreError::invalid(
+                "read the database's URL: it has the form postgres://user:password@host:port/database",
+            )
         };
         // The parser takes another notation too, in which encryption would be asked for in another way.
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
@@ -89,7 +93,9 @@ impl Connector {
     }
 
     /// Makes a connection whose notifications come out of a queue; the queue ends with the connection.
-    pub(super) async fn connect_listening(&self) -> Result<(Conn, mpsc::Receiver<Heard>), StoreError> {
+    pub(super) async fn connect_listening(
+        &self,
+    ) -> Result<(Conn, mpsc::Receiver<Heard>), StoreError> {
         let (told, heard) = mpsc::channel(NOTIFICATIONS);
         Ok((self.open(Some(told)).await?, heard))
     }
@@ -110,7 +116,9 @@ impl Connector {
         let setup = tokio::time::timeout(CONNECT_TIMEOUT, client.simple_query(SETUP));
         let answers = setup.await.map_err(late)?.map_err(store_error)?;
         let process = answers.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) if row.len() == 2 => Some((row.get(0)?.parse().ok()?, row.get(1)?.to_owned())),
+            SimpleQueryMessage::Row(row) if row.len() == 2 => {
+                Some((row.get(0)?.parse().ok()?, row.get(1)?.to_owned()))
+            }
             _ => None,
         });
         // Without it, what is left of this connection could not be found again.
@@ -123,7 +131,10 @@ impl Connector {
 }
 
 /// Starts the task that carries what a connection says, for as long as its client is there.
-fn carried<T>((client, mut connection): (Client, Connection<Socket, T>), told: Option<mpsc::Sender<Heard>>) -> Client
+fn carried<T>(
+    (client, mut connection): (Client, Connection<Socket, T>),
+    told: Option<mpsc::Sender<Heard>>,
+) -> Client
 where
     T: TlsStream + Unpin + Send + 'static,
 {
@@ -177,7 +188,11 @@ mod tests {
             ("postgres://u:p?sslmode=require@h/d", SslMode::Disable),
         ] {
             let connector = Connector::new(url).unwrap();
-            assert_eq!((connector.config.get_ssl_mode(), connector.encrypted()), (mode, false), "{url}");
+            assert_eq!(
+                (connector.config.get_ssl_mode(), connector.encrypted()),
+                (mode, false),
+                "{url}"
+            );
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
@@ -186,7 +201,11 @@ mod tests {
         for mode in ["require", "verify-full"] {
             let url = format!("postgresql://u:p@h/d?sslrootcert={}&sslmode={mode}", file.display());
             let connector = Connector::new(&url).unwrap();
-            assert_eq!((connector.config.get_ssl_mode(), connector.encrypted()), (SslMode::Require, true), "{url}");
+            assert_eq!(
+                (connector.config.get_ssl_mode(), connector.encrypted()),
+                (SslMode::Require, true),
+                "{url}"
+            );
         }
     }
 
@@ -195,7 +214,10 @@ mod tests {
         for text in ["host=h password=s3cret sslmode=prefer", "host=h password=s3cret", "s3cret"] {
             match Connector::new(text) {
                 Err(StoreError::Invalid { message }) => {
-                    assert!(message.contains("postgres://") && !message.contains("s3cret"), "{message}");
+                    assert!(
+                        message.contains("postgres://") && !message.contains("s3cret"),
+                        "{message}"
+                    );
                 }
                 other => panic!("{other:?}"),
             }
@@ -208,7 +230,10 @@ mod tests {
         std::fs::write(folder.path().join("empty.pem"), "").unwrap();
         for (name, why) in [("missing.pem", "No such file"), ("empty.pem", "no certificate")] {
             let file = folder.path().join(name);
-            let url = format!("postgres://u:s3cret@h/d?sslmode=verify-full&sslrootcert={}", file.display());
+            let url = format!(
+                "postgres://u:s3cret@h/d?sslmode=verify-full&sslrootcert={}",
+                file.display()
+            );
             match Connector::new(&url) {
                 Err(StoreError::Invalid { message }) => {
                     let told = ["sslrootcert", name, why].iter().all(|word| message.contains(word));

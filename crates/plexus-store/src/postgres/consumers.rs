@@ -6,7 +6,9 @@ use tokio_postgres::Row;
 use super::sql::{Columns, Conn, params};
 use super::tx::Tx;
 use super::{chats, events, sessions};
-use crate::contract::{Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing, refusal};
+use crate::contract::{
+    Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing, refusal,
+};
 
 fn read(session: SessionId) -> impl FnMut(&Row) -> Result<Consumer, StoreError> {
     move |row| {
@@ -18,7 +20,11 @@ fn read(session: SessionId) -> impl FnMut(&Row) -> Result<Consumer, StoreError> 
     }
 }
 
-pub(super) async fn get(conn: &Conn, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
+pub(super) async fn get(
+    conn: &Conn,
+    session: SessionId,
+    name: &str,
+) -> Result<Option<Consumer>, StoreError> {
     let row = sessions::row_of(conn, session).await?;
     conn.one(
         "SELECT name, chat, next, updated_at FROM consumers WHERE session = $1 AND name = $2",
@@ -55,8 +61,12 @@ pub(super) async fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, Sto
     let row = sessions::row_of(tx.conn, set.cursor.session).await?;
     require_reached(tx.conn, set.cursor).await?;
     if get(tx.conn, set.cursor.session, &set.consumer).await?.is_none() {
-        let count =
-            tx.conn.one("SELECT count(*) FROM consumers WHERE session = $1", params![row], |row| row.count(0)).await?;
+        let count = tx
+            .conn
+            .one("SELECT count(*) FROM consumers WHERE session = $1", params![row], |row| {
+                row.count(0)
+            })
+            .await?;
         refusal::one_more_consumer(count.unwrap_or(0))?;
     }
     tx.conn
@@ -69,15 +79,26 @@ pub(super) async fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, Sto
     Ok(Outcome::Done)
 }
 
-pub(super) async fn delete(tx: &mut Tx<'_>, session: SessionId, name: &str) -> Result<Outcome, StoreError> {
+pub(super) async fn delete(
+    tx: &mut Tx<'_>,
+    session: SessionId,
+    name: &str,
+) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session).await?;
-    match tx.conn.run("DELETE FROM consumers WHERE session = $1 AND name = $2", params![row, name]).await? {
+    match tx
+        .conn
+        .run("DELETE FROM consumers WHERE session = $1 AND name = $2", params![row, name])
+        .await?
+    {
         0 => Err(refusal::no_consumer(session, name)),
         _ => Ok(Outcome::Done),
     }
 }
 
-pub(super) async fn set_read_position(tx: &mut Tx<'_>, set: SetReadPosition) -> Result<Outcome, StoreError> {
+pub(super) async fn set_read_position(
+    tx: &mut Tx<'_>,
+    set: SetReadPosition,
+) -> Result<Outcome, StoreError> {
     let chat = chats::row_of(tx.conn, set.session, set.chat).await?;
     refusal::read_position(&set, events::total(tx.conn, chat.id).await?)?;
     tx.conn

@@ -9,8 +9,8 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{chats, sessions};
 use crate::contract::{
-    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing, refusal,
+    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome,
+    ReadLimit, StoreError, Thing, refusal,
 };
 use crate::sqlite::keys::EventKey;
 
@@ -22,7 +22,11 @@ pub(super) async fn append(tx: &mut Tx<'_>, append: &AppendEvents) -> Result<Out
 }
 
 /// Appends events to a chat that the caller knows to be open, and returns the first seq.
-pub(super) async fn append_rows(tx: &mut Tx<'_>, chat: i64, events: &[NewEvent]) -> Result<u32, StoreError> {
+pub(super) async fn append_rows(
+    tx: &mut Tx<'_>,
+    chat: i64,
+    events: &[NewEvent],
+) -> Result<u32, StoreError> {
     let first = total(tx.conn, chat).await?;
     let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
     if first.checked_add(count).is_none_or(|next| next == u32::MAX) {
@@ -150,7 +154,11 @@ pub(super) async fn read(
     })
 }
 
-async fn chat_at(conn: &Conn, session_row: i64, number: u32) -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
+async fn chat_at(
+    conn: &Conn,
+    session_row: i64,
+    number: u32,
+) -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
     conn.one(
         "SELECT id, status, read_position FROM chat_streams WHERE session = $1 AND number = $2",
         params![session_row, number],
@@ -159,7 +167,11 @@ async fn chat_at(conn: &Conn, session_row: i64, number: u32) -> Result<Option<(i
     .await
 }
 
-pub(super) async fn read_from(conn: &Conn, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError> {
+pub(super) async fn read_from(
+    conn: &Conn,
+    cursor: Cursor,
+    limit: ReadLimit,
+) -> Result<EventPage, StoreError> {
     let session_row = sessions::row_of(conn, cursor.session).await?;
     let mut page = Collector::new(limit);
     let mut at = cursor;
@@ -204,7 +216,12 @@ struct Batch {
 }
 
 /// Returns at most `limit` batches of the commits after `after` and up to `last`.
-async fn batches(conn: &Conn, after: u64, last: u64, limit: usize) -> Result<Vec<Batch>, StoreError> {
+async fn batches(
+    conn: &Conn,
+    after: u64,
+    last: u64,
+    limit: usize,
+) -> Result<Vec<Batch>, StoreError> {
     conn.all(
         "SELECT b.commit_no, b.chat, b.first_seq, b.count, s.uuid, c.number FROM event_batches b
          JOIN chat_streams c ON c.id = b.chat JOIN sessions s ON s.id = c.session
@@ -224,7 +241,11 @@ async fn batches(conn: &Conn, after: u64, last: u64, limit: usize) -> Result<Vec
     .await
 }
 
-pub(super) async fn read_commits(conn: &Conn, after: u64, limit: ReadLimit) -> Result<FeedPage, StoreError> {
+pub(super) async fn read_commits(
+    conn: &Conn,
+    after: u64,
+    limit: ReadLimit,
+) -> Result<FeedPage, StoreError> {
     let limit = limit.bounded();
     let newest = sessions::newest_commit(conn).await?;
     let cap = limit.events + 1;
@@ -282,18 +303,27 @@ pub(super) async fn find(conn: &Conn, id: &Uuid) -> Result<Option<Found>, StoreE
 pub(super) async fn get(conn: &Conn, id: EventId) -> Result<Event, StoreError> {
     let missing = || StoreError::not_found(Thing::Event, id);
     let found = find(conn, id.as_uuid()).await?.ok_or_else(missing)?;
-    conn.one("SELECT id, uuid, created_at, type, body FROM chat_events WHERE id = $1", params![found.key.0], |row| {
-        event_of(row, found.session, found.number)
-    })
+    conn.one(
+        "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id = $1",
+        params![found.key.0],
+        |row| event_of(row, found.session, found.number),
+    )
     .await?
     .ok_or_else(missing)
 }
 
-pub(super) async fn resolve_cursor(conn: &Conn, session: SessionId, text: &str) -> Result<Cursor, StoreError> {
+pub(super) async fn resolve_cursor(
+    conn: &Conn,
+    session: SessionId,
+    text: &str,
+) -> Result<Cursor, StoreError> {
     sessions::row_of(conn, session).await?;
     let Ok(node) = text.parse::<plexus_core::NodeId>() else {
         return text.parse::<Cursor>()?.check_session(session);
     };
-    let found = find(conn, node.as_uuid()).await?.ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
-    Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }.check_session(session)
+    let found = find(conn, node.as_uuid())
+        .await?
+        .ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
+    Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }
+        .check_session(session)
 }

@@ -67,7 +67,10 @@ impl PostgresStore {
         }
         let conn = Connector::new(&to.url)?.connect().await?;
         migrate::migrate(&conn).await?;
-        conn.batch("BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL standard_conforming_strings = on").await?;
+        conn.batch(
+            "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL standard_conforming_strings = on",
+        )
+        .await?;
         let copied = copy(&conn, from).await;
         let copied = match copied {
             Ok(rows) => conn.batch("COMMIT").await.map(|()| rows),
@@ -101,7 +104,8 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
     let (statements, mut queue) = mpsc::channel(QUEUE);
     let path = from.dir.join("plexus.db");
     let reader = tokio::task::spawn_blocking(move || {
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(sqlite_error)?;
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+            .map_err(sqlite_error)?;
         require_known_tables(&db)?;
         let mut counts = Vec::with_capacity(TABLES.len());
         for table in TABLES {
@@ -122,7 +126,8 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
     let mut rows = 0;
     for (table, read) in counts {
         set_next_id(conn, table).await?;
-        let arrived = conn.one(&format!("SELECT count(*) FROM {table}"), &[], |row| row.count(0)).await?;
+        let arrived =
+            conn.one(&format!("SELECT count(*) FROM {table}"), &[], |row| row.count(0)).await?;
         if arrived != Some(read) {
             return Err(StoreError::Corrupt {
                 message: format!(
@@ -145,7 +150,9 @@ fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
     for name in names {
         let name = name.map_err(sqlite_error)?;
         if name != META && !TABLES.contains(&name.as_str()) {
-            return Err(StoreError::invalid(format_args!("move the store: {name} has no place in the database")));
+            return Err(StoreError::invalid(format_args!(
+                "move the store: {name} has no place in the database"
+            )));
         }
     }
     Ok(())
@@ -167,16 +174,24 @@ async fn set_next_id(conn: &Conn, table: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn read_table(db: &Connection, table: &str, types: &Types, to: &mpsc::Sender<String>) -> Result<u64, StoreError> {
+fn read_table(
+    db: &Connection,
+    table: &str,
+    types: &Types,
+    to: &mpsc::Sender<String>,
+) -> Result<u64, StoreError> {
     // Every table is ordered by its key, and a session's parent is older than it.
-    let mut rows = db.prepare(&format!("SELECT * FROM {table} ORDER BY 1")).map_err(sqlite_error)?;
+    let mut rows =
+        db.prepare(&format!("SELECT * FROM {table} ORDER BY 1")).map_err(sqlite_error)?;
     let names: Vec<String> = rows.column_names().map(str::to_owned).collect();
     let types: Vec<&str> = names
         .iter()
         .map(|name| {
             let known = types.get(&(table.to_owned(), name.clone())).map(String::as_str);
             known.ok_or_else(|| {
-                StoreError::invalid(format_args!("move the store: {table}.{name} has no place in the database"))
+                StoreError::invalid(format_args!(
+                    "move the store: {table}.{name} has no place in the database"
+                ))
             })
         })
         .collect::<Result<_, _>>()?;
@@ -213,19 +228,25 @@ fn read_meta(db: &Connection, to: &mpsc::Sender<String>) -> Result<(), StoreErro
 }
 
 fn send(to: &mpsc::Sender<String>, statement: String) -> Result<(), StoreError> {
-    let gone = |_| StoreError::Unavailable { message: "the database refused a row".to_owned(), source: None };
+    let gone = |_| StoreError::Unavailable {
+        message: "the database refused a row".to_owned(),
+        source: None,
+    };
     to.blocking_send(statement).map_err(gone)
 }
 
 /// Writes a value as SQL. Text cannot leave its quotes: they are doubled, and backslashes mean nothing in them.
 fn literal(sql: &mut String, value: ValueRef<'_>, kind: &str) -> Result<(), StoreError> {
-    let odd = || StoreError::Corrupt { message: format!("a value of the SQLite file is no {kind}") };
+    let odd =
+        || StoreError::Corrupt { message: format!("a value of the SQLite file is no {kind}") };
     // Writing to a string cannot fail.
     let _ = match (value, kind) {
         (ValueRef::Null, _) => write!(sql, "NULL"),
         (ValueRef::Integer(number), "boolean") => write!(sql, "{}", number != 0),
         (ValueRef::Integer(number), _) => write!(sql, "{number}"),
-        (ValueRef::Blob(bytes), "uuid") => write!(sql, "'{}'", uuid::Uuid::from_slice(bytes).map_err(|_| odd())?),
+        (ValueRef::Blob(bytes), "uuid") => {
+            write!(sql, "'{}'", uuid::Uuid::from_slice(bytes).map_err(|_| odd())?)
+        }
         (ValueRef::Blob(bytes), _) => {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             write!(sql, "'\\x{hex}'")
@@ -254,7 +275,11 @@ mod tests {
     #[test]
     fn a_value_stays_within_its_quotes() {
         for (value, kind, sql) in [
-            (ValueRef::Text(b"it's '); DROP TABLE x; --\\"), "text", "'it''s ''); DROP TABLE x; --\\'"),
+            (
+                ValueRef::Text(b"it's '); DROP TABLE x; --\\"),
+                "text",
+                "'it''s ''); DROP TABLE x; --\\'",
+            ),
             (ValueRef::Integer(1), "boolean", "true"),
             (ValueRef::Integer(-7), "bigint", "-7"),
             (ValueRef::Blob(&[0xab, 0x01]), "bytea", "'\\xab01'"),

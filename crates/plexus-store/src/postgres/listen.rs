@@ -53,7 +53,11 @@ impl Listener {
             if let Err(error) = ended {
                 tracing::debug!(%error, "the listening connection ended");
             }
-            pause = if began.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            pause = if began.elapsed() > LONGEST_PAUSE {
+                FIRST_PAUSE
+            } else {
+                (pause * 2).min(LONGEST_PAUSE)
+            };
             tokio::time::sleep(pause).await;
         }
     }
@@ -106,7 +110,8 @@ impl Listener {
         match note.topics {
             Some(_) if raw.process_id() == self.writer.load(Ordering::Relaxed) && !missed => {}
             Some(topics) if !missed => {
-                self.wakes.wake(topics.into_iter().chain([crate::contract::Topic::Commits]), note.commit);
+                self.wakes
+                    .wake(topics.into_iter().chain([crate::contract::Topic::Commits]), note.commit);
             }
             Some(_) | None => self.wakes.wake_all(note.commit),
         }
@@ -121,6 +126,9 @@ impl Listener {
 
 async fn look(conn: &Conn) -> Result<u64, StoreError> {
     tokio::time::timeout(LOOK_TIMEOUT, sessions::newest_commit(conn)).await.unwrap_or_else(|_| {
-        Err(StoreError::Unavailable { message: "the database did not answer a look".to_owned(), source: None })
+        Err(StoreError::Unavailable {
+            message: "the database did not answer a look".to_owned(),
+            source: None,
+        })
     })
 }

@@ -53,7 +53,10 @@ impl Locks {
             Change::DeleteSession(it) => session(it.id),
             Change::StartChat(it) => {
                 session(it.session);
-                it.reserve.iter().flat_map(|reserve| &reserve.within).for_each(|limit| session(limit.holder));
+                it.reserve
+                    .iter()
+                    .flat_map(|reserve| &reserve.within)
+                    .for_each(|limit| session(limit.holder));
             }
             Change::AssignRun(it) => session(it.session),
             Change::EndChat(it) => session(it.session),
@@ -69,15 +72,25 @@ impl Locks {
             Change::DecideApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::EscalateApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::SettleApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
-            Change::RetireApproval(id) | Change::MarkBreach { id, .. } => drop(self.approvals.insert(*id.as_uuid())),
+            Change::RetireApproval(id) | Change::MarkBreach { id, .. } => {
+                self.approvals.insert(*id.as_uuid());
+            }
             Change::AddRule(it) => {
-                it.scope.session().into_iter().chain(it.ends_with.map(|run| run.session)).for_each(&mut session);
+                it.scope
+                    .session()
+                    .into_iter()
+                    .chain(it.ends_with.map(|run| run.session))
+                    .for_each(&mut session);
                 if let Owner::Session(id) = it.author {
                     session(id);
                 }
             }
             Change::AddToken(it) => {
-                it.caller.session().into_iter().chain(it.run.map(|run| run.session)).for_each(&mut session);
+                it.caller
+                    .session()
+                    .into_iter()
+                    .chain(it.run.map(|run| run.session))
+                    .for_each(&mut session);
             }
             Change::AddSpend(it) => session(it.session),
             Change::SetCursor(_)
@@ -118,6 +131,8 @@ impl Locks {
         if simple {
             return conn.run(SIMPLE, params![list(&self.sessions)]).await.map(drop);
         }
-        conn.run(FULL, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)]).await.map(drop)
+        conn.run(FULL, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)])
+            .await
+            .map(drop)
     }
 }

@@ -43,15 +43,20 @@ async fn in_transaction(conn: &Conn) -> Result<(), StoreError> {
 
 /// Returns the version that stands; 0 for one that was made just now.
 async fn version(conn: &Conn) -> Result<i64, StoreError> {
-    let known = conn.one("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", params![SCHEMA], |_| Ok(())).await?;
+    let known = conn
+        .one("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", params![SCHEMA], |_| Ok(()))
+        .await?;
     if known.is_none() {
         conn.batch(&format!("CREATE SCHEMA {SCHEMA}")).await?;
     }
-    let ours = "SELECT 1 FROM pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version'";
+    let ours =
+        "SELECT 1 FROM pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version'";
     if conn.one(ours, params![SCHEMA], |_| Ok(())).await?.is_none() {
         let foreign = "SELECT 1 FROM pg_tables WHERE schemaname = $1::text LIMIT 1";
         if conn.one(foreign, params![SCHEMA], |_| Ok(())).await?.is_some() {
-            return Err(StoreError::Foreign { message: format!("the schema {SCHEMA} holds tables of somebody else") });
+            return Err(StoreError::Foreign {
+                message: format!("the schema {SCHEMA} holds tables of somebody else"),
+            });
         }
         conn.batch("CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)")
             .await?;

@@ -114,7 +114,9 @@ impl PostgresStore {
         let connector = Connector::new(&options.url)?;
         let conn = connector.connect().await?;
         migrate::migrate(&conn).await?;
-        let old = UnixMillis(UnixMillis::now().0 - i64::try_from(KEEP_WRITERS.as_millis()).unwrap_or(i64::MAX));
+        let old = UnixMillis(
+            UnixMillis::now().0 - i64::try_from(KEEP_WRITERS.as_millis()).unwrap_or(i64::MAX),
+        );
         conn.run("DELETE FROM writers WHERE seen_at < $1", params![old]).await?;
         let (queue, wakes, lease) = (Arc::new(Queue::default()), Wakes::default(), Arc::default());
         let (pid, heard) = (Arc::new(AtomicI32::new(conn.pid)), Arc::default());

@@ -62,7 +62,9 @@ fn topic(word: &str) -> Option<Topic> {
         ("s", text) => id(text).map(SessionId::from_uuid).map(Topic::Session),
         ("a", text) => id(text).map(ApprovalId::from_uuid).map(Topic::Approval),
         ("o", "") => Some(Topic::PendingOf(Owner::Operator)),
-        ("o", text) => id(text).map(SessionId::from_uuid).map(|id| Topic::PendingOf(Owner::Session(id))),
+        ("o", text) => {
+            id(text).map(SessionId::from_uuid).map(|id| Topic::PendingOf(Owner::Session(id)))
+        }
         ("p", "") => Some(Topic::Pending),
         ("x", "") => Some(Topic::Outbox),
         _ => None,
@@ -93,7 +95,10 @@ mod tests {
         assert_eq!(read("7 9 ").unwrap().topics, Some(Vec::new()));
         let many: Vec<_> = (0..1_000).map(|_| Topic::Session(SessionId::generate())).collect();
         let text = write(many.iter());
-        assert!(text.len() <= MAX_BYTES && read(&format!("7 9 {text}")).unwrap().topics.is_none(), "{text}");
+        assert!(
+            text.len() <= MAX_BYTES && read(&format!("7 9 {text}")).unwrap().topics.is_none(),
+            "{text}"
+        );
         assert_eq!(read("7 9 zebra").unwrap().topics, None);
         assert_eq!(read("no numbers"), None);
     }

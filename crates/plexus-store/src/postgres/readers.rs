@@ -41,7 +41,12 @@ impl Readers {
     /// Makes a pool of at most `size` connections, made as they are needed.
     pub(super) fn new(connector: Connector, size: usize) -> Self {
         let size = u32::try_from(size.max(1)).unwrap_or(1);
-        Self { connector, permits: Arc::new(Semaphore::new(size as usize)), idle: Arc::default(), size }
+        Self {
+            connector,
+            permits: Arc::new(Semaphore::new(size as usize)),
+            idle: Arc::default(),
+            size,
+        }
     }
 
     /// Tells whether its connections are encrypted.
@@ -58,7 +63,8 @@ impl Readers {
 
     /// Takes a connection for something that brings its own transaction.
     pub(super) async fn take(&self) -> Result<Reading, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let permit =
+            Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let pooled = loop {
             let conn = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             match conn {

@@ -3,13 +3,15 @@
 use plexus_core::{RuleId, SessionId};
 use tokio_postgres::Row;
 
-use super::codes::{owner, owner_blob, rule_decision, rule_decision_code, rule_scope, rule_scope_code};
+use super::codes::{
+    owner, owner_blob, rule_decision, rule_decision_code, rule_scope, rule_scope_code,
+};
 use super::sessions;
 use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use crate::contract::{
-    JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError, StoredRule, Thing, UseRule,
-    refusal,
+    JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError,
+    StoredRule, Thing, UseRule, refusal,
 };
 
 macro_rules! select_rule {
@@ -25,8 +27,9 @@ macro_rules! select_rule {
 fn read(row: &Row) -> Result<StoredRule, StoreError> {
     let texts = |column: usize| -> Result<Vec<String>, StoreError> {
         let text: String = row.col(column)?;
-        serde_json::from_str(&text)
-            .map_err(|error| StoreError::Corrupt { message: format!("a rule's examples cannot be read: {error}") })
+        serde_json::from_str(&text).map_err(|error| StoreError::Corrupt {
+            message: format!("a rule's examples cannot be read: {error}"),
+        })
     };
     let ends_with = match row.maybe_uuid(7)? {
         None => None,
@@ -106,7 +109,11 @@ pub(super) async fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, Store
 pub(super) async fn remove(tx: &mut Tx<'_>, remove: RemoveRules) -> Result<Outcome, StoreError> {
     let count = match remove {
         RemoveRules::One(id) => {
-            match tx.conn.run("DELETE FROM rules WHERE uuid = $1", params![blob(id.as_uuid())]).await? {
+            match tx
+                .conn
+                .run("DELETE FROM rules WHERE uuid = $1", params![blob(id.as_uuid())])
+                .await?
+            {
                 0 => return Err(StoreError::not_found(Thing::Rule, id)),
                 count => count,
             }
@@ -120,7 +127,9 @@ pub(super) async fn remove(tx: &mut Tx<'_>, remove: RemoveRules) -> Result<Outco
                 .await?
         }
         RemoveRules::Spent { now } => {
-            tx.conn.run("DELETE FROM rules WHERE expires_at <= $1 OR used >= uses", params![now.0]).await?
+            tx.conn
+                .run("DELETE FROM rules WHERE expires_at <= $1 OR used >= uses", params![now.0])
+                .await?
         }
     };
     Ok(Outcome::Count(count as u64))

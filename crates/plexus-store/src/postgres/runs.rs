@@ -7,8 +7,8 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{servers, sessions};
 use crate::contract::{
-    CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing,
-    UpdateRun, refusal,
+    CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition,
+    StoreError, Thing, UpdateRun, refusal,
 };
 
 macro_rules! select_run {
@@ -39,9 +39,13 @@ fn read(row: &Row) -> Result<Run, StoreError> {
 }
 
 pub(super) async fn get(conn: &Conn, run: RunKey) -> Result<Run, StoreError> {
-    conn.one(select_run!("AND s.uuid = $1 AND r.n = $2"), params![blob(run.session.as_uuid()), run.n], read)
-        .await?
-        .ok_or_else(|| StoreError::not_found(Thing::Run, run))
+    conn.one(
+        select_run!("AND s.uuid = $1 AND r.n = $2"),
+        params![blob(run.session.as_uuid()), run.n],
+        read,
+    )
+    .await?
+    .ok_or_else(|| StoreError::not_found(Thing::Run, run))
 }
 
 pub(super) async fn open(conn: &Conn) -> Result<Vec<Run>, StoreError> {
@@ -54,17 +58,28 @@ pub(super) async fn of_session(conn: &Conn, session: SessionId) -> Result<Vec<Ru
 }
 
 /// Refuses a run that is not there.
-pub(super) async fn require(conn: &Conn, session_row: i64, session: SessionId, n: u32) -> Result<(), StoreError> {
-    conn.one("SELECT 1 FROM runs WHERE session = $1 AND n = $2", params![session_row, n], |_| Ok(()))
-        .await?
-        .ok_or_else(|| StoreError::not_found(Thing::Run, RunKey { session, n }))
+pub(super) async fn require(
+    conn: &Conn,
+    session_row: i64,
+    session: SessionId,
+    n: u32,
+) -> Result<(), StoreError> {
+    conn.one(
+        "SELECT 1 FROM runs WHERE session = $1 AND n = $2",
+        params![session_row, n],
+        |_| Ok(()),
+    )
+    .await?
+    .ok_or_else(|| StoreError::not_found(Thing::Run, RunKey { session, n }))
 }
 
 pub(super) async fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, new.session).await?;
     let next: u32 = tx
         .conn
-        .one("SELECT coalesce(max(n) + 1, 0) FROM runs WHERE session = $1", params![row], |row| row.col(0))
+        .one("SELECT coalesce(max(n) + 1, 0) FROM runs WHERE session = $1", params![row], |row| {
+            row.col(0)
+        })
         .await?
         .unwrap_or(0);
     let key = RunKey { session: new.session, n: next };
@@ -93,10 +108,13 @@ const THIS_RUN: &str = "session = (SELECT id FROM sessions WHERE uuid = $1) AND 
 
 pub(super) async fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome, StoreError> {
     let run = require_open(tx, update.run).await?;
-    let (process, translation) = (update.process.apply(run.process), update.translation.apply(run.translation));
+    let (process, translation) =
+        (update.process.apply(run.process), update.translation.apply(run.translation));
     tx.conn
         .run(
-            &format!("UPDATE runs SET process = $3, translation = $4, idle_since = $5 WHERE {THIS_RUN}"),
+            &format!(
+                "UPDATE runs SET process = $3, translation = $4, idle_since = $5 WHERE {THIS_RUN}"
+            ),
             params![
                 blob(update.run.session.as_uuid()),
                 update.run.n,
@@ -109,7 +127,10 @@ pub(super) async fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome
     Ok(Outcome::Done)
 }
 
-pub(super) async fn set_journal(tx: &mut Tx<'_>, set: SetJournalPosition) -> Result<Outcome, StoreError> {
+pub(super) async fn set_journal(
+    tx: &mut Tx<'_>,
+    set: SetJournalPosition,
+) -> Result<Outcome, StoreError> {
     refusal::journal_goes_on(&set)?;
     servers::fence_run(tx, Some(set.run)).await?;
     let changed = tx
@@ -138,7 +159,9 @@ pub(super) async fn end(tx: &mut Tx<'_>, end: &EndRun) -> Result<Outcome, StoreE
     require_open(tx, end.run).await?;
     tx.conn
         .run(
-            &format!("UPDATE runs SET ended_at = $3, exit = $4, idle_since = NULL WHERE {THIS_RUN}"),
+            &format!(
+                "UPDATE runs SET ended_at = $3, exit = $4, idle_since = NULL WHERE {THIS_RUN}"
+            ),
             params![blob(end.run.session.as_uuid()), end.run.n, tx.now.0, end.exit.as_str()],
         )
         .await?;

@@ -11,8 +11,8 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use super::{approvals, chats, runs};
 use crate::contract::{
-    ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey, Server, ServerState,
-    StoreError, TakeOver, TakenOver, Thing, refusal,
+    ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey,
+    Server, ServerState, StoreError, TakeOver, TakenOver, Thing, refusal,
 };
 
 /// The database's clock, in milliseconds since 1970. The servers' own clocks may differ, and none of them decides about a lease.
@@ -40,12 +40,17 @@ macro_rules! select_server {
 }
 
 fn read(row: &Row) -> Result<Server, StoreError> {
-    let (lease_left, stored) = (Duration::from_millis(row.count(5)?), server_state(4, row.col(4)?)?);
+    let (lease_left, stored) =
+        (Duration::from_millis(row.count(5)?), server_state(4, row.col(4)?)?);
     Ok(Server {
         lease: Lease { server: ServerId::from_uuid(row.uuid(0)?), epoch: row.count(1)? },
         name: row.col(2)?,
         url: row.col(3)?,
-        state: if stored == ServerState::Alive && lease_left == Duration::ZERO { ServerState::Expired } else { stored },
+        state: if stored == ServerState::Alive && lease_left == Duration::ZERO {
+            ServerState::Expired
+        } else {
+            stored
+        },
         lease_left,
         heartbeat_age: Duration::from_millis(row.count(6)?),
         open_runs: row.count(7)?,
@@ -112,7 +117,11 @@ pub(super) async fn fence_run(tx: &Tx<'_>, run: Option<RunKey>) -> Result<(), St
 }
 
 /// Refuses a session in which another server has a run open.
-pub(super) async fn require_not_elsewhere(tx: &Tx<'_>, session_row: i64, session: SessionId) -> Result<(), StoreError> {
+pub(super) async fn require_not_elsewhere(
+    tx: &Tx<'_>,
+    session_row: i64,
+    session: SessionId,
+) -> Result<(), StoreError> {
     let me = tx.lease.map(|lease| blob(lease.server.as_uuid()));
     let elsewhere = tx.conn.one(
         "SELECT n FROM runs WHERE session = $1 AND ended_at IS NULL AND server IS NOT NULL AND server IS DISTINCT FROM $2 LIMIT 1",
@@ -252,7 +261,9 @@ pub(super) async fn take_over(tx: &mut Tx<'_>, over: &TakeOver) -> Result<Outcom
 
 /// Locks a server's row against everybody who writes under its lease.
 async fn lock(conn: &Conn, server: ServerId) -> Result<(), StoreError> {
-    conn.run("SELECT id FROM servers WHERE uuid = $1 FOR UPDATE", params![blob(server.as_uuid())]).await.map(drop)
+    conn.run("SELECT id FROM servers WHERE uuid = $1 FOR UPDATE", params![blob(server.as_uuid())])
+        .await
+        .map(drop)
 }
 
 /// Returns the approvals of a server's open runs and chats that are pending, or whose answer has not arrived.

@@ -9,8 +9,9 @@ use super::sql::{Columns, Conn, blob, int, params};
 use super::tx::Tx;
 use crate::contract::limits::MAX_SESSIONS;
 use crate::contract::{
-    ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome, Page,
-    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, Topic, UpdateSession, refusal,
+    ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText,
+    Outcome, Page, PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing,
+    Topic, UpdateSession, refusal,
 };
 use crate::sqlite::keys::EventKey;
 
@@ -66,15 +67,20 @@ fn read(row: &Row) -> Result<Session, StoreError> {
 
 /// Returns the row of a session.
 pub(super) async fn row_of(conn: &Conn, id: SessionId) -> Result<i64, StoreError> {
-    conn.one("SELECT id FROM sessions WHERE uuid = $1 AND deleted_at IS NULL", params![blob(id.as_uuid())], |row| {
-        row.col(0)
-    })
+    conn.one(
+        "SELECT id FROM sessions WHERE uuid = $1 AND deleted_at IS NULL",
+        params![blob(id.as_uuid())],
+        |row| row.col(0),
+    )
     .await?
     .ok_or_else(|| StoreError::not_found(Thing::Session, id))
 }
 
 /// The same for one that may not be asked for.
-pub(super) async fn maybe_row_of(conn: &Conn, id: Option<SessionId>) -> Result<Option<i64>, StoreError> {
+pub(super) async fn maybe_row_of(
+    conn: &Conn,
+    id: Option<SessionId>,
+) -> Result<Option<i64>, StoreError> {
     match id {
         Some(id) => row_of(conn, id).await.map(Some),
         None => Ok(None),
@@ -87,16 +93,25 @@ pub(super) async fn get(conn: &Conn, id: SessionId) -> Result<Session, StoreErro
         .ok_or_else(|| StoreError::not_found(Thing::Session, id))
 }
 
-pub(super) async fn named(conn: &Conn, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+pub(super) async fn named(
+    conn: &Conn,
+    parent: Option<SessionId>,
+    name: &str,
+) -> Result<Session, StoreError> {
     let parent = maybe_row_of(conn, parent).await?.unwrap_or(0);
-    conn.one(select_session!("AND coalesce(s.parent, 0) = $1 AND s.name = $2"), params![parent, name], read)
-        .await?
-        .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
+    conn.one(
+        select_session!("AND coalesce(s.parent, 0) = $1 AND s.name = $2"),
+        params![parent, name],
+        read,
+    )
+    .await?
+    .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
 }
 
 /// Returns the conditions of a list. Only what is asked for is written, so that it is seen which index serves; the parameters are always the same.
 fn conditions(filter: &SessionFilter) -> String {
-    let parent = if filter.parent.is_some() { "coalesce(s.parent, 0) = $2" } else { "$2::int8 IS NULL" };
+    let parent =
+        if filter.parent.is_some() { "coalesce(s.parent, 0) = $2" } else { "$2::int8 IS NULL" };
     let name = if filter.name.is_some() { "s.name = $3" } else { "$3::text IS NULL" };
     let under = if filter.under.is_some() {
         "s.id IN (WITH RECURSIVE below (id) AS (
@@ -144,14 +159,24 @@ async fn filtered(
     let under = maybe_row_of(conn, filter.under).await?;
     let status = filter.status.map(status_number);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    conn.all(sql, params![after, parent, filter.name, under, status, limit], |row| Ok((row.count(0)?, read(row)?)))
-        .await
+    conn.all(sql, params![after, parent, filter.name, under, status, limit], |row| {
+        Ok((row.count(0)?, read(row)?))
+    })
+    .await
 }
 
-pub(super) async fn list(conn: &Conn, filter: &SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+pub(super) async fn list(
+    conn: &Conn,
+    filter: &SessionFilter,
+    page: PageRequest,
+) -> Result<Page<Session>, StoreError> {
     let limit = page.bounded();
     let after = page.after.map_or(0, |token| int(token.0));
-    let sql = format!("{} {} ORDER BY s.id LIMIT $6", select_session!("AND s.id > $1"), conditions(filter));
+    let sql = format!(
+        "{} {} ORDER BY s.id LIMIT $6",
+        select_session!("AND s.id > $1"),
+        conditions(filter)
+    );
     Ok(Page::of(filtered(conn, &sql, after, filter, limit + 1).await?, limit))
 }
 
@@ -162,11 +187,17 @@ pub(super) async fn changed(
     limit: usize,
 ) -> Result<ChangedSessions, StoreError> {
     let limit = PageRequest::first(limit).bounded();
-    let sql =
-        format!("{} {} ORDER BY ch.changed, s.id LIMIT $6", select_session!("AND ch.changed > $1"), conditions(filter));
+    let sql = format!(
+        "{} {} ORDER BY ch.changed, s.id LIMIT $6",
+        select_session!("AND ch.changed > $1"),
+        conditions(filter)
+    );
     let newest = newest_commit(conn).await?;
-    let mut sessions: Vec<_> =
-        filtered(conn, &sql, int(after), filter, limit + 1).await?.into_iter().map(|(_, session)| session).collect();
+    let mut sessions: Vec<_> = filtered(conn, &sql, int(after), filter, limit + 1)
+        .await?
+        .into_iter()
+        .map(|(_, session)| session)
+        .collect();
     if sessions.len() <= limit {
         return Ok(ChangedSessions { after: newest.max(after), sessions });
     }
@@ -180,12 +211,19 @@ pub(super) async fn changed(
     }
     // One commit changed more sessions than the limit. They are all told, since a part could not be continued.
     let all = filtered(conn, &sql, int(cut) - 1, filter, MAX_SESSIONS).await?;
-    let sessions = all.into_iter().map(|(_, session)| session).filter(|session| session.changed == cut).collect();
+    let sessions = all
+        .into_iter()
+        .map(|(_, session)| session)
+        .filter(|session| session.changed == cut)
+        .collect();
     Ok(ChangedSessions { after: cut, sessions })
 }
 
 pub(super) async fn newest_commit(conn: &Conn) -> Result<u64, StoreError> {
-    Ok(conn.one("SELECT value FROM store_meta WHERE key = 'commits'", &[], |row| row.count(0)).await?.unwrap_or(0))
+    Ok(conn
+        .one("SELECT value FROM store_meta WHERE key = 'commits'", &[], |row| row.count(0))
+        .await?
+        .unwrap_or(0))
 }
 
 pub(super) async fn ancestors(conn: &Conn, id: SessionId) -> Result<Vec<SessionId>, StoreError> {
@@ -220,7 +258,8 @@ async fn below(conn: &Conn, row: i64) -> Result<Vec<(i64, SessionId)>, StoreErro
 
 pub(super) async fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
-    let total: u64 = conn.one("SELECT count(*) FROM sessions", &[], |row| row.count(0)).await?.unwrap_or(0);
+    let total: u64 =
+        conn.one("SELECT count(*) FROM sessions", &[], |row| row.count(0)).await?.unwrap_or(0);
     refusal::one_more_session(total)?;
     let parent = maybe_row_of(conn, new.parent).await?;
     if let Some(id) = new.parent {
@@ -236,8 +275,11 @@ pub(super) async fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcom
     }
     let head = match new.fork {
         None => {
-            let tree =
-                CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata: JsonText::empty_object() };
+            let tree = CreateTree {
+                id: TreeId::generate(),
+                root: NodeId::generate(),
+                metadata: JsonText::empty_object(),
+            };
             arbor::create_tree(tx, &tree).await?;
             Position { tree_id: tree.id, node_id: tree.root }
         }
@@ -312,7 +354,9 @@ pub(super) async fn delete(tx: &mut Tx<'_>, delete: DeleteSession) -> Result<Out
     let mut doomed = below(tx.conn, row).await?;
     loop {
         let rows: Vec<i64> = doomed.iter().map(|(row, _)| *row).collect();
-        tx.conn.run("SELECT id FROM sessions WHERE id = ANY($1) ORDER BY id FOR UPDATE", params![rows]).await?;
+        tx.conn
+            .run("SELECT id FROM sessions WHERE id = ANY($1) ORDER BY id FOR UPDATE", params![rows])
+            .await?;
         let again = below(tx.conn, row).await?;
         if again == doomed {
             break;
@@ -336,9 +380,11 @@ async fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), Stor
     let uuid = blob(id.as_uuid());
     // Whoever waits for one of them learns that it is gone.
     let waiting = conn
-        .all("SELECT uuid, owner FROM loopback_approvals WHERE session = $1 AND status = 0", params![row], |row| {
-            Ok((ApprovalId::from_uuid(row.uuid(0)?), owner(row.maybe_uuid(1)?)))
-        })
+        .all(
+            "SELECT uuid, owner FROM loopback_approvals WHERE session = $1 AND status = 0",
+            params![row],
+            |row| Ok((ApprovalId::from_uuid(row.uuid(0)?), owner(row.maybe_uuid(1)?))),
+        )
         .await?;
     for (approval, owner) in waiting {
         tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
@@ -354,16 +400,23 @@ async fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), Stor
     ] {
         conn.run(sql, params![row]).await?;
     }
-    conn.run("DELETE FROM rules WHERE scope_session = $1 OR author = $1 OR run_session = $1", params![uuid]).await?;
+    conn.run(
+        "DELETE FROM rules WHERE scope_session = $1 OR author = $1 OR run_session = $1",
+        params![uuid],
+    )
+    .await?;
     conn.run("DELETE FROM tokens WHERE session = $1 OR run_session = $1", params![uuid]).await?;
     conn.run("UPDATE sessions SET deleted_at = $2 WHERE id = $1", params![row, tx.now.0]).await?;
-    let tree: Option<i64> = conn.one("SELECT tree FROM sessions WHERE id = $1", params![row], |row| row.col(0)).await?;
+    let tree: Option<i64> =
+        conn.one("SELECT tree FROM sessions WHERE id = $1", params![row], |row| row.col(0)).await?;
     let Some(tree) = tree else { return Ok(()) };
     // Two sessions of one tree may go at once, on two servers: the second sees that the first is gone.
     conn.run("SELECT id FROM trees WHERE id = $1 FOR UPDATE", params![tree]).await?;
     // A fork may still stand on these events. The last session of a tree takes it along, with those that were kept for its sake.
     let shared = conn
-        .one("SELECT 1 FROM sessions WHERE tree = $1 AND deleted_at IS NULL", params![tree], |_| Ok(()))
+        .one("SELECT 1 FROM sessions WHERE tree = $1 AND deleted_at IS NULL", params![tree], |_| {
+            Ok(())
+        })
         .await?
         .is_some();
     if !shared {

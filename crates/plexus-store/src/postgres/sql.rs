@@ -64,12 +64,16 @@ impl Conn {
 
     /// Returns a statement, prepared at its first use.
     pub(super) async fn statement(&self, sql: &str) -> Result<Statement, StoreError> {
-        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        let known =
+            self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
         if let Some(statement) = known {
             return Ok(statement);
         }
         let statement = self.client.prepare(sql).await.map_err(store_error)?;
-        self.statements.lock().unwrap_or_else(PoisonError::into_inner).insert(sql.to_owned(), statement.clone());
+        self.statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 
@@ -80,12 +84,20 @@ impl Conn {
     }
 
     /// The same for a prepared statement: the first poll sends it.
-    pub(super) async fn execute(&self, statement: &Statement, params: Params<'_>) -> Result<u64, StoreError> {
+    pub(super) async fn execute(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<u64, StoreError> {
         self.client.execute(statement, params).await.map_err(store_error)
     }
 
     /// Returns all rows of a prepared statement: the first poll sends it.
-    pub(super) async fn query(&self, statement: &Statement, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+    pub(super) async fn query(
+        &self,
+        statement: &Statement,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, StoreError> {
         self.client.query(statement, params).await.map_err(store_error)
     }
 
@@ -170,12 +182,17 @@ pub(super) fn classify(error: &StoreError) -> Class {
         | StoreError::Newer { .. }
         | StoreError::Foreign { .. }
         | StoreError::Locked { .. } => return Class::Refusal,
-        StoreError::Corrupt { .. } | StoreError::Poisoned { .. } | StoreError::Closed => return Class::Broken,
+        StoreError::Corrupt { .. } | StoreError::Poisoned { .. } | StoreError::Closed => {
+            return Class::Broken;
+        }
         StoreError::Unavailable { source, .. } => source,
     };
-    let Some(error) = source.as_ref().and_then(|source| source.downcast_ref::<Error>()) else { return Class::Lost };
+    let Some(error) = source.as_ref().and_then(|source| source.downcast_ref::<Error>()) else {
+        return Class::Lost;
+    };
     let Some(state) = error.code() else {
-        let io = std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
+        let io =
+            std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
         // Otherwise it is our own doing, such as a value of another type than the column: another connection changes nothing.
         return if io || error.is_closed() || error.to_string().starts_with("timeout") {
             Class::Lost
@@ -236,7 +253,11 @@ impl Bind for [u8; 32] {
 
 /// PostgreSQL's text holds every character but NUL.
 fn without_nul(text: &str) -> Cow<'_, str> {
-    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{FFFD}")) } else { Cow::Borrowed(text) }
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{FFFD}"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 impl Bind for str {
@@ -307,7 +328,8 @@ fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError>
 }
 
 fn small(number: i64) -> Result<u32, StoreError> {
-    u32::try_from(number).map_err(|_| StoreError::Corrupt { message: format!("{number} is no count") })
+    u32::try_from(number)
+        .map_err(|_| StoreError::Corrupt { message: format!("{number} is no count") })
 }
 
 impl Column for i64 {

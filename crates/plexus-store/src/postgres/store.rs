@@ -10,14 +10,15 @@ use tokio::sync::oneshot;
 
 use super::readers::{READ_TIMEOUT, Tries};
 use super::{
-    CLOSE_PATIENCE, PostgresStore, approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
-    sessions, tokens, upkeep,
+    CLOSE_PATIENCE, PostgresStore, approvals, arbor, audit, budget, chats, consumers, events,
+    rules, runs, servers, sessions, tokens, upkeep,
 };
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit,
-    Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
-    Tree, UnixMillis, Waiting, Wake, check,
+    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer,
+    Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page,
+    PageRequest, Priority, Pruned, ReadLimit, Run, RunKey, Server, Session, SessionFilter,
+    SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
+    Wake, check,
 };
 use crate::queue::Job;
 
@@ -38,7 +39,9 @@ macro_rules! read {
                         Ok(result) => result,
                         Err(_) => {
                             reading.discard();
-                            Err(unavailable(format!("the database did not answer within {READ_TIMEOUT:?}")))
+                            Err(unavailable(format!(
+                                "the database did not answer within {READ_TIMEOUT:?}"
+                            )))
                         }
                     }
                 }
@@ -76,7 +79,11 @@ impl PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError> {
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        priority: Priority,
+    ) -> Result<Committed, StoreError> {
         let bytes = check::change_list(&changes)?;
         let since = Instant::now();
         let (reply, answer) = oneshot::channel();
@@ -104,11 +111,19 @@ impl Store for PostgresStore {
         read!(self, conn => sessions::get(conn, id))
     }
 
-    async fn session_named(&self, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+    async fn session_named(
+        &self,
+        parent: Option<SessionId>,
+        name: &str,
+    ) -> Result<Session, StoreError> {
         read!(self, conn => sessions::named(conn, parent, name))
     }
 
-    async fn sessions(&self, filter: SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+    async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<Session>, StoreError> {
         read!(self, conn => sessions::list(conn, &filter, page))
     }
 
@@ -172,7 +187,11 @@ impl Store for PostgresStore {
         read!(self, conn => events::resolve_cursor(conn, session, text))
     }
 
-    async fn consumer(&self, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
+    async fn consumer(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<Option<Consumer>, StoreError> {
         read!(self, conn => consumers::get(conn, session, name))
     }
 
@@ -213,7 +232,11 @@ impl Store for PostgresStore {
         read!(self, conn => approvals::by_request(conn, session, run, request_id))
     }
 
-    async fn approvals(&self, filter: ApprovalFilter, page: PageRequest) -> Result<Page<ApprovalRecord>, StoreError> {
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRecord>, StoreError> {
         read!(self, conn => approvals::list(conn, &filter, page))
     }
 
@@ -237,11 +260,20 @@ impl Store for PostgresStore {
         read!(self, conn => budget::totals(conn, session))
     }
 
-    async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError> {
+    async fn audit(
+        &self,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<AuditLine>, StoreError> {
         read!(self, conn => audit::list(conn, session, page))
     }
 
-    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+    async fn outbox_due(
+        &self,
+        target: &str,
+        now: UnixMillis,
+        limit: usize,
+    ) -> Result<OutboxDue, StoreError> {
         read!(self, conn => audit::due(conn, target, now, limit))
     }
 
@@ -277,7 +309,11 @@ impl Store for PostgresStore {
         read!(self, conn => arbor::leaves(conn, tree, page))
     }
 
-    async fn tree_outline(&self, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+    async fn tree_outline(
+        &self,
+        tree: TreeId,
+        limit: usize,
+    ) -> Result<Vec<OutlineEntry>, StoreError> {
         read!(self, conn => arbor::outline(conn, tree, limit))
     }
 
@@ -292,7 +328,9 @@ impl Store for PostgresStore {
     }
 
     async fn backup_to(&self, _path: &Path) -> Result<(), StoreError> {
-        Err(StoreError::invalid("copy a PostgreSQL store to a file: use pg_dump, which does it as of one moment too"))
+        Err(StoreError::invalid(
+            "copy a PostgreSQL store to a file: use pg_dump, which does it as of one moment too",
+        ))
     }
 
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
@@ -320,7 +358,9 @@ impl Store for PostgresStore {
             Ok(Err(error)) => Err(unavailable(format!("the writer broke off: {error}"))),
             Err(_) => {
                 writer.abort();
-                Err(unavailable(format!("what was accepted was not written within {CLOSE_PATIENCE:?}")))
+                Err(unavailable(format!(
+                    "what was accepted was not written within {CLOSE_PATIENCE:?}"
+                )))
             }
         }
     }

@@ -71,9 +71,9 @@ fn encryption(mode: Option<&str>, authorities: Option<&str>) -> Result<Encryptio
         (Some("require" | "verify-full"), Some("")) => {
             Err(wrong("sslrootcert names no file; name one or leave it out"))
         }
-        (Some("require" | "verify-full"), named) => {
-            Ok(Encryption::Verified { authorities: named.filter(|named| *named != OF_THE_MACHINE).map(PathBuf::from) })
-        }
+        (Some("require" | "verify-full"), named) => Ok(Encryption::Verified {
+            authorities: named.filter(|named| *named != OF_THE_MACHINE).map(PathBuf::from),
+        }),
         (Some("prefer" | "allow"), _) => Err(wrong(
             "sslmode=prefer and sslmode=allow go without encryption when the server says so; say sslmode=verify-full, or sslmode=disable to go without",
         )),
@@ -107,7 +107,9 @@ impl Encryption {
             Self::Off => Ok(None),
             Self::Verified { authorities } => {
                 let trusted = plexus_tls::trust(authorities.as_deref(), "sslrootcert");
-                Ok(Some(MakeRustlsConnect::new(trusted.map_err(|error| wrong(&error.to_string()))?)))
+                Ok(Some(MakeRustlsConnect::new(
+                    trusted.map_err(|error| wrong(&error.to_string()))?,
+                )))
             }
         }
     }
@@ -116,9 +118,10 @@ impl Encryption {
 /// Says what it means that no connection was made, and the next step when encryption was in the way.
 pub(super) fn refusal(error: Error) -> StoreError {
     match next_step(&error) {
-        Some(next) => {
-            StoreError::Unavailable { message: format!("{}; {next}", text_of(&error)), source: Some(Arc::new(error)) }
-        }
+        Some(next) => StoreError::Unavailable {
+            message: format!("{}; {next}", text_of(&error)),
+            source: Some(Arc::new(error)),
+        },
         None => store_error(error),
     }
 }
@@ -151,15 +154,36 @@ mod tests {
 
     #[test]
     fn what_a_url_says_about_encryption_is_taken_out_of_it() {
-        let verified = |file: Option<&str>| Encryption::Verified { authorities: file.map(PathBuf::from) };
+        let verified =
+            |file: Option<&str>| Encryption::Verified { authorities: file.map(PathBuf::from) };
         for (url, left, said) in [
             ("postgres://u:p@h/d", "postgres://u:p@h/d", Encryption::Off),
-            ("postgres://u:p?sslmode=require@h/d", "postgres://u:p?sslmode=require@h/d", Encryption::Off),
+            (
+                "postgres://u:p?sslmode=require@h/d",
+                "postgres://u:p?sslmode=require@h/d",
+                Encryption::Off,
+            ),
             ("postgres://u:p@h/d?sslmode=disable", "postgres://u:p@h/d", Encryption::Off),
-            ("postgres://h/d?connect_timeout=3&sslmode=require", "postgres://h/d?connect_timeout=3", verified(None)),
-            ("postgres://h/d?sslmode=verify-full&options=x", "postgres://h/d?options=x", verified(None)),
-            ("postgres://h/d?sslmode=verify-full&sslrootcert=system", "postgres://h/d", verified(None)),
-            ("postgres://h?sslrootcert=%2Fa%20b.pem&ssl%6Dode=verify-full", "postgres://h", verified(Some("/a b.pem"))),
+            (
+                "postgres://h/d?connect_timeout=3&sslmode=require",
+                "postgres://h/d?connect_timeout=3",
+                verified(None),
+            ),
+            (
+                "postgres://h/d?sslmode=verify-full&options=x",
+                "postgres://h/d?options=x",
+                verified(None),
+            ),
+            (
+                "postgres://h/d?sslmode=verify-full&sslrootcert=system",
+                "postgres://h/d",
+                verified(None),
+            ),
+            (
+                "postgres://h?sslrootcert=%2Fa%20b.pem&ssl%6Dode=verify-full",
+                "postgres://h",
+                verified(Some("/a b.pem")),
+            ),
         ] {
             assert_eq!(read(url).ok(), Some((left.to_owned(), said)), "{url}");
         }
@@ -187,7 +211,10 @@ mod tests {
         ] {
             match read(&format!("postgres://u:s3cret@h/d?{query}")) {
                 Err(StoreError::Invalid { message }) => {
-                    assert!(message.contains(next) && !message.contains("s3cret"), "{query}: {message}");
+                    assert!(
+                        message.contains(next) && !message.contains("s3cret"),
+                        "{query}: {message}"
+                    );
                 }
                 other => panic!("{query}: {other:?}"),
             }

@@ -17,7 +17,12 @@ pub(super) async fn get(conn: &Conn, hash: TokenHash) -> Result<Option<Token>, S
                 None => None,
                 Some(id) => Some(RunKey { session: SessionId::from_uuid(id), n: row.col(3)? }),
             };
-            Ok(Token { hash, caller: caller(0, row.col(0)?, row.maybe_uuid(1)?)?, run, expires_at: row.maybe_time(4)? })
+            Ok(Token {
+                hash,
+                caller: caller(0, row.col(0)?, row.maybe_uuid(1)?)?,
+                run,
+                expires_at: row.maybe_time(4)?,
+            })
         },
     )
     .await
@@ -28,7 +33,13 @@ pub(super) async fn add(tx: &mut Tx<'_>, token: Token) -> Result<Outcome, StoreE
         sessions::row_of(tx.conn, session).await?;
     }
     if let Some(run) = token.run {
-        super::runs::require(tx.conn, sessions::row_of(tx.conn, run.session).await?, run.session, run.n).await?;
+        super::runs::require(
+            tx.conn,
+            sessions::row_of(tx.conn, run.session).await?,
+            run.session,
+            run.n,
+        )
+        .await?;
         servers::fence_run(tx, token.run).await?;
     }
     let (code, session) = caller_code(token.caller);
@@ -50,7 +61,9 @@ pub(super) async fn add(tx: &mut Tx<'_>, token: Token) -> Result<Outcome, StoreE
 
 pub(super) async fn revoke(tx: &mut Tx<'_>, revoke: RevokeTokens) -> Result<Outcome, StoreError> {
     let count = match revoke {
-        RevokeTokens::One(hash) => tx.conn.run("DELETE FROM tokens WHERE hash = $1", params![hash.0]).await?,
+        RevokeTokens::One(hash) => {
+            tx.conn.run("DELETE FROM tokens WHERE hash = $1", params![hash.0]).await?
+        }
         RevokeTokens::Run(run) => {
             tx.conn
                 .run(
@@ -60,7 +73,9 @@ pub(super) async fn revoke(tx: &mut Tx<'_>, revoke: RevokeTokens) -> Result<Outc
                 .await?
         }
         RevokeTokens::Session(id) => {
-            tx.conn.run("DELETE FROM tokens WHERE session = $1", params![blob(id.as_uuid())]).await?
+            tx.conn
+                .run("DELETE FROM tokens WHERE session = $1", params![blob(id.as_uuid())])
+                .await?
         }
         RevokeTokens::Expired { now } => {
             tx.conn.run("DELETE FROM tokens WHERE expires_at <= $1", params![now.0]).await?

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use plexus_core::{ServerId, SessionId};
 
 use super::sql::Conn;
-use super::{approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions, tokens};
+use super::{
+    approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions,
+    tokens,
+};
 use crate::contract::{Change, Lease, Outcome, StoreError, Topic, UnixMillis};
 
 /// The state of one change list between its savepoint and its release.
@@ -62,7 +65,10 @@ impl<'c> Tx<'c> {
     }
 
     /// Applies every change, in order.
-    pub(super) async fn apply_all(&mut self, changes: Vec<Change>) -> Result<Vec<Outcome>, StoreError> {
+    pub(super) async fn apply_all(
+        &mut self,
+        changes: Vec<Change>,
+    ) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
             outcomes.push(self.apply(change).await?);
@@ -90,7 +96,9 @@ impl<'c> Tx<'c> {
             Change::RetireApproval(id) => approvals::retire(self, id).await,
             Change::MarkBreach { id, what } => approvals::mark_breach(self, id, &what).await,
             Change::SetCursor(it) => consumers::set(self, &it).await,
-            Change::DeleteCursor { session, consumer } => consumers::delete(self, session, &consumer).await,
+            Change::DeleteCursor { session, consumer } => {
+                consumers::delete(self, session, &consumer).await
+            }
             Change::SetReadPosition(it) => consumers::set_read_position(self, it).await,
             Change::AddRule(it) => rules::add(self, &it).await,
             Change::RemoveRules(it) => rules::remove(self, it).await,

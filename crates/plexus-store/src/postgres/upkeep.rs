@@ -18,10 +18,13 @@ pub(super) async fn counts(conn: &Conn) -> Result<Counts, StoreError> {
         commits: number(conn, "SELECT value FROM store_meta WHERE key = 'commits'").await?,
         runs_open: number(conn, "SELECT count(*) FROM runs WHERE ended_at IS NULL").await?,
         bytes_on_disk: number(conn, "SELECT pg_database_size(current_database())").await?,
-        approvals_pending: number(conn, "SELECT count(*) FROM loopback_approvals WHERE status = 0").await?,
+        approvals_pending: number(conn, "SELECT count(*) FROM loopback_approvals WHERE status = 0")
+            .await?,
         ..Counts::default()
     };
-    for (status, count) in conn.all("SELECT status, count(*) FROM chat_streams GROUP BY status", &[], pair).await? {
+    for (status, count) in
+        conn.all("SELECT status, count(*) FROM chat_streams GROUP BY status", &[], pair).await?
+    {
         match status {
             0 => counts.chats_running = count,
             1 => counts.chats_complete = count,
@@ -29,7 +32,8 @@ pub(super) async fn counts(conn: &Conn) -> Result<Counts, StoreError> {
             _ => counts.chats_cancelled = count,
         }
     }
-    let decided = "SELECT status, count(*) FROM loopback_approvals WHERE status <> 0 GROUP BY status";
+    let decided =
+        "SELECT status, count(*) FROM loopback_approvals WHERE status <> 0 GROUP BY status";
     for (status, count) in conn.all(decided, &[], pair).await? {
         match status {
             1 => counts.approvals_allowed = count,
@@ -82,7 +86,8 @@ pub(super) async fn integrity(conn: &Conn) -> Result<Vec<String>, StoreError> {
     conn.batch("SET LOCAL statement_timeout = 0").await?;
     let mut faults = Vec::new();
     for (what, sql) in CHECKS {
-        let found = conn.all(&format!("{sql} LIMIT {MAX_FAULTS}"), &[], |row| row.col::<i64>(0)).await?;
+        let found =
+            conn.all(&format!("{sql} LIMIT {MAX_FAULTS}"), &[], |row| row.col::<i64>(0)).await?;
         faults.extend(found.into_iter().map(|row| format!("{what}: row {row}")));
     }
     Ok(faults)
@@ -114,12 +119,17 @@ pub(super) async fn prune_step(conn: &Conn, before: UnixMillis) -> Result<Pruned
         ).await?;
         pruned.events = changed;
         if int(changed) < PRUNE_EVENTS {
-            conn.run("UPDATE nodes SET data = '' WHERE id = $1", params![Place::new(chain, first - 2).0]).await?;
+            conn.run(
+                "UPDATE nodes SET data = '' WHERE id = $1",
+                params![Place::new(chain, first - 2).0],
+            )
+            .await?;
             conn.run("UPDATE chat_streams SET pruned = TRUE WHERE id = $1", params![chat]).await?;
             pruned.chats = 1;
         }
     }
-    conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < $1", params![before.0]).await?;
+    conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < $1", params![before.0])
+        .await?;
     // The feed's index of sessions that are gone.
     conn.run(
         "DELETE FROM event_batches WHERE (commit_no, chat, first_seq) IN (

@@ -113,7 +113,8 @@ impl Writer {
             }
         }
         if let Some(conn) = &self.conn {
-            let gone = async { conn.run("DELETE FROM writers WHERE id = $1", params![self.id]).await };
+            let gone =
+                async { conn.run("DELETE FROM writers WHERE id = $1", params![self.id]).await };
             match tokio::time::timeout(GROUP_TIMEOUT, gone).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "could not remove the writer's row"),
@@ -173,14 +174,20 @@ impl Writer {
             let conn = self.connected().await.map_err(Stuck::Error)?;
             self.group += 1;
             let lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-            let writing =
-                Writing { conn: &conn, writer: self.id, group: self.group, lease, asked: AtomicBool::new(false) };
+            let writing = Writing {
+                conn: &conn,
+                writer: self.id,
+                group: self.group,
+                lease,
+                asked: AtomicBool::new(false),
+            };
             let mut group = Group { lease, ..Group::default() };
             let late = || StoreError::Unavailable {
                 message: format!("the database did not answer within {GROUP_TIMEOUT:?}"),
                 source: None,
             };
-            let written = tokio::time::timeout(GROUP_TIMEOUT, writing.write(jobs, pace, &mut group)).await;
+            let written =
+                tokio::time::timeout(GROUP_TIMEOUT, writing.write(jobs, pace, &mut group)).await;
             let asked = writing.asked.into_inner();
             let error = match written.unwrap_or_else(|_| Err(late())) {
                 Ok(base) => {
@@ -317,7 +324,8 @@ impl Writing<'_> {
             // be prepared would be overtaken, so those of the locks are prepared by now.
             locks.prepare(self.conn).await?;
             self.conn.statement(super::servers::LOCK_LEASE).await?;
-            let (begun, read) = futures::future::join(self.begin(&locks), Batch::read(self.conn, first)).await;
+            let (begun, read) =
+                futures::future::join(self.begin(&locks), Batch::read(self.conn, first)).await;
             group.valid = begun?;
             batch = Some(read?);
         } else {
@@ -341,7 +349,8 @@ impl Writing<'_> {
             let mut refused = false;
             for job in run {
                 let nth = group.applied;
-                let Some((outcomes, topics)) = read.apply(&job.changes, nth, group.lease.filter(|_| group.valid))
+                let Some((outcomes, topics)) =
+                    read.apply(&job.changes, nth, group.lease.filter(|_| group.valid))
                 else {
                     refused = true;
                     break;
@@ -395,7 +404,9 @@ impl Writing<'_> {
                     self.conn.send("RELEASE list");
                     let topics = std::mem::take(&mut tx.topics);
                     let nth = group.apply(outcomes, topics);
-                    group.batches.extend(tx.batches.iter().map(|(chat, first, count)| (*chat, *first, *count, nth)));
+                    group.batches.extend(
+                        tx.batches.iter().map(|(chat, first, count)| (*chat, *first, *count, nth)),
+                    );
                     group.events += tx.events;
                     group.touched.extend(tx.touched.keys().map(|row| (*row, nth)));
                     for row in &tx.gone {
@@ -428,7 +439,9 @@ impl Writing<'_> {
         let statement = self.conn.statement(FINISH).await;
         // A statement that is yet unknown is prepared first; what is pending must not wait unsent behind an error of that.
         let statement = statement?;
-        let column = |pick: fn(&(i64, u32, u32, u64)) -> i64| group.batches.iter().map(pick).collect::<Vec<i64>>();
+        let column = |pick: fn(&(i64, u32, u32, u64)) -> i64| {
+            group.batches.iter().map(pick).collect::<Vec<i64>>()
+        };
         let (sessions, of_list): (Vec<i64>, Vec<i64>) =
             group.touched.iter().map(|(row, nth)| (*row, int(*nth))).unzip();
         let topics = group.fates.iter().flat_map(|fate| match fate {
@@ -437,8 +450,12 @@ impl Writing<'_> {
         });
         let (applied, events, note) = (int(group.applied), int(group.events), notes::write(topics));
         let now = UnixMillis::now();
-        let (chats, firsts, counts, nths) =
-            (column(|it| it.0), column(|it| i64::from(it.1)), column(|it| i64::from(it.2)), column(|it| int(it.3)));
+        let (chats, firsts, counts, nths) = (
+            column(|it| it.0),
+            column(|it| i64::from(it.1)),
+            column(|it| i64::from(it.2)),
+            column(|it| int(it.3)),
+        );
         let params = params![
             applied,
             events,
@@ -455,14 +472,18 @@ impl Writing<'_> {
         ];
         plexus_fault::point!("store.commit.before");
         self.asked.store(true, Ordering::Relaxed);
-        let ending = futures::future::join(self.conn.query(&statement, params), self.conn.batch("COMMIT"));
-        let (written, (counted, committed)) = futures::future::join(join_all(pending), ending).await;
+        let ending =
+            futures::future::join(self.conn.query(&statement, params), self.conn.batch("COMMIT"));
+        let (written, (counted, committed)) =
+            futures::future::join(join_all(pending), ending).await;
         // The first failure is the cause of those behind it, and makes a rollback of the commit.
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
         let rows = counted?;
         committed?;
         let base = rows.first().map(|row| row.count(0)).transpose()?;
-        base.ok_or_else(|| StoreError::Corrupt { message: "the counter of commits is gone".to_owned() })
+        base.ok_or_else(|| StoreError::Corrupt {
+            message: "the counter of commits is gone".to_owned(),
+        })
     }
 }
 

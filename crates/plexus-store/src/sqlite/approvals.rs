@@ -3,15 +3,17 @@
 use plexus_core::{ApprovalId, ServerId, SessionId};
 use rusqlite::{Connection, Row, params};
 
-use super::codes::{approval_status, approval_status_code, decided_by, decided_by_code, owner, owner_blob};
+use super::codes::{
+    approval_status, approval_status_code, decided_by, decided_by_code, owner, owner_blob,
+};
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use super::{chats, events, servers, sessions};
 use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval, Fate, Fresh, JsonText,
-    NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval, Stage, StoreError, Thing, Topic,
-    UnixMillis, refusal,
+    ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
+    Fate, Fresh, JsonText, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey,
+    SettleApproval, Stage, StoreError, Thing, Topic, UnixMillis, refusal,
 };
 
 macro_rules! select_approval {
@@ -90,7 +92,8 @@ pub(super) fn list(
     page: PageRequest,
 ) -> Result<Page<ApprovalRecord>, StoreError> {
     let session_of = |id: SessionId| sessions::row_of(conn, id);
-    let session = filter.session.or(filter.run.map(|run| run.session)).map(session_of).transpose()?;
+    let session =
+        filter.session.or(filter.run.map(|run| run.session)).map(session_of).transpose()?;
     if filter.run.is_some_and(|run| filter.session.is_some_and(|session| session != run.session)) {
         return Ok(Page { items: Vec::new(), next: None });
     }
@@ -100,7 +103,9 @@ pub(super) fn list(
         Stage::Any => ("1", false),
         Stage::Pending => ("a.status = 0", true),
         Stage::Decided => ("a.status <> 0", false),
-        Stage::Undelivered => ("a.status <> 0 AND a.delivered_at IS NULL AND a.void_at IS NULL", true),
+        Stage::Undelivered => {
+            ("a.status <> 0 AND a.delivered_at IS NULL AND a.void_at IS NULL", true)
+        }
     };
     let session_is = if session.is_some() { "a.session = ?2" } else { "?2 IS NULL" };
     let owner_is = match filter.owner {
@@ -336,13 +341,20 @@ pub(super) fn settle(tx: &mut Tx<'_>, settle: SettleApproval) -> Result<Outcome,
 
 pub(super) fn retire(tx: &mut Tx<'_>, id: ApprovalId) -> Result<Outcome, StoreError> {
     fence(tx, id)?;
-    match tx.conn.run("UPDATE loopback_approvals SET retired = 1 WHERE uuid = ?1", [blob(id.as_uuid())])? {
+    match tx
+        .conn
+        .run("UPDATE loopback_approvals SET retired = 1 WHERE uuid = ?1", [blob(id.as_uuid())])?
+    {
         0 => Err(StoreError::not_found(Thing::Approval, id)),
         _ => Ok(Outcome::Done),
     }
 }
 
-pub(super) fn mark_breach(tx: &mut Tx<'_>, id: ApprovalId, what: &str) -> Result<Outcome, StoreError> {
+pub(super) fn mark_breach(
+    tx: &mut Tx<'_>,
+    id: ApprovalId,
+    what: &str,
+) -> Result<Outcome, StoreError> {
     fence(tx, id)?;
     tx.conn.run(
         "UPDATE loopback_approvals SET breach = ?2 WHERE uuid = ?1 AND breach IS NULL",

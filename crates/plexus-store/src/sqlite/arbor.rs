@@ -13,8 +13,8 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
-    AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest, Position, StoreError,
-    Thing, Tree, event_handle, refusal,
+    AppendNode, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page, PageRequest,
+    Position, StoreError, Thing, Tree, event_handle, refusal,
 };
 
 // Writing.
@@ -30,7 +30,13 @@ pub(super) fn create_tree(tx: &mut Tx<'_>, new: &CreateTree) -> Result<Outcome, 
     let tree = tx.conn.last_insert_rowid();
     tx.conn.run("INSERT INTO chains (tree, parent, depth) VALUES (?1, NULL, 0)", [tree])?;
     let place = Place::new(tx.conn.last_insert_rowid(), 0);
-    insert(tx, place, new.root, &NodeData::Text { content: String::new() }, &JsonText::empty_object())?;
+    insert(
+        tx,
+        place,
+        new.root,
+        &NodeData::Text { content: String::new() },
+        &JsonText::empty_object(),
+    )?;
     Ok(Outcome::Node(Position { tree_id: new.id, node_id: new.root }))
 }
 
@@ -67,7 +73,13 @@ pub(super) fn append_plain(
     Ok(place)
 }
 
-fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata: &JsonText) -> Result<(), StoreError> {
+fn insert(
+    tx: &Tx<'_>,
+    place: Place,
+    id: NodeId,
+    data: &NodeData,
+    metadata: &JsonText,
+) -> Result<(), StoreError> {
     let (kind, text) = node_code(data);
     tx.conn.run(
         "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -78,8 +90,13 @@ fn insert(tx: &Tx<'_>, place: Place, id: NodeId, data: &NodeData, metadata: &Jso
 
 /// Removes a tree whose chats are gone.
 pub(super) fn delete_tree(conn: &Connection, tree: i64) -> Result<(), StoreError> {
-    for chain in conn.all("SELECT id FROM chains WHERE tree = ?1", [tree], |row| row.get::<_, i64>(0))? {
-        conn.run("DELETE FROM nodes WHERE id >= ?1 AND id < ?2", [Place::new(chain, 0).0, Place::new(chain + 1, 0).0])?;
+    for chain in
+        conn.all("SELECT id FROM chains WHERE tree = ?1", [tree], |row| row.get::<_, i64>(0))?
+    {
+        conn.run(
+            "DELETE FROM nodes WHERE id >= ?1 AND id < ?2",
+            [Place::new(chain, 0).0, Place::new(chain + 1, 0).0],
+        )?;
     }
     conn.run("DELETE FROM chains WHERE tree = ?1", [tree])?;
     conn.run("DELETE FROM trees WHERE id = ?1", [tree])?;
@@ -96,9 +113,15 @@ struct Chain {
 
 fn chain(conn: &Connection, id: i64) -> Result<Chain, StoreError> {
     conn.one("SELECT tree, parent, depth FROM chains WHERE id = ?1", [id], |row| {
-        Ok(Chain { tree: row.get(0)?, parent: row.get::<_, Option<i64>>(1)?.map(Place), depth: row.get(2)? })
+        Ok(Chain {
+            tree: row.get(0)?,
+            parent: row.get::<_, Option<i64>>(1)?.map(Place),
+            depth: row.get(2)?,
+        })
     })?
-    .ok_or_else(|| StoreError::Corrupt { message: format!("a node names chain {id}, which is not there") })
+    .ok_or_else(|| StoreError::Corrupt {
+        message: format!("a node names chain {id}, which is not there"),
+    })
 }
 
 struct ChainEnd {
@@ -120,16 +143,19 @@ fn chain_end(conn: &Connection, chain: i64) -> Result<ChainEnd, StoreError> {
         |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)),
     )?;
     Ok(match chat {
-        Some((chat, first, status)) if first > node => {
-            ChainEnd { position: first - 1 + i64::from(events::total(conn, chat)?), chat_open: status == 0 }
-        }
+        Some((chat, first, status)) if first > node => ChainEnd {
+            position: first - 1 + i64::from(events::total(conn, chat)?),
+            chat_open: status == 0,
+        },
         _ => ChainEnd { position: node, chat_open: false },
     })
 }
 
 fn find_place(conn: &Connection, id: NodeId) -> Result<Option<Place>, StoreError> {
     let uuid = blob(id.as_uuid());
-    if let Some(place) = conn.one("SELECT id FROM nodes WHERE uuid = ?1", [uuid], |row| row.get(0).map(Place))? {
+    if let Some(place) =
+        conn.one("SELECT id FROM nodes WHERE uuid = ?1", [uuid], |row| row.get(0).map(Place))?
+    {
         return Ok(Some(place));
     }
     conn.one(
@@ -149,12 +175,20 @@ fn tree_row(conn: &Connection, id: TreeId) -> Result<i64, StoreError> {
 }
 
 fn tree_id(conn: &Connection, row: i64) -> Result<TreeId, StoreError> {
-    conn.one("SELECT uuid FROM trees WHERE id = ?1", [row], |row| row.uuid(0).map(TreeId::from_uuid))?
-        .ok_or_else(|| StoreError::Corrupt { message: format!("a chain names tree {row}, which is not there") })
+    conn.one("SELECT uuid FROM trees WHERE id = ?1", [row], |row| {
+        row.uuid(0).map(TreeId::from_uuid)
+    })?
+    .ok_or_else(|| StoreError::Corrupt {
+        message: format!("a chain names tree {row}, which is not there"),
+    })
 }
 
 /// Refuses a node of another tree.
-pub(super) fn require_in_tree(conn: &Connection, node: NodeId, tree: TreeId) -> Result<(), StoreError> {
+pub(super) fn require_in_tree(
+    conn: &Connection,
+    node: NodeId,
+    tree: TreeId,
+) -> Result<(), StoreError> {
     let row = tree_row(conn, tree)?;
     if chain(conn, place_of(conn, node)?.chain())?.tree == row {
         return Ok(());
@@ -175,9 +209,13 @@ fn read_tree(row: &Row<'_>) -> rusqlite::Result<(u64, Tree)> {
 }
 
 pub(super) fn tree(conn: &Connection, id: TreeId) -> Result<Tree, StoreError> {
-    conn.one("SELECT id, uuid, root, created_at, metadata FROM trees WHERE uuid = ?1", [blob(id.as_uuid())], read_tree)?
-        .map(|(_, tree)| tree)
-        .ok_or_else(|| StoreError::not_found(Thing::Tree, id))
+    conn.one(
+        "SELECT id, uuid, root, created_at, metadata FROM trees WHERE uuid = ?1",
+        [blob(id.as_uuid())],
+        read_tree,
+    )?
+    .map(|(_, tree)| tree)
+    .ok_or_else(|| StoreError::not_found(Thing::Tree, id))
 }
 
 pub(super) fn trees(conn: &Connection, page: PageRequest) -> Result<Page<Tree>, StoreError> {
@@ -207,7 +245,10 @@ fn range(conn: &Connection, chain_id: i64, first: i64, last: i64) -> Result<Vec<
         [Place::new(chain_id, first).0, Place::new(chain_id, last).0],
         |row| {
             let data = node_data(row.get(3)?, row.get(5)?)?;
-            Ok((Place(row.get(0)?).position(), bare(row.node(1)?, data, row.time(2)?, row.json(4)?)))
+            Ok((
+                Place(row.get(0)?).position(),
+                bare(row.node(1)?, data, row.time(2)?, row.json(4)?),
+            ))
         },
     )?;
     let chats = conn.all(
@@ -223,7 +264,12 @@ fn range(conn: &Connection, chain_id: i64, first: i64, last: i64) -> Result<Vec<
             [EventKey::new(chat, seq(first)).0, EventKey::new(chat, seq(last)).0],
             |row| {
                 let handle = event_handle(row.event(1)?, &row.get::<_, String>(3)?);
-                let node = bare(row.node(1)?, NodeData::External { handle }, row.time(2)?, JsonText::empty_object());
+                let node = bare(
+                    row.node(1)?,
+                    NodeData::External { handle },
+                    row.time(2)?,
+                    JsonText::empty_object(),
+                );
                 Ok((start + i64::from(EventKey(row.get(0)?).seq()), node))
             },
         )?);
@@ -248,15 +294,17 @@ fn node_data(kind: i64, text: String) -> rusqlite::Result<NodeData> {
     if kind == TEXT_NODE {
         return Ok(NodeData::Text { content: text });
     }
-    let handle: Handle = text
-        .parse()
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(5, rusqlite::types::Type::Text, Box::new(error)))?;
+    let handle: Handle = text.parse().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(5, rusqlite::types::Type::Text, Box::new(error))
+    })?;
     Ok(NodeData::External { handle })
 }
 
 /// Returns the id of the node at a place, plain or event.
 fn id_at(conn: &Connection, place: Place) -> Result<Option<NodeId>, StoreError> {
-    if let Some(id) = conn.one("SELECT uuid FROM nodes WHERE id = ?1", [place.0], |row| row.node(0))? {
+    if let Some(id) =
+        conn.one("SELECT uuid FROM nodes WHERE id = ?1", [place.0], |row| row.node(0))?
+    {
         return Ok(Some(id));
     }
     let chat = conn.one(
@@ -266,7 +314,9 @@ fn id_at(conn: &Connection, place: Place) -> Result<Option<NodeId>, StoreError> 
     )?;
     let Some((chat, start)) = chat else { return Ok(None) };
     let seq = u32::try_from(place.position() - start).unwrap_or(u32::MAX);
-    conn.one("SELECT uuid FROM chat_events WHERE id = ?1", [EventKey::new(chat, seq).0], |row| row.node(0))
+    conn.one("SELECT uuid FROM chat_events WHERE id = ?1", [EventKey::new(chat, seq).0], |row| {
+        row.node(0)
+    })
 }
 
 pub(super) fn node(conn: &Connection, id: NodeId) -> Result<Node, StoreError> {
@@ -279,7 +329,9 @@ pub(super) fn children(conn: &Connection, id: NodeId) -> Result<Vec<Node>, Store
     let place = place_of(conn, id)?;
     let mut found = range(conn, place.chain(), place.position() + 1, place.position() + 1)?;
     for branch in
-        conn.all("SELECT id FROM chains WHERE parent = ?1 ORDER BY id", [place.0], |row| row.get::<_, i64>(0))?
+        conn.all("SELECT id FROM chains WHERE parent = ?1 ORDER BY id", [place.0], |row| {
+            row.get::<_, i64>(0)
+        })?
     {
         found.extend(range(conn, branch, 0, 0)?);
     }
@@ -301,18 +353,31 @@ pub(super) fn path(conn: &Connection, id: NodeId, limit: usize) -> Result<Vec<No
     Ok(pieces.into_iter().rev().flatten().collect())
 }
 
-pub(super) fn path_between(conn: &Connection, from: NodeId, to: NodeId) -> Result<Vec<Node>, StoreError> {
+pub(super) fn path_between(
+    conn: &Connection,
+    from: NodeId,
+    to: NodeId,
+) -> Result<Vec<Node>, StoreError> {
     let (start, end) = (place_of(conn, from)?, place_of(conn, to)?);
-    let depth = |place: Place| Ok::<_, StoreError>(chain(conn, place.chain())?.depth + place.position());
+    let depth =
+        |place: Place| Ok::<_, StoreError>(chain(conn, place.chain())?.depth + place.position());
     let length = depth(end)? - depth(start)? + 1;
     let length = usize::try_from(length).ok().filter(|length| *length > 0);
     let length = length.ok_or_else(|| refusal::not_above(from, to))?;
     refusal::path_length(length)?;
     let nodes = path(conn, to, length)?;
-    if nodes.first().is_some_and(|first| first.id == from) { Ok(nodes) } else { Err(refusal::not_above(from, to)) }
+    if nodes.first().is_some_and(|first| first.id == from) {
+        Ok(nodes)
+    } else {
+        Err(refusal::not_above(from, to))
+    }
 }
 
-pub(super) fn leaves(conn: &Connection, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError> {
+pub(super) fn leaves(
+    conn: &Connection,
+    tree: TreeId,
+    page: PageRequest,
+) -> Result<Page<Node>, StoreError> {
     let row = tree_row(conn, tree)?;
     let limit = page.bounded();
     let mut after = page.after.map_or(0, |token| int(token.0));
@@ -338,7 +403,11 @@ pub(super) fn leaves(conn: &Connection, tree: TreeId, page: PageRequest) -> Resu
     Ok(Page::of(found.into_iter().take(limit + 1).collect(), limit))
 }
 
-pub(super) fn outline(conn: &Connection, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+pub(super) fn outline(
+    conn: &Connection,
+    tree: TreeId,
+    limit: usize,
+) -> Result<Vec<OutlineEntry>, StoreError> {
     let row = tree_row(conn, tree)?;
     let mut left = limit.clamp(1, MAX_PATH_NODES);
     let mut found = Vec::new();
@@ -350,7 +419,9 @@ pub(super) fn outline(conn: &Connection, tree: TreeId, limit: usize) -> Result<V
     for (chain, depth) in chains {
         let nodes = range(conn, chain, 0, int(left as u64) - 1)?;
         left -= nodes.len().min(left);
-        found.extend(nodes.into_iter().zip(depth..).map(|(node, depth)| OutlineEntry { node, depth }));
+        found.extend(
+            nodes.into_iter().zip(depth..).map(|(node, depth)| OutlineEntry { node, depth }),
+        );
         if left == 0 {
             break;
         }

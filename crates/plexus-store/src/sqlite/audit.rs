@@ -6,14 +6,19 @@ use rusqlite::{Connection, params};
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::{
-    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError, Thing, Topic,
-    UnixMillis, Waiting,
+    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError,
+    Thing, Topic, UnixMillis, Waiting,
 };
 
 pub(super) fn append(tx: &mut Tx<'_>, line: &AuditLine) -> Result<Outcome, StoreError> {
     tx.conn.run(
         "INSERT INTO audit (at, kind, session, body) VALUES (?1, ?2, ?3, ?4)",
-        params![line.at.0, line.kind, line.session.map(|id| blob(id.as_uuid())), line.body.as_str()],
+        params![
+            line.at.0,
+            line.kind,
+            line.session.map(|id| blob(id.as_uuid())),
+            line.body.as_str()
+        ],
     )?;
     Ok(Outcome::Done)
 }
@@ -59,7 +64,12 @@ pub(super) fn enqueue(tx: &mut Tx<'_>, entry: &OutboxEntry) -> Result<Outcome, S
     Ok(Outcome::Done)
 }
 
-pub(super) fn due(conn: &Connection, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+pub(super) fn due(
+    conn: &Connection,
+    target: &str,
+    now: UnixMillis,
+    limit: usize,
+) -> Result<OutboxDue, StoreError> {
     let limit = PageRequest::first(limit).bounded();
     // One more than is asked for says when the rest is due.
     let mut entries = conn.all(
@@ -85,9 +95,11 @@ pub(super) fn due(conn: &Connection, target: &str, now: UnixMillis, limit: usize
 }
 
 pub(super) fn waiting(conn: &Connection) -> Result<Vec<Waiting>, StoreError> {
-    conn.all("SELECT target, count(*), min(created_at) FROM outbox GROUP BY target ORDER BY target", [], |row| {
-        Ok(Waiting { target: row.get(0)?, entries: row.count(1)?, oldest: row.time(2)? })
-    })
+    conn.all(
+        "SELECT target, count(*), min(created_at) FROM outbox GROUP BY target ORDER BY target",
+        [],
+        |row| Ok(Waiting { target: row.get(0)?, entries: row.count(1)?, oldest: row.time(2)? }),
+    )
 }
 
 pub(super) fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, StoreError> {
@@ -102,5 +114,9 @@ pub(super) fn mark(tx: &mut Tx<'_>, mark: MarkOutbox) -> Result<Outcome, StoreEr
             params![id, retry_at.0, error],
         )?,
     };
-    if changed == 0 { Err(StoreError::not_found(Thing::Outbox, mark.id)) } else { Ok(Outcome::Done) }
+    if changed == 0 {
+        Err(StoreError::not_found(Thing::Outbox, mark.id))
+    } else {
+        Ok(Outcome::Done)
+    }
 }

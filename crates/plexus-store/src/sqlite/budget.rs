@@ -50,7 +50,11 @@ pub(super) fn totals(conn: &Connection, session: SessionId) -> Result<SpendTotal
     })
 }
 
-pub(super) fn add(tx: &mut Tx<'_>, session: SessionId, amount: Spend) -> Result<Outcome, StoreError> {
+pub(super) fn add(
+    tx: &mut Tx<'_>,
+    session: SessionId,
+    amount: Spend,
+) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session)?;
     let [cost, turns, input, output, wall] = spend_columns(amount);
     tx.conn.run(
@@ -84,7 +88,10 @@ pub(super) fn reserve(
 
 /// Ends what a chat had set aside, if it had.
 pub(super) fn release(tx: &Tx<'_>, session_row: i64, chat: u32) -> Result<(), StoreError> {
-    tx.conn.run("DELETE FROM reservations WHERE session = ?1 AND chat = ?2", params![session_row, chat])?;
+    tx.conn.run(
+        "DELETE FROM reservations WHERE session = ?1 AND chat = ?2",
+        params![session_row, chat],
+    )?;
     Ok(())
 }
 

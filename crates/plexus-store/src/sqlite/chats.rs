@@ -10,8 +10,8 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
 use crate::contract::{
-    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome, Page, PageRequest,
-    Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
+    AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome,
+    Page, PageRequest, Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
 };
 
 /// A chat, with the nodes before its first event and of its last.
@@ -68,7 +68,11 @@ pub(super) struct ChatRow {
 }
 
 /// Returns the row of a chat.
-pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+pub(super) fn row_of(
+    conn: &Connection,
+    session: SessionId,
+    chat: u32,
+) -> Result<ChatRow, StoreError> {
     let found = conn.one(
         "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c JOIN sessions s ON s.id = c.session
          WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
@@ -89,7 +93,11 @@ pub(super) fn row_of(conn: &Connection, session: SessionId, chat: u32) -> Result
 }
 
 /// Returns a chat that must be open, and this server's to change.
-pub(super) fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> Result<ChatRow, StoreError> {
+pub(super) fn require_open(
+    tx: &Tx<'_>,
+    session: SessionId,
+    chat: u32,
+) -> Result<ChatRow, StoreError> {
     let row = row_of(tx.conn, session, chat)?;
     if row.status == ChatStatus::Running {
         servers::fence(tx, row.server)?;
@@ -98,16 +106,32 @@ pub(super) fn require_open(tx: &Tx<'_>, session: SessionId, chat: u32) -> Result
     Err(refusal::chat_ended(&get(tx.conn, session, Some(chat))?))
 }
 
-pub(super) fn get(conn: &Connection, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError> {
+pub(super) fn get(
+    conn: &Connection,
+    session: SessionId,
+    chat: Option<u32>,
+) -> Result<Chat, StoreError> {
     let row = sessions::row_of(conn, session)?;
     let found = match chat {
-        Some(number) => conn.one(select_chat!("AND c.session = ?1 AND c.number = ?2"), params![row, number], read)?,
-        None => conn.one(select_chat!("AND c.session = ?1 ORDER BY c.number DESC LIMIT 1"), [row], read)?,
+        Some(number) => conn.one(
+            select_chat!("AND c.session = ?1 AND c.number = ?2"),
+            params![row, number],
+            read,
+        )?,
+        None => conn.one(
+            select_chat!("AND c.session = ?1 ORDER BY c.number DESC LIMIT 1"),
+            [row],
+            read,
+        )?,
     };
     found.ok_or_else(|| refusal::no_chat(session, chat))
 }
 
-pub(super) fn by_key(conn: &Connection, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError> {
+pub(super) fn by_key(
+    conn: &Connection,
+    session: SessionId,
+    key: &str,
+) -> Result<Option<Chat>, StoreError> {
     let row = sessions::row_of(conn, session)?;
     conn.one(select_chat!("AND c.session = ?1 AND c.idempotency_key = ?2"), params![row, key], read)
 }
@@ -166,11 +190,19 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
     }
     let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
     let user_node = NodeId::generate();
-    let metadata = JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
+    let metadata =
+        JsonText::from(json!({ "role": "user", "session_id": start.session, "chat": number }));
     let parent = arbor::place_of(conn, session.head)?;
-    let user = arbor::append_plain(tx, parent, user_node, &NodeData::Text { content: start.prompt }, &metadata)?;
+    let user = arbor::append_plain(
+        tx,
+        parent,
+        user_node,
+        &NodeData::Text { content: start.prompt },
+        &metadata,
+    )?;
     let stream = NodeData::External { handle: stream_handle(start.session, number) };
-    let root = arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())?;
+    let root =
+        arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())?;
     let first = Place(root.0 + 1);
     conn.run(
         "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key, ephemeral, self_started, run, chain, first_pos, started_at, server)
@@ -200,14 +232,23 @@ pub(super) fn start(tx: &mut Tx<'_>, start: StartChat) -> Result<Outcome, StoreE
     events::append_rows(tx, chat, std::slice::from_ref(&event))?;
     tx.touch(session_row, start.session);
     let prompt_uuid = start.prompt_uuid;
-    Ok(Outcome::Chat(StartedChat { chat: number, fresh: Fresh::Made, user_position, start_event, prompt_uuid }))
+    Ok(Outcome::Chat(StartedChat {
+        chat: number,
+        fresh: Fresh::Made,
+        user_position,
+        start_event,
+        prompt_uuid,
+    }))
 }
 
 /// The outcome for an idempotency key that has its chat.
 fn found(conn: &Connection, chat: &Chat) -> Result<Outcome, StoreError> {
     let row = row_of(conn, chat.session, chat.number)?;
-    let start =
-        conn.one("SELECT uuid FROM chat_events WHERE id = ?1", [EventKey::new(row.id, 0).0], |row| row.event(0))?;
+    let start = conn.one(
+        "SELECT uuid FROM chat_events WHERE id = ?1",
+        [EventKey::new(row.id, 0).0],
+        |row| row.event(0),
+    )?;
     Ok(Outcome::Chat(StartedChat {
         chat: chat.number,
         fresh: Fresh::Found,
@@ -238,7 +279,9 @@ pub(super) fn end(tx: &mut Tx<'_>, end: EndChat) -> Result<Outcome, StoreError> 
         ],
     )?;
     let ephemeral =
-        tx.conn.one("SELECT ephemeral FROM chat_streams WHERE id = ?1", [chat.id], |row| row.get::<_, bool>(0))?;
+        tx.conn.one("SELECT ephemeral FROM chat_streams WHERE id = ?1", [chat.id], |row| {
+            row.get::<_, bool>(0)
+        })?;
     if ephemeral == Some(false) {
         sessions::move_head(tx, chat.session, end.event.node_id())?;
     }

@@ -31,7 +31,10 @@ impl Checkpointer {
         let thread = std::thread::Builder::new()
             .name("plexus-checkpoint".to_owned())
             .spawn(move || run(&conn, &wanted, &health))
-            .map_err(|error| StoreError::Unavailable { message: format!("start a thread: {error}"), source: None })?;
+            .map_err(|error| StoreError::Unavailable {
+                message: format!("start a thread: {error}"),
+                source: None,
+            })?;
         Ok(Self { signal: Some(signal), thread: Some(thread), written: 0 })
     }
 
@@ -71,7 +74,10 @@ fn run(conn: &Connection, wanted: &Receiver<()>, health: &Health) {
 
 fn checkpoint(conn: &Connection, mode: &str, health: &Health) {
     // Failing is no harm by itself: the log keeps everything, and the next one tries again. Only a failed flush is the end.
-    if let Err(error) = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(())).map_err(store_error) {
+    if let Err(error) = conn
+        .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+        .map_err(store_error)
+    {
         health.note(&error);
         tracing::warn!(%error, mode, "a checkpoint failed");
     }

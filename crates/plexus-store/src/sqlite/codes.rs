@@ -6,12 +6,17 @@ use uuid::Uuid;
 
 use super::sql::int;
 use crate::contract::{
-    ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, RuleDecision, RuleScope, ServerState, Spend,
+    ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, RuleDecision, RuleScope, ServerState,
+    Spend,
 };
 
 /// The error for a number that stands for nothing: somebody else wrote this file.
 fn unknown(column: usize, what: &str, code: i64) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, Type::Integer, format!("{code} is no {what}").into())
+    rusqlite::Error::FromSqlConversionFailure(
+        column,
+        Type::Integer,
+        format!("{code} is no {what}").into(),
+    )
 }
 
 pub(crate) fn chat_status_code(status: ChatStatus) -> i64 {
@@ -65,7 +70,11 @@ pub(crate) fn decided_by_code(by: DecidedBy) -> (i64, Option<[u8; 16]>) {
     }
 }
 
-pub(crate) fn decided_by(column: usize, code: i64, reference: Option<Uuid>) -> rusqlite::Result<DecidedBy> {
+pub(crate) fn decided_by(
+    column: usize,
+    code: i64,
+    reference: Option<Uuid>,
+) -> rusqlite::Result<DecidedBy> {
     match (code, reference) {
         (0, _) => Ok(DecidedBy::Operator),
         (1, Some(id)) => Ok(DecidedBy::Session(SessionId::from_uuid(id))),
@@ -114,7 +123,11 @@ pub(crate) fn rule_scope_code(scope: RuleScope) -> (i64, Option<[u8; 16]>) {
     }
 }
 
-pub(crate) fn rule_scope(column: usize, code: i64, session: Option<Uuid>) -> rusqlite::Result<RuleScope> {
+pub(crate) fn rule_scope(
+    column: usize,
+    code: i64,
+    session: Option<Uuid>,
+) -> rusqlite::Result<RuleScope> {
     match (code, session.map(SessionId::from_uuid)) {
         (0, Some(id)) => Ok(RuleScope::Session(id)),
         (1, Some(id)) => Ok(RuleScope::Subtree(id)),

@@ -6,7 +6,9 @@ use rusqlite::{Connection, Row, params};
 use super::sql::{Columns, Sql};
 use super::tx::Tx;
 use super::{chats, events, sessions};
-use crate::contract::{Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing, refusal};
+use crate::contract::{
+    Consumer, Cursor, Outcome, SetCursor, SetReadPosition, StoreError, Thing, refusal,
+};
 
 fn read(session: SessionId) -> impl FnMut(&Row<'_>) -> rusqlite::Result<Consumer> {
     move |row| {
@@ -18,7 +20,11 @@ fn read(session: SessionId) -> impl FnMut(&Row<'_>) -> rusqlite::Result<Consumer
     }
 }
 
-pub(super) fn get(conn: &Connection, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
+pub(super) fn get(
+    conn: &Connection,
+    session: SessionId,
+    name: &str,
+) -> Result<Option<Consumer>, StoreError> {
     let row = sessions::row_of(conn, session)?;
     conn.one(
         "SELECT name, chat, next, updated_at FROM consumers WHERE session = ?1 AND name = ?2",
@@ -53,7 +59,10 @@ pub(super) fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, StoreErro
     let row = sessions::row_of(tx.conn, set.cursor.session)?;
     require_reached(tx.conn, set.cursor)?;
     if get(tx.conn, set.cursor.session, &set.consumer)?.is_none() {
-        let count = tx.conn.one("SELECT count(*) FROM consumers WHERE session = ?1", [row], |row| row.count(0))?;
+        let count =
+            tx.conn.one("SELECT count(*) FROM consumers WHERE session = ?1", [row], |row| {
+                row.count(0)
+            })?;
         refusal::one_more_consumer(count.unwrap_or(0))?;
     }
     tx.conn.run(
@@ -64,15 +73,25 @@ pub(super) fn set(tx: &mut Tx<'_>, set: &SetCursor) -> Result<Outcome, StoreErro
     Ok(Outcome::Done)
 }
 
-pub(super) fn delete(tx: &mut Tx<'_>, session: SessionId, name: &str) -> Result<Outcome, StoreError> {
+pub(super) fn delete(
+    tx: &mut Tx<'_>,
+    session: SessionId,
+    name: &str,
+) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, session)?;
-    match tx.conn.run("DELETE FROM consumers WHERE session = ?1 AND name = ?2", params![row, name])? {
+    match tx
+        .conn
+        .run("DELETE FROM consumers WHERE session = ?1 AND name = ?2", params![row, name])?
+    {
         0 => Err(refusal::no_consumer(session, name)),
         _ => Ok(Outcome::Done),
     }
 }
 
-pub(super) fn set_read_position(tx: &mut Tx<'_>, set: SetReadPosition) -> Result<Outcome, StoreError> {
+pub(super) fn set_read_position(
+    tx: &mut Tx<'_>,
+    set: SetReadPosition,
+) -> Result<Outcome, StoreError> {
     let chat = chats::row_of(tx.conn, set.session, set.chat)?;
     refusal::read_position(&set, events::total(tx.conn, chat.id)?)?;
     tx.conn.run(

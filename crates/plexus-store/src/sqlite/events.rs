@@ -10,8 +10,8 @@ use super::sql::{Columns, Sql, blob, int, store_error};
 use super::tx::Tx;
 use super::{chats, sessions};
 use crate::contract::{
-    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome, ReadLimit, StoreError,
-    Thing, refusal,
+    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome,
+    ReadLimit, StoreError, Thing, refusal,
 };
 
 pub(super) fn append(tx: &mut Tx<'_>, append: &AppendEvents) -> Result<Outcome, StoreError> {
@@ -22,7 +22,11 @@ pub(super) fn append(tx: &mut Tx<'_>, append: &AppendEvents) -> Result<Outcome, 
 }
 
 /// Appends events to a chat that the caller knows to be open, and returns the first seq.
-pub(super) fn append_rows(tx: &mut Tx<'_>, chat: i64, events: &[NewEvent]) -> Result<u32, StoreError> {
+pub(super) fn append_rows(
+    tx: &mut Tx<'_>,
+    chat: i64,
+    events: &[NewEvent],
+) -> Result<u32, StoreError> {
     let first = total(tx.conn, chat)?;
     let mut insert = tx
         .conn
@@ -45,7 +49,10 @@ pub(super) fn append_rows(tx: &mut Tx<'_>, chat: i64, events: &[NewEvent]) -> Re
         seq += 1;
     }
     let count = seq - first;
-    tx.conn.run("INSERT INTO event_batches VALUES (?1, ?2, ?3, ?4)", params![int(tx.commit), chat, first, count])?;
+    tx.conn.run(
+        "INSERT INTO event_batches VALUES (?1, ?2, ?3, ?4)",
+        params![int(tx.commit), chat, first, count],
+    )?;
     tx.events += u64::from(count);
     Ok(first)
 }
@@ -89,8 +96,9 @@ impl Collector {
             .prepare_cached("SELECT id, uuid, created_at, type, body FROM chat_events WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3")
             .map_err(store_error)?;
         let room = i64::try_from(self.limit.events - self.events.len()).unwrap_or(i64::MAX);
-        let mut rows =
-            statement.query(params![EventKey::new(chat, from).0, EventKey::end(chat), room]).map_err(store_error)?;
+        let mut rows = statement
+            .query(params![EventKey::new(chat, from).0, EventKey::end(chat), room])
+            .map_err(store_error)?;
         let mut next = from;
         while let Some(row) = rows.next().map_err(store_error)? {
             let event = event_of(row, session, number).map_err(store_error)?;
@@ -140,7 +148,11 @@ pub(super) fn read(
     })
 }
 
-pub(super) fn read_from(conn: &Connection, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError> {
+pub(super) fn read_from(
+    conn: &Connection,
+    cursor: Cursor,
+    limit: ReadLimit,
+) -> Result<EventPage, StoreError> {
     let session_row = sessions::row_of(conn, cursor.session)?;
     let chat_at = |number: u32| -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
         conn.one(
@@ -181,7 +193,11 @@ pub(super) fn read_from(conn: &Connection, cursor: Cursor, limit: ReadLimit) -> 
     }
 }
 
-pub(super) fn read_commits(conn: &Connection, after: u64, limit: ReadLimit) -> Result<FeedPage, StoreError> {
+pub(super) fn read_commits(
+    conn: &Connection,
+    after: u64,
+    limit: ReadLimit,
+) -> Result<FeedPage, StoreError> {
     let limit = limit.bounded();
     let newest = sessions::newest_commit(conn)?;
     let mut statement = conn
@@ -202,8 +218,10 @@ pub(super) fn read_commits(conn: &Connection, after: u64, limit: ReadLimit) -> R
             return Ok(FeedPage { events, after: last, has_more: true });
         }
         last = commit;
-        let (chat, first): (i64, u32) = (row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
-        let (session, number) = (row.session(4).map_err(store_error)?, row.get(5).map_err(store_error)?);
+        let (chat, first): (i64, u32) =
+            (row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let (session, number) =
+            (row.session(4).map_err(store_error)?, row.get(5).map_err(store_error)?);
         let batch = conn.all(
             "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id >= ?1 AND id < ?2 ORDER BY id",
             [EventKey::new(chat, first).0, EventKey::new(chat, first).0 + i64::from(count)],
@@ -235,17 +253,25 @@ pub(super) fn find(conn: &Connection, id: &Uuid) -> Result<Option<Found>, StoreE
 pub(super) fn get(conn: &Connection, id: EventId) -> Result<Event, StoreError> {
     let missing = || StoreError::not_found(Thing::Event, id);
     let found = find(conn, id.as_uuid())?.ok_or_else(missing)?;
-    conn.one("SELECT id, uuid, created_at, type, body FROM chat_events WHERE id = ?1", [found.key.0], |row| {
-        event_of(row, found.session, found.number)
-    })?
+    conn.one(
+        "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id = ?1",
+        [found.key.0],
+        |row| event_of(row, found.session, found.number),
+    )?
     .ok_or_else(missing)
 }
 
-pub(super) fn resolve_cursor(conn: &Connection, session: SessionId, text: &str) -> Result<Cursor, StoreError> {
+pub(super) fn resolve_cursor(
+    conn: &Connection,
+    session: SessionId,
+    text: &str,
+) -> Result<Cursor, StoreError> {
     sessions::row_of(conn, session)?;
     let Ok(node) = text.parse::<plexus_core::NodeId>() else {
         return text.parse::<Cursor>()?.check_session(session);
     };
-    let found = find(conn, node.as_uuid())?.ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
-    Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }.check_session(session)
+    let found =
+        find(conn, node.as_uuid())?.ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
+    Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }
+        .check_session(session)
 }

@@ -22,7 +22,10 @@ pub(super) enum Existing {
 
 /// Turns an error of the file system into ours.
 pub(super) fn io_error(what: &str, path: &Path, error: std::io::Error) -> StoreError {
-    StoreError::Unavailable { message: format!("{what} {}: {error}", path.display()), source: Some(Arc::new(error)) }
+    StoreError::Unavailable {
+        message: format!("{what} {}: {error}", path.display()),
+        source: Some(Arc::new(error)),
+    }
 }
 
 /// Reads the header of the file at `path` by hand: opening it with SQLite could already write beside it.
@@ -40,16 +43,24 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
     match file.read_exact(&mut header) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-            return Err(StoreError::Corrupt { message: format!("{} ends within its header", path.display()) });
+            return Err(StoreError::Corrupt {
+                message: format!("{} ends within its header", path.display()),
+            });
         }
         Err(error) => return Err(io_error("read", path, error)),
     }
     if header[..16] != *b"SQLite format 3\0" {
-        return Err(StoreError::Foreign { message: format!("{} is no SQLite database", path.display()) });
+        return Err(StoreError::Foreign {
+            message: format!("{} is no SQLite database", path.display()),
+        });
     }
-    let number = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let number = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     if number(68).cast_signed() != APPLICATION_ID {
-        return Err(StoreError::Foreign { message: format!("{} is a database of another program", path.display()) });
+        return Err(StoreError::Foreign {
+            message: format!("{} is a database of another program", path.display()),
+        });
     }
     check_version(i64::from(number(60)))?;
     let page = match u16::from_be_bytes([header[16], header[17]]) {
@@ -59,7 +70,9 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
     // With a log beside it the header may be older than the log; SQLite sorts that out. Without one it says how long the file is.
     let has_log = wal_path(path).metadata().is_ok_and(|log| log.len() > 0);
     if !has_log && number(24) == number(92) && length < u64::from(number(28)) * page {
-        return Err(StoreError::Corrupt { message: format!("{} has been cut off", path.display()) });
+        return Err(StoreError::Corrupt {
+            message: format!("{} has been cut off", path.display()),
+        });
     }
     Ok(Existing::Ours)
 }
@@ -93,11 +106,15 @@ const NETWORK: &[(u32, &str)] = &[
 
 /// Refuses a directory on a network file system.
 pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
-    let stat = rustix::fs::statfs(dir).map_err(|error| io_error("look at the file system of", dir, error.into()))?;
+    let stat = rustix::fs::statfs(dir)
+        .map_err(|error| io_error("look at the file system of", dir, error.into()))?;
     match network_name(stat.f_type as i64) {
         None => Ok(()),
         Some(name) => Err(StoreError::Foreign {
-            message: format!("{} lies on a network file system ({name}), where a database is not safe", dir.display()),
+            message: format!(
+                "{} lies on a network file system ({name}), where a database is not safe",
+                dir.display()
+            ),
         }),
     }
 }

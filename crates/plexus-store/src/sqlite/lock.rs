@@ -40,8 +40,12 @@ impl Lock {
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if Instant::now() < given_up => std::thread::sleep(LOOK_AGAIN),
-                Err(TryLockError::WouldBlock) => return Err(StoreError::Locked { holder: holder(&mut file) }),
+                Err(TryLockError::WouldBlock) if Instant::now() < given_up => {
+                    std::thread::sleep(LOOK_AGAIN)
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Locked { holder: holder(&mut file) });
+                }
                 Err(TryLockError::Error(error)) => return Err(io_error("lock", path, error)),
             }
         }

@@ -25,8 +25,8 @@ pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
 pub(super) fn migrate(conn: &Connection) -> Result<bool, StoreError> {
     let found = version(conn)?;
     check_version(found)?;
-    let done =
-        usize::try_from(found).map_err(|_| StoreError::Corrupt { message: format!("its version is {found}") })?;
+    let done = usize::try_from(found)
+        .map_err(|_| StoreError::Corrupt { message: format!("its version is {found}") })?;
     for (number, step) in STEPS.iter().enumerate().skip(done) {
         let sql = format!(
             "BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {}; COMMIT;",

@@ -124,14 +124,19 @@ impl SqliteStore {
     /// `Unavailable` when the disk refuses.
     pub fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
         let dir = &options.dir;
-        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error("create", dir, error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|error| io_error("create", dir, error))?;
         file::refuse_network(dir)?;
         let lock = Lock::take(&dir.join(LOCK_FILE))?;
         let path = dir.join(DATABASE_FILE);
         let existing = file::inspect(&path)?;
         let conn = open_writer(&path, existing, options)?;
         let commits = sessions::newest_commit(&conn)?;
-        let (queue, health, wakes) = (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
+        let (queue, health, wakes) =
+            (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
         let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
         let lease = Arc::default();
         let writer = Writer {
@@ -148,7 +153,10 @@ impl SqliteStore {
         let thread = std::thread::Builder::new()
             .name("plexus-writer".to_owned())
             .spawn(move || writer.run())
-            .map_err(|error| StoreError::Unavailable { message: format!("start a thread: {error}"), source: None })?;
+            .map_err(|error| StoreError::Unavailable {
+                message: format!("start a thread: {error}"),
+                source: None,
+            })?;
         Ok(Self {
             readers: Readers::new(path.clone(), options.readers),
             reader_count: options.readers,
@@ -182,11 +190,16 @@ impl Drop for SqliteStore {
 
 fn open_plain(path: &Path) -> Result<Connection, StoreError> {
     let conn = Connection::open(path).map_err(store_error)?;
-    conn.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL;").map_err(store_error)?;
+    conn.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA synchronous = FULL;")
+        .map_err(store_error)?;
     Ok(conn)
 }
 
-fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Result<Connection, StoreError> {
+fn open_writer(
+    path: &Path,
+    existing: Existing,
+    options: &SqliteOptions,
+) -> Result<Connection, StoreError> {
     if existing == Existing::Nothing {
         // Made by hand for its mode; SQLite gives its log the same.
         OpenOptions::new()
@@ -200,7 +213,8 @@ fn open_writer(path: &Path, existing: Existing, options: &SqliteOptions) -> Resu
     let conn = Connection::open(path).map_err(store_error)?;
     if existing == Existing::Ours {
         // The log may hold a newer version than the file's header does. Closing must then not move it into the file.
-        conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(store_error)?;
+        conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(store_error)?;
         file::check_version(migrate::version(&conn)?)?;
     }
     keep_plans(&conn, WRITER_STATEMENTS)?;
@@ -239,7 +253,12 @@ mod tests {
         store.health.note(&StoreError::Unavailable { message: "only full".into(), source: None });
         store.session(id).await.unwrap();
         store.health.note(&StoreError::Poisoned { message: "flush failed".into() });
-        let more = store.commit(vec![Change::CreateSession(CreateSession::new("after", None))], Priority::Urgent).await;
+        let more = store
+            .commit(
+                vec![Change::CreateSession(CreateSession::new("after", None))],
+                Priority::Urgent,
+            )
+            .await;
         assert!(more.as_ref().is_err_and(StoreError::is_fatal), "{more:?}");
         assert!(store.session(id).await.is_err_and(|error| error.is_fatal()));
         assert!(store.close().await.is_err_and(|error| error.is_fatal()));

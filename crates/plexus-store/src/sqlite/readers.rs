@@ -47,7 +47,8 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let permit =
+            Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (path, idle) = (self.path.clone(), Arc::clone(&self.idle));
         let reading = tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -60,9 +61,10 @@ impl Readers {
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             result
         });
-        reading
-            .await
-            .map_err(|error| StoreError::Unavailable { message: format!("a read broke off: {error}"), source: None })?
+        reading.await.map_err(|error| StoreError::Unavailable {
+            message: format!("a read broke off: {error}"),
+            source: None,
+        })?
     }
 
     /// Takes no more reads, waits for those that run, and closes the connections.

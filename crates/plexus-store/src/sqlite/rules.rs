@@ -4,13 +4,15 @@ use plexus_core::{RuleId, SessionId};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Row, params};
 
-use super::codes::{owner, owner_blob, rule_decision, rule_decision_code, rule_scope, rule_scope_code};
+use super::codes::{
+    owner, owner_blob, rule_decision, rule_decision_code, rule_scope, rule_scope_code,
+};
 use super::sessions;
 use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::{
-    JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError, StoredRule, Thing, UseRule,
-    refusal,
+    JsonText, NewRule, Outcome, Owner, Page, PageRequest, RemoveRules, RunKey, StoreError,
+    StoredRule, Thing, UseRule, refusal,
 };
 
 macro_rules! select_rule {
@@ -26,8 +28,9 @@ macro_rules! select_rule {
 fn read(row: &Row<'_>) -> rusqlite::Result<StoredRule> {
     let texts = |column: usize| -> rusqlite::Result<Vec<String>> {
         let text: String = row.get(column)?;
-        serde_json::from_str(&text)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error)))
+        serde_json::from_str(&text).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+        })
     };
     let ends_with = match row.maybe_uuid(7)? {
         None => None,
@@ -103,10 +106,12 @@ pub(super) fn add(tx: &mut Tx<'_>, new: &NewRule) -> Result<Outcome, StoreError>
 
 pub(super) fn remove(tx: &mut Tx<'_>, remove: RemoveRules) -> Result<Outcome, StoreError> {
     let count = match remove {
-        RemoveRules::One(id) => match tx.conn.run("DELETE FROM rules WHERE uuid = ?1", [blob(id.as_uuid())])? {
-            0 => return Err(StoreError::not_found(Thing::Rule, id)),
-            count => count,
-        },
+        RemoveRules::One(id) => {
+            match tx.conn.run("DELETE FROM rules WHERE uuid = ?1", [blob(id.as_uuid())])? {
+                0 => return Err(StoreError::not_found(Thing::Rule, id)),
+                count => count,
+            }
+        }
         RemoveRules::EndingWith(run) => tx.conn.run(
             "DELETE FROM rules WHERE run_session = ?1 AND run_n = ?2",
             params![blob(run.session.as_uuid()), run.n],

@@ -7,8 +7,8 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use super::{servers, sessions};
 use crate::contract::{
-    CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition, StoreError, Thing,
-    UpdateRun, refusal,
+    CreateRun, EndRun, JournalPosition, JsonText, Outcome, Run, RunKey, SetJournalPosition,
+    StoreError, Thing, UpdateRun, refusal,
 };
 
 macro_rules! select_run {
@@ -39,8 +39,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Run> {
 }
 
 pub(super) fn get(conn: &Connection, run: RunKey) -> Result<Run, StoreError> {
-    conn.one(select_run!("AND s.uuid = ?1 AND r.n = ?2"), params![blob(run.session.as_uuid()), run.n], read)?
-        .ok_or_else(|| StoreError::not_found(Thing::Run, run))
+    conn.one(
+        select_run!("AND s.uuid = ?1 AND r.n = ?2"),
+        params![blob(run.session.as_uuid()), run.n],
+        read,
+    )?
+    .ok_or_else(|| StoreError::not_found(Thing::Run, run))
 }
 
 pub(super) fn open(conn: &Connection) -> Result<Vec<Run>, StoreError> {
@@ -53,16 +57,25 @@ pub(super) fn of_session(conn: &Connection, session: SessionId) -> Result<Vec<Ru
 }
 
 /// Refuses a run that is not there.
-pub(super) fn require(conn: &Connection, session_row: i64, session: SessionId, n: u32) -> Result<(), StoreError> {
-    conn.one("SELECT 1 FROM runs WHERE session = ?1 AND n = ?2", params![session_row, n], |_| Ok(()))?
-        .ok_or_else(|| StoreError::not_found(Thing::Run, RunKey { session, n }))
+pub(super) fn require(
+    conn: &Connection,
+    session_row: i64,
+    session: SessionId,
+    n: u32,
+) -> Result<(), StoreError> {
+    conn.one("SELECT 1 FROM runs WHERE session = ?1 AND n = ?2", params![session_row, n], |_| {
+        Ok(())
+    })?
+    .ok_or_else(|| StoreError::not_found(Thing::Run, RunKey { session, n }))
 }
 
 pub(super) fn create(tx: &mut Tx<'_>, new: &CreateRun) -> Result<Outcome, StoreError> {
     let row = sessions::row_of(tx.conn, new.session)?;
     let next: u32 = tx
         .conn
-        .one("SELECT coalesce(max(n) + 1, 0) FROM runs WHERE session = ?1", [row], |row| row.get(0))?
+        .one("SELECT coalesce(max(n) + 1, 0) FROM runs WHERE session = ?1", [row], |row| {
+            row.get(0)
+        })?
         .unwrap_or(0);
     let key = RunKey { session: new.session, n: next };
     refusal::run_number(new, key)?;
@@ -88,9 +101,12 @@ const THIS_RUN: &str = "session = (SELECT id FROM sessions WHERE uuid = ?1) AND 
 
 pub(super) fn update(tx: &mut Tx<'_>, update: UpdateRun) -> Result<Outcome, StoreError> {
     let run = require_open(tx, update.run)?;
-    let (process, translation) = (update.process.apply(run.process), update.translation.apply(run.translation));
+    let (process, translation) =
+        (update.process.apply(run.process), update.translation.apply(run.translation));
     tx.conn.run(
-        &format!("UPDATE runs SET process = ?3, translation = ?4, idle_since = ?5 WHERE {THIS_RUN}"),
+        &format!(
+            "UPDATE runs SET process = ?3, translation = ?4, idle_since = ?5 WHERE {THIS_RUN}"
+        ),
         params![
             blob(update.run.session.as_uuid()),
             update.run.n,

@@ -10,8 +10,8 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use super::{approvals, chats, runs};
 use crate::contract::{
-    ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey, Server, ServerState,
-    StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
+    ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey,
+    Server, ServerState, StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
 };
 
 macro_rules! select_server {
@@ -94,7 +94,11 @@ pub(super) fn fence_run(tx: &Tx<'_>, run: Option<RunKey>) -> Result<(), StoreErr
 }
 
 /// Refuses a session in which another server has a run open.
-pub(super) fn require_not_elsewhere(tx: &Tx<'_>, session_row: i64, session: SessionId) -> Result<(), StoreError> {
+pub(super) fn require_not_elsewhere(
+    tx: &Tx<'_>,
+    session_row: i64,
+    session: SessionId,
+) -> Result<(), StoreError> {
     let me = tx.lease.map(|lease| blob(lease.server.as_uuid()));
     let elsewhere = tx.conn.one(
         "SELECT n FROM runs WHERE session = ?1 AND ended_at IS NULL AND server IS NOT NULL AND server IS NOT ?2 LIMIT 1",

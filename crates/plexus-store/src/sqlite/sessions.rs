@@ -10,8 +10,9 @@ use super::sql::{Columns, Sql, blob, int};
 use super::tx::Tx;
 use crate::contract::limits::MAX_SESSIONS;
 use crate::contract::{
-    ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome, Page,
-    PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing, Topic, UpdateSession, refusal,
+    ChangedSessions, ChatFacts, Children, CreateSession, CreateTree, DeleteSession, JsonText,
+    Outcome, Page, PageRequest, Position, Session, SessionFilter, SessionStatus, StoreError, Thing,
+    Topic, UpdateSession, refusal,
 };
 
 /// A session with everything its status is computed from. Deleted ones, kept for a fork's sake, are never seen.
@@ -66,8 +67,12 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Session> {
 
 /// Returns the row of a session.
 pub(super) fn row_of(conn: &Connection, id: SessionId) -> Result<i64, StoreError> {
-    conn.one("SELECT id FROM sessions WHERE uuid = ?1 AND deleted_at IS NULL", [blob(id.as_uuid())], |row| row.get(0))?
-        .ok_or_else(|| StoreError::not_found(Thing::Session, id))
+    conn.one(
+        "SELECT id FROM sessions WHERE uuid = ?1 AND deleted_at IS NULL",
+        [blob(id.as_uuid())],
+        |row| row.get(0),
+    )?
+    .ok_or_else(|| StoreError::not_found(Thing::Session, id))
 }
 
 pub(super) fn get(conn: &Connection, id: SessionId) -> Result<Session, StoreError> {
@@ -75,10 +80,18 @@ pub(super) fn get(conn: &Connection, id: SessionId) -> Result<Session, StoreErro
         .ok_or_else(|| StoreError::not_found(Thing::Session, id))
 }
 
-pub(super) fn named(conn: &Connection, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+pub(super) fn named(
+    conn: &Connection,
+    parent: Option<SessionId>,
+    name: &str,
+) -> Result<Session, StoreError> {
     let parent = parent.map_or(Ok(0), |id| row_of(conn, id))?;
-    conn.one(select_session!("AND coalesce(s.parent, 0) = ?1 AND s.name = ?2"), params![parent, name], read)?
-        .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
+    conn.one(
+        select_session!("AND coalesce(s.parent, 0) = ?1 AND s.name = ?2"),
+        params![parent, name],
+        read,
+    )?
+    .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
 }
 
 /// Returns the conditions of a list. Only what is asked for is written, so that SQLite sees which index serves; the parameters are always the same.
@@ -131,13 +144,23 @@ fn filtered(
     let under = filter.under.map(|id| row_of(conn, id)).transpose()?;
     let status = filter.status.map(status_number);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    conn.all(sql, params![after, parent, filter.name, under, status, limit], |row| Ok((row.count(0)?, read(row)?)))
+    conn.all(sql, params![after, parent, filter.name, under, status, limit], |row| {
+        Ok((row.count(0)?, read(row)?))
+    })
 }
 
-pub(super) fn list(conn: &Connection, filter: &SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+pub(super) fn list(
+    conn: &Connection,
+    filter: &SessionFilter,
+    page: PageRequest,
+) -> Result<Page<Session>, StoreError> {
     let limit = page.bounded();
     let after = page.after.map_or(0, |token| int(token.0));
-    let sql = format!("{} {} ORDER BY s.id LIMIT ?6", select_session!("AND s.id > ?1"), conditions(filter));
+    let sql = format!(
+        "{} {} ORDER BY s.id LIMIT ?6",
+        select_session!("AND s.id > ?1"),
+        conditions(filter)
+    );
     Ok(Page::of(filtered(conn, &sql, after, filter, limit + 1)?, limit))
 }
 
@@ -148,11 +171,16 @@ pub(super) fn changed(
     limit: usize,
 ) -> Result<ChangedSessions, StoreError> {
     let limit = PageRequest::first(limit).bounded();
-    let sql =
-        format!("{} {} ORDER BY ch.changed, s.id LIMIT ?6", select_session!("AND ch.changed > ?1"), conditions(filter));
+    let sql = format!(
+        "{} {} ORDER BY ch.changed, s.id LIMIT ?6",
+        select_session!("AND ch.changed > ?1"),
+        conditions(filter)
+    );
     let newest = newest_commit(conn)?;
-    let mut sessions: Vec<_> =
-        filtered(conn, &sql, int(after), filter, limit + 1)?.into_iter().map(|(_, session)| session).collect();
+    let mut sessions: Vec<_> = filtered(conn, &sql, int(after), filter, limit + 1)?
+        .into_iter()
+        .map(|(_, session)| session)
+        .collect();
     if sessions.len() <= limit {
         return Ok(ChangedSessions { after: newest.max(after), sessions });
     }
@@ -166,12 +194,18 @@ pub(super) fn changed(
     }
     // One commit changed more sessions than the limit. They are all told, since a part could not be continued.
     let all = filtered(conn, &sql, int(cut) - 1, filter, MAX_SESSIONS)?;
-    let sessions = all.into_iter().map(|(_, session)| session).filter(|session| session.changed == cut).collect();
+    let sessions = all
+        .into_iter()
+        .map(|(_, session)| session)
+        .filter(|session| session.changed == cut)
+        .collect();
     Ok(ChangedSessions { after: cut, sessions })
 }
 
 pub(super) fn newest_commit(conn: &Connection) -> Result<u64, StoreError> {
-    Ok(conn.one("SELECT value FROM store_meta WHERE key = 'commits'", [], |row| row.count(0))?.unwrap_or(0))
+    Ok(conn
+        .one("SELECT value FROM store_meta WHERE key = 'commits'", [], |row| row.count(0))?
+        .unwrap_or(0))
 }
 
 pub(super) fn ancestors(conn: &Connection, id: SessionId) -> Result<Vec<SessionId>, StoreError> {
@@ -205,7 +239,8 @@ fn below(conn: &Connection, row: i64) -> Result<Vec<(i64, SessionId)>, StoreErro
 
 pub(super) fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, StoreError> {
     let conn = tx.conn;
-    let total: u64 = conn.one("SELECT count(*) FROM sessions", [], |row| row.count(0))?.unwrap_or(0);
+    let total: u64 =
+        conn.one("SELECT count(*) FROM sessions", [], |row| row.count(0))?.unwrap_or(0);
     refusal::one_more_session(total)?;
     let parent = new.parent.map(|id| row_of(conn, id)).transpose()?;
     if let Some(id) = new.parent {
@@ -221,8 +256,11 @@ pub(super) fn create(tx: &mut Tx<'_>, new: CreateSession) -> Result<Outcome, Sto
     }
     let head = match new.fork {
         None => {
-            let tree =
-                CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata: JsonText::empty_object() };
+            let tree = CreateTree {
+                id: TreeId::generate(),
+                root: NodeId::generate(),
+                metadata: JsonText::empty_object(),
+            };
             arbor::create_tree(tx, &tree)?;
             Position { tree_id: tree.id, node_id: tree.root }
         }
@@ -308,10 +346,11 @@ fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), StoreError
     let conn = tx.conn;
     let uuid = blob(id.as_uuid());
     // Whoever waits for one of them learns that it is gone.
-    let waiting =
-        conn.all("SELECT uuid, owner FROM loopback_approvals WHERE session = ?1 AND status = 0", [row], |row| {
-            Ok((ApprovalId::from_uuid(row.uuid(0)?), owner(row.maybe_uuid(1)?)))
-        })?;
+    let waiting = conn.all(
+        "SELECT uuid, owner FROM loopback_approvals WHERE session = ?1 AND status = 0",
+        [row],
+        |row| Ok((ApprovalId::from_uuid(row.uuid(0)?), owner(row.maybe_uuid(1)?))),
+    )?;
     for (approval, owner) in waiting {
         tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
     }
@@ -326,14 +365,19 @@ fn delete_one(tx: &mut Tx<'_>, row: i64, id: SessionId) -> Result<(), StoreError
     ] {
         conn.run(sql, [row])?;
     }
-    conn.run("DELETE FROM rules WHERE scope_session = ?1 OR author = ?1 OR run_session = ?1", [uuid])?;
+    conn.run(
+        "DELETE FROM rules WHERE scope_session = ?1 OR author = ?1 OR run_session = ?1",
+        [uuid],
+    )?;
     conn.run("DELETE FROM tokens WHERE session = ?1 OR run_session = ?1", [uuid])?;
     conn.run("UPDATE sessions SET deleted_at = ?2 WHERE id = ?1", params![row, tx.now.0])?;
-    let tree: Option<i64> = conn.one("SELECT tree FROM sessions WHERE id = ?1", [row], |row| row.get(0))?;
+    let tree: Option<i64> =
+        conn.one("SELECT tree FROM sessions WHERE id = ?1", [row], |row| row.get(0))?;
     let Some(tree) = tree else { return Ok(()) };
     // A fork may still stand on these events. The last session of a tree takes it along, with those that were kept for its sake.
-    let shared =
-        conn.one("SELECT 1 FROM sessions WHERE tree = ?1 AND deleted_at IS NULL", [tree], |_| Ok(()))?.is_some();
+    let shared = conn
+        .one("SELECT 1 FROM sessions WHERE tree = ?1 AND deleted_at IS NULL", [tree], |_| Ok(()))?
+        .is_some();
     if !shared {
         let chats = conn.all(
             "SELECT c.id FROM chat_streams c JOIN sessions s ON s.id = c.session WHERE s.tree = ?1",

@@ -35,7 +35,9 @@ pub(super) trait Sql {
 
 impl Sql for Connection {
     fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
-        self.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(store_error)
+        self.prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(params))
+            .map_err(store_error)
     }
 
     fn one<T>(
@@ -79,8 +81,12 @@ pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
         (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => {
             StoreError::Poisoned { message: error.to_string() }
         }
-        (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _) => StoreError::Corrupt { message: error.to_string() },
-        (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => StoreError::busy(&error, RETRY_LOCKED),
+        (ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase, _) => {
+            StoreError::Corrupt { message: error.to_string() }
+        }
+        (ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked, _) => {
+            StoreError::busy(&error, RETRY_LOCKED)
+        }
         (ErrorCode::ConstraintViolation, _) => refusal::id_taken(),
         _ => StoreError::Unavailable { message: error.to_string(), source: Some(Arc::new(error)) },
     }

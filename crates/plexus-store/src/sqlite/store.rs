@@ -11,14 +11,15 @@ use tokio::sync::oneshot;
 
 use super::sql::store_error;
 use super::{
-    SqliteStore, approvals, arbor, audit, budget, chats, consumers, events, readers, rules, runs, servers, sessions,
-    tokens, upkeep,
+    SqliteStore, approvals, arbor, audit, budget, chats, consumers, events, readers, rules, runs,
+    servers, sessions, tokens, upkeep,
 };
 use crate::contract::{
-    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer, Counts, Cursor, Due,
-    Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit,
-    Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic,
-    Tree, UnixMillis, Waiting, Wake, check,
+    ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat, Committed, Consumer,
+    Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, OutboxDue, OutlineEntry, Page,
+    PageRequest, Priority, Pruned, ReadLimit, Run, RunKey, Server, Session, SessionFilter,
+    SpendTotals, Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
+    Wake, check,
 };
 use crate::queue::Job;
 
@@ -57,10 +58,12 @@ impl SqliteStore {
     ) -> Result<T, StoreError> {
         self.health.check()?;
         let path = self.path.clone();
-        let running = tokio::task::spawn_blocking(move || readers::open(&path).and_then(|conn| work(&conn)));
-        running
-            .await
-            .map_err(|error| StoreError::Unavailable { message: format!("upkeep broke off: {error}"), source: None })?
+        let running =
+            tokio::task::spawn_blocking(move || readers::open(&path).and_then(|conn| work(&conn)));
+        running.await.map_err(|error| StoreError::Unavailable {
+            message: format!("upkeep broke off: {error}"),
+            source: None,
+        })?
     }
 }
 
@@ -69,7 +72,8 @@ fn in_transaction<T>(
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
-    let result = work(conn).and_then(|value| conn.execute_batch("COMMIT").map(|()| value).map_err(store_error));
+    let result = work(conn)
+        .and_then(|value| conn.execute_batch("COMMIT").map(|()| value).map_err(store_error));
     if result.is_err() && !conn.is_autocommit() {
         conn.execute_batch("ROLLBACK").map_err(store_error)?;
     }
@@ -78,7 +82,11 @@ fn in_transaction<T>(
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn commit(&self, changes: Vec<Change>, priority: Priority) -> Result<Committed, StoreError> {
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        priority: Priority,
+    ) -> Result<Committed, StoreError> {
         let bytes = check::change_list(&changes)?;
         self.health.check()?;
         let since = Instant::now();
@@ -107,12 +115,20 @@ impl Store for SqliteStore {
         self.read(move |conn| sessions::get(conn, id)).await
     }
 
-    async fn session_named(&self, parent: Option<SessionId>, name: &str) -> Result<Session, StoreError> {
+    async fn session_named(
+        &self,
+        parent: Option<SessionId>,
+        name: &str,
+    ) -> Result<Session, StoreError> {
         let name = name.to_owned();
         self.read(move |conn| sessions::named(conn, parent, &name)).await
     }
 
-    async fn sessions(&self, filter: SessionFilter, page: PageRequest) -> Result<Page<Session>, StoreError> {
+    async fn sessions(
+        &self,
+        filter: SessionFilter,
+        page: PageRequest,
+    ) -> Result<Page<Session>, StoreError> {
         self.read(move |conn| sessions::list(conn, &filter, page)).await
     }
 
@@ -178,7 +194,11 @@ impl Store for SqliteStore {
         self.read(move |conn| events::resolve_cursor(conn, session, &text)).await
     }
 
-    async fn consumer(&self, session: SessionId, name: &str) -> Result<Option<Consumer>, StoreError> {
+    async fn consumer(
+        &self,
+        session: SessionId,
+        name: &str,
+    ) -> Result<Option<Consumer>, StoreError> {
         let name = name.to_owned();
         self.read(move |conn| consumers::get(conn, session, &name)).await
     }
@@ -221,7 +241,11 @@ impl Store for SqliteStore {
         self.read(move |conn| approvals::by_request(conn, session, run, &request_id)).await
     }
 
-    async fn approvals(&self, filter: ApprovalFilter, page: PageRequest) -> Result<Page<ApprovalRecord>, StoreError> {
+    async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: PageRequest,
+    ) -> Result<Page<ApprovalRecord>, StoreError> {
         self.read(move |conn| approvals::list(conn, &filter, page)).await
     }
 
@@ -245,11 +269,20 @@ impl Store for SqliteStore {
         self.read(move |conn| budget::totals(conn, session)).await
     }
 
-    async fn audit(&self, session: Option<SessionId>, page: PageRequest) -> Result<Page<AuditLine>, StoreError> {
+    async fn audit(
+        &self,
+        session: Option<SessionId>,
+        page: PageRequest,
+    ) -> Result<Page<AuditLine>, StoreError> {
         self.read(move |conn| audit::list(conn, session, page)).await
     }
 
-    async fn outbox_due(&self, target: &str, now: UnixMillis, limit: usize) -> Result<OutboxDue, StoreError> {
+    async fn outbox_due(
+        &self,
+        target: &str,
+        now: UnixMillis,
+        limit: usize,
+    ) -> Result<OutboxDue, StoreError> {
         let target = target.to_owned();
         self.read(move |conn| audit::due(conn, &target, now, limit)).await
     }
@@ -286,7 +319,11 @@ impl Store for SqliteStore {
         self.read(move |conn| arbor::leaves(conn, tree, page)).await
     }
 
-    async fn tree_outline(&self, tree: TreeId, limit: usize) -> Result<Vec<OutlineEntry>, StoreError> {
+    async fn tree_outline(
+        &self,
+        tree: TreeId,
+        limit: usize,
+    ) -> Result<Vec<OutlineEntry>, StoreError> {
         self.read(move |conn| arbor::outline(conn, tree, limit)).await
     }
 
@@ -326,7 +363,10 @@ impl Store for SqliteStore {
         let joined = tokio::task::spawn_blocking(move || thread.join()).await;
         match joined {
             Ok(Ok(())) => self.health.check(),
-            _ => Err(StoreError::Unavailable { message: "the writer broke off".to_owned(), source: None }),
+            _ => Err(StoreError::Unavailable {
+                message: "the writer broke off".to_owned(),
+                source: None,
+            }),
         }
     }
 }

@@ -10,13 +10,22 @@ use super::{servers, sessions};
 use crate::contract::{Outcome, RevokeTokens, RunKey, StoreError, Token, TokenHash};
 
 pub(super) fn get(conn: &Connection, hash: TokenHash) -> Result<Option<Token>, StoreError> {
-    conn.one("SELECT caller, session, run_session, run_n, expires_at FROM tokens WHERE hash = ?1", [hash.0], |row| {
-        let run = match row.maybe_uuid(2)? {
-            None => None,
-            Some(id) => Some(RunKey { session: SessionId::from_uuid(id), n: row.get(3)? }),
-        };
-        Ok(Token { hash, caller: caller(0, row.get(0)?, row.maybe_uuid(1)?)?, run, expires_at: row.maybe_time(4)? })
-    })
+    conn.one(
+        "SELECT caller, session, run_session, run_n, expires_at FROM tokens WHERE hash = ?1",
+        [hash.0],
+        |row| {
+            let run = match row.maybe_uuid(2)? {
+                None => None,
+                Some(id) => Some(RunKey { session: SessionId::from_uuid(id), n: row.get(3)? }),
+            };
+            Ok(Token {
+                hash,
+                caller: caller(0, row.get(0)?, row.maybe_uuid(1)?)?,
+                run,
+                expires_at: row.maybe_time(4)?,
+            })
+        },
+    )
 }
 
 pub(super) fn add(tx: &mut Tx<'_>, token: Token) -> Result<Outcome, StoreError> {
@@ -49,8 +58,12 @@ pub(super) fn revoke(tx: &mut Tx<'_>, revoke: RevokeTokens) -> Result<Outcome, S
             "DELETE FROM tokens WHERE run_session = ?1 AND run_n = ?2",
             params![blob(run.session.as_uuid()), run.n],
         )?,
-        RevokeTokens::Session(id) => tx.conn.run("DELETE FROM tokens WHERE session = ?1", [blob(id.as_uuid())])?,
-        RevokeTokens::Expired { now } => tx.conn.run("DELETE FROM tokens WHERE expires_at <= ?1", [now.0])?,
+        RevokeTokens::Session(id) => {
+            tx.conn.run("DELETE FROM tokens WHERE session = ?1", [blob(id.as_uuid())])?
+        }
+        RevokeTokens::Expired { now } => {
+            tx.conn.run("DELETE FROM tokens WHERE expires_at <= ?1", [now.0])?
+        }
     };
     Ok(Outcome::Count(count as u64))
 }

@@ -6,7 +6,10 @@ use plexus_core::{ServerId, SessionId};
 use rusqlite::{Connection, params};
 
 use super::sql::{Sql, int};
-use super::{approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions, tokens};
+use super::{
+    approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions,
+    tokens,
+};
 use crate::contract::{Change, Lease, Outcome, StoreError, Topic, UnixMillis};
 
 /// The state of one change list between its savepoint and its release.
@@ -31,7 +34,16 @@ pub(super) struct Tx<'c> {
 impl<'c> Tx<'c> {
     pub(super) fn new(conn: &'c Connection, commit: u64, lease: Option<Lease>) -> Self {
         let (topics, touched) = (Vec::new(), BTreeSet::new());
-        Self { conn, commit, now: UnixMillis::now(), topics, touched, events: 0, lease, taking: None }
+        Self {
+            conn,
+            commit,
+            now: UnixMillis::now(),
+            topics,
+            touched,
+            events: 0,
+            lease,
+            taking: None,
+        }
     }
 
     /// Notes that a session changed.
@@ -49,7 +61,8 @@ impl<'c> Tx<'c> {
 
     /// Applies every change, in order.
     pub(super) fn apply_all(&mut self, changes: Vec<Change>) -> Result<Vec<Outcome>, StoreError> {
-        let outcomes = changes.into_iter().map(|change| self.apply(change)).collect::<Result<Vec<_>, _>>()?;
+        let outcomes =
+            changes.into_iter().map(|change| self.apply(change)).collect::<Result<Vec<_>, _>>()?;
         for row in &self.touched {
             self.conn.run(
                 "INSERT INTO session_changes VALUES (?1, ?2) ON CONFLICT (session) DO UPDATE SET changed = ?2",
@@ -79,7 +92,9 @@ impl<'c> Tx<'c> {
             Change::RetireApproval(id) => approvals::retire(self, id),
             Change::MarkBreach { id, what } => approvals::mark_breach(self, id, &what),
             Change::SetCursor(it) => consumers::set(self, &it),
-            Change::DeleteCursor { session, consumer } => consumers::delete(self, session, &consumer),
+            Change::DeleteCursor { session, consumer } => {
+                consumers::delete(self, session, &consumer)
+            }
             Change::SetReadPosition(it) => consumers::set_read_position(self, it),
             Change::AddRule(it) => rules::add(self, &it),
             Change::RemoveRules(it) => rules::remove(self, it),

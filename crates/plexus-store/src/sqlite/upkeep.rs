@@ -15,16 +15,21 @@ use crate::contract::limits::{MAX_FAULTS, PRUNE_EVENTS};
 use crate::contract::{Counts, Pruned, StoreError, UnixMillis};
 
 pub(super) fn counts(conn: &Connection) -> Result<Counts, StoreError> {
-    let number = |sql: &str| Ok::<_, StoreError>(conn.one(sql, [], |row| row.count(0))?.unwrap_or(0));
+    let number =
+        |sql: &str| Ok::<_, StoreError>(conn.one(sql, [], |row| row.count(0))?.unwrap_or(0));
     let mut counts = Counts {
         sessions: number("SELECT count(*) FROM sessions WHERE deleted_at IS NULL")?,
         events: number("SELECT value FROM store_meta WHERE key = 'events'")?,
         commits: number("SELECT value FROM store_meta WHERE key = 'commits'")?,
         runs_open: number("SELECT count(*) FROM runs WHERE ended_at IS NULL")?,
-        bytes_on_disk: number("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")?,
+        bytes_on_disk: number(
+            "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+        )?,
         ..Counts::default()
     };
-    for (status, count) in conn.all("SELECT status, count(*) FROM chat_streams GROUP BY status", [], pair)? {
+    for (status, count) in
+        conn.all("SELECT status, count(*) FROM chat_streams GROUP BY status", [], pair)?
+    {
         match status {
             0 => counts.chats_running = count,
             1 => counts.chats_complete = count,
@@ -33,7 +38,8 @@ pub(super) fn counts(conn: &Connection) -> Result<Counts, StoreError> {
         }
     }
     counts.approvals_pending = number("SELECT count(*) FROM loopback_approvals WHERE status = 0")?;
-    let decided = "SELECT status, count(*) FROM loopback_approvals WHERE status <> 0 GROUP BY status";
+    let decided =
+        "SELECT status, count(*) FROM loopback_approvals WHERE status <> 0 GROUP BY status";
     for (status, count) in conn.all(decided, [], pair)? {
         match status {
             1 => counts.approvals_allowed = count,
@@ -51,13 +57,15 @@ fn pair(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, u64)> {
 
 /// Reads everything and says what is wrong: first what SQLite knows, then what our own promises add.
 pub(super) fn integrity(conn: &Connection) -> Result<Vec<String>, StoreError> {
-    let mut faults = conn.all(&format!("PRAGMA integrity_check({MAX_FAULTS})"), [], |row| row.get::<_, String>(0))?;
+    let mut faults = conn
+        .all(&format!("PRAGMA integrity_check({MAX_FAULTS})"), [], |row| row.get::<_, String>(0))?;
     faults.retain(|line| line != "ok");
     if !faults.is_empty() {
         return Ok(faults);
     }
     let mut look = |what: &str, sql: &str| -> Result<(), StoreError> {
-        let found = conn.all(&format!("{sql} LIMIT {MAX_FAULTS}"), [], |row| row.get::<_, i64>(0))?;
+        let found =
+            conn.all(&format!("{sql} LIMIT {MAX_FAULTS}"), [], |row| row.get::<_, i64>(0))?;
         faults.extend(found.into_iter().map(|row| format!("{what}: row {row}")));
         Ok(())
     };
@@ -73,7 +81,10 @@ pub(super) fn integrity(conn: &Connection) -> Result<Vec<String>, StoreError> {
         "a chat without its start",
         "SELECT id FROM chat_streams c WHERE NOT EXISTS (SELECT 1 FROM chat_events WHERE id = c.id << 32)",
     )?;
-    look("nodes of no chain", "SELECT DISTINCT id >> 32 FROM nodes WHERE id >> 32 NOT IN (SELECT id FROM chains)")?;
+    look(
+        "nodes of no chain",
+        "SELECT DISTINCT id >> 32 FROM nodes WHERE id >> 32 NOT IN (SELECT id FROM chains)",
+    )?;
     look(
         "a decided approval without a decision, or the reverse",
         "SELECT id FROM loopback_approvals WHERE (status = 0) <> (decided_at IS NULL)",
@@ -131,7 +142,9 @@ fn copy(conn: &Connection, partial: &Path) -> Result<(), StoreError> {
 
 /// Makes the names in a directory durable.
 pub(super) fn sync_dir(dir: &Path) -> Result<(), StoreError> {
-    std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| io_error("flush", dir, error))
+    std::fs::File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|error| io_error("flush", dir, error))
 }
 
 /// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a transaction of its caller's.
@@ -159,7 +172,10 @@ pub(super) fn prune_step(conn: &Connection, before: UnixMillis) -> Result<Pruned
         )?;
         pruned.events = changed as u64;
         if int(changed as u64) < PRUNE_EVENTS {
-            conn.run("UPDATE nodes SET data = '' WHERE id = ?1", [super::keys::Place::new(chain, first - 2).0])?;
+            conn.run(
+                "UPDATE nodes SET data = '' WHERE id = ?1",
+                [super::keys::Place::new(chain, first - 2).0],
+            )?;
             conn.run("UPDATE chat_streams SET pruned = 1 WHERE id = ?1", [chat])?;
             pruned.chats = 1;
         }

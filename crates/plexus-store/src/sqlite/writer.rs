@@ -118,8 +118,11 @@ impl Writer {
             Err(error) => {
                 self.health.note(&error);
                 tracing::warn!(%error, "a group of changes could not be written");
-                let replies =
-                    group.applied.into_iter().map(|it| it.reply).chain(group.refused.into_iter().map(|it| it.reply));
+                let replies = group
+                    .applied
+                    .into_iter()
+                    .map(|it| it.reply)
+                    .chain(group.refused.into_iter().map(|it| it.reply));
                 for reply in replies {
                     answer(reply, Err(error.clone()));
                 }
@@ -183,14 +186,21 @@ impl Writer {
         let events: u64 = group.applied.iter().map(|applied| applied.events).sum();
         self.conn.run("UPDATE store_meta SET value = ?1 WHERE key = 'commits'", [int(newest)])?;
         if events > 0 {
-            self.conn.run("UPDATE store_meta SET value = value + ?1 WHERE key = 'events'", params![int(events)])?;
+            self.conn.run(
+                "UPDATE store_meta SET value = value + ?1 WHERE key = 'events'",
+                params![int(events)],
+            )?;
         }
         Ok(())
     }
 
     fn rollback(&self) -> Result<(), StoreError> {
         // SQLite may have rolled back by itself, for example when the disk is full.
-        if self.conn.is_autocommit() { Ok(()) } else { self.conn.execute_batch("ROLLBACK").map_err(store_error) }
+        if self.conn.is_autocommit() {
+            Ok(())
+        } else {
+            self.conn.execute_batch("ROLLBACK").map_err(store_error)
+        }
     }
 }
 
@@ -220,7 +230,10 @@ fn in_savepoint<T>(
     result
 }
 
-fn answer(reply: oneshot::Sender<Result<Committed, StoreError>>, result: Result<Committed, StoreError>) {
+fn answer(
+    reply: oneshot::Sender<Result<Committed, StoreError>>,
+    result: Result<Committed, StoreError>,
+) {
     // A caller that left has no use for its answer; the changes stand all the same.
     let _gone = reply.send(result);
 }

@@ -4,8 +4,8 @@
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    Again, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy, JsonText, OpenApproval, Owner,
-    Priority, StartChat, Store, StoreError, UnixMillis, Verdict,
+    Again, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy, JsonText,
+    OpenApproval, Owner, Priority, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -14,7 +14,10 @@ pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, 
 }
 
 /// Makes a session of nobody's, with an open chat.
-pub(crate) async fn session_with_chat(store: &dyn Store, name: &str) -> Result<SessionId, StoreError> {
+pub(crate) async fn session_with_chat(
+    store: &dyn Store,
+    name: &str,
+) -> Result<SessionId, StoreError> {
     let new = CreateSession::new(name, None);
     let id = new.id;
     let start = Change::StartChat(StartChat::new(id, "go"));
@@ -23,7 +26,12 @@ pub(crate) async fn session_with_chat(store: &dyn Store, name: &str) -> Result<S
 }
 
 pub(crate) fn new_run(session: SessionId) -> CreateRun {
-    CreateRun { session, expects_n: None, channel: "control".into(), launch: JsonText::empty_object() }
+    CreateRun {
+        session,
+        expects_n: None,
+        channel: "control".into(),
+        launch: JsonText::empty_object(),
+    }
 }
 
 /// A request for a command, which the operator is asked about and which waits for ever.

@@ -1,31 +1,45 @@
 //! Approvals: asked once, decided once.
 
 use plexus_store::{
-    ApprovalFilter, ApprovalStatus, Change, DecideApproval, DecidedBy, EscalateApproval, Fate, Fresh, JsonText,
-    NewEvent, OpenApproval, Owner, PageRequest, Priority, ReadLimit, SettleApproval, Stage, Store, StoreError,
-    UnixMillis, Verdict, limits,
+    ApprovalFilter, ApprovalStatus, Change, DecideApproval, DecidedBy, EscalateApproval, Fate,
+    Fresh, JsonText, NewEvent, OpenApproval, Owner, PageRequest, Priority, ReadLimit,
+    SettleApproval, Stage, Store, StoreError, UnixMillis, Verdict, limits,
 };
 use serde_json::json;
 
 use crate::assert_err;
-use crate::fixture::{allow, approval_of, ask, chat, decision, end, one, question, run, session, text};
+use crate::fixture::{
+    allow, approval_of, ask, chat, decision, end, one, question, run, session, text,
+};
 
 pub(crate) async fn a_question_is_asked_once(store: &dyn Store) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     chat(store, s, "hi").await?;
-    let event = || NewEvent::now("awaiting_approval", JsonText::from(json!({"type": "awaiting_approval"})));
+    let event =
+        || NewEvent::now("awaiting_approval", JsonText::from(json!({"type": "awaiting_approval"})));
     let open = || OpenApproval { chat: Some(0), event: Some(event()), ..question(s, "r", "ls") };
     let first = open();
     let made = one(store, Change::OpenApproval(first.clone())).await?;
     assert_eq!(made.approval().expect("an approval").1, Fresh::Made);
     let record = approval_of(&made);
-    assert_eq!((record.id, record.status, record.input.clone()), (first.id, ApprovalStatus::Pending, first.input));
+    assert_eq!(
+        (record.id, record.status, record.input.clone()),
+        (first.id, ApprovalStatus::Pending, first.input)
+    );
     let again = one(store, Change::OpenApproval(open())).await?;
     assert_eq!(again.approval(), Some((&record, Fresh::Found)));
-    assert_eq!(store.read_events(s, 0, 0, ReadLimit::events(10)).await?.total_events, 2, "one question, one event");
+    assert_eq!(
+        store.read_events(s, 0, 0, ReadLimit::events(10)).await?.total_events,
+        2,
+        "one question, one event"
+    );
     one(store, Change::DecideApproval(decision(first.id, Verdict::Deny))).await?;
     let decided = approval_of(&one(store, Change::OpenApproval(open())).await?);
-    assert_eq!((decided.id, decided.status), (first.id, ApprovalStatus::Denied), "asked again, the decision stands");
+    assert_eq!(
+        (decided.id, decided.status),
+        (first.id, ApprovalStatus::Denied),
+        "asked again, the decision stands"
+    );
     assert_eq!(store.approval_by_request(s, None, "r").await?, Some(decided));
     one(store, Change::RetireApproval(first.id)).await?;
     one(store, Change::RetireApproval(first.id)).await?;
@@ -35,7 +49,9 @@ pub(crate) async fn a_question_is_asked_once(store: &dyn Store) -> anyhow::Resul
     Ok(())
 }
 
-pub(crate) async fn other_input_under_the_same_request_is_a_conflict(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn other_input_under_the_same_request_is_a_conflict(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let id = ask(store, s, "r").await?;
     let Err(StoreError::Conflict { standing, .. }) =
@@ -51,13 +67,16 @@ pub(crate) async fn other_input_under_the_same_request_is_a_conflict(store: &dyn
     Ok(())
 }
 
-pub(crate) async fn a_second_answer_loses_and_learns_what_stands(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_second_answer_loses_and_learns_what_stands(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     chat(store, s, "hi").await?;
     let open = OpenApproval { chat: Some(0), ..question(s, "r", "ls") };
     one(store, Change::OpenApproval(open.clone())).await?;
     let edit = JsonText::from(json!({"command": "ls -l"}));
-    let resolved = NewEvent::now("approval_resolved", JsonText::from(json!({"type": "approval_resolved"})));
+    let resolved =
+        NewEvent::now("approval_resolved", JsonText::from(json!({"type": "approval_resolved"})));
     let yes = DecideApproval {
         message: Some("go on".into()),
         event: Some(resolved),
@@ -72,7 +91,9 @@ pub(crate) async fn a_second_answer_loses_and_learns_what_stands(store: &dyn Sto
         (DecidedBy::Operator, Some("go on"), Some(edit))
     );
     // The same answer again is fine and changes nothing.
-    let again = one(store, Change::DecideApproval(DecideApproval { event: Some(text("x")), ..yes })).await?;
+    let again =
+        one(store, Change::DecideApproval(DecideApproval { event: Some(text("x")), ..yes }))
+            .await?;
     assert_eq!(again.approval(), Some((&record, Fresh::Found)));
     assert_eq!(store.chat(s, None).await?.total_events, 2);
     for other in [Verdict::Deny, allow(), Verdict::Expire, Verdict::Cancel] {
@@ -92,7 +113,10 @@ pub(crate) async fn a_decision_is_bound_to_the_input(store: &dyn Store) -> anyho
     let open = question(s, "r", "ls");
     one(store, Change::OpenApproval(open.clone())).await?;
     let with = |digest: &str| {
-        Change::DecideApproval(DecideApproval { expects_digest: Some(digest.into()), ..decision(open.id, allow()) })
+        Change::DecideApproval(DecideApproval {
+            expects_digest: Some(digest.into()),
+            ..decision(open.id, allow())
+        })
     };
     assert_err!(one(store, with("0000")).await, StoreError::Conflict { .. });
     assert_eq!(store.approval(open.id).await?.status, ApprovalStatus::Pending);
@@ -114,14 +138,19 @@ pub(crate) async fn one_of_many_deciders_wins(store: &dyn Store) -> anyhow::Resu
             )
         });
         let answers = futures::future::join_all(answers).await;
-        let made =
-            answers.iter().flatten().filter(|it| it.approval().is_some_and(|(_, fresh)| fresh == Fresh::Made)).count();
+        let made = answers
+            .iter()
+            .flatten()
+            .filter(|it| it.approval().is_some_and(|(_, fresh)| fresh == Fresh::Made))
+            .count();
         assert_eq!(made, 1);
         let stands = store.approval(id).await?;
         for answer in answers {
             match answer {
                 Ok(committed) => assert_eq!(approval_of(&committed), stands),
-                Err(StoreError::Conflict { standing, .. }) => assert_eq!(standing, serde_json::to_value(&stands)?),
+                Err(StoreError::Conflict { standing, .. }) => {
+                    assert_eq!(standing, serde_json::to_value(&stands)?)
+                }
                 Err(other) => panic!("{other}"),
             }
         }
@@ -129,7 +158,9 @@ pub(crate) async fn one_of_many_deciders_wins(store: &dyn Store) -> anyhow::Resu
     Ok(())
 }
 
-pub(crate) async fn an_answer_is_delivered_or_void_never_both(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn an_answer_is_delivered_or_void_never_both(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let settle = |id, fate| Change::SettleApproval(SettleApproval { id, fate, at: UnixMillis(9) });
     for (fate, other) in [(Fate::Delivered, Fate::Void), (Fate::Void, Fate::Delivered)] {
@@ -150,13 +181,23 @@ pub(crate) async fn an_answer_is_delivered_or_void_never_both(store: &dyn Store)
     Ok(())
 }
 
-pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", Some(a)).await?;
-    let open = OpenApproval { owner: Owner::Session(a), escalate_at: Some(UnixMillis(10)), ..question(b, "r", "ls") };
+    let open = OpenApproval {
+        owner: Owner::Session(a),
+        escalate_at: Some(UnixMillis(10)),
+        ..question(b, "r", "ls")
+    };
     one(store, Change::OpenApproval(open.clone())).await?;
     let pending = async |owner| {
-        let filter = ApprovalFilter { stage: Stage::Pending, owner: Some(owner), ..ApprovalFilter::default() };
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            owner: Some(owner),
+            ..ApprovalFilter::default()
+        };
         Ok::<_, StoreError>(store.approvals(filter, PageRequest::default()).await?.items.len())
     };
     assert_eq!((pending(Owner::Session(a)).await?, pending(Owner::Operator).await?), (1, 0));
@@ -172,11 +213,18 @@ pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(store: &dyn St
     assert_eq!((pending(Owner::Session(a)).await?, pending(Owner::Operator).await?), (0, 1));
     let record = store.approval(open.id).await?;
     assert_eq!((record.escalations, record.escalate_at), (1, None));
-    assert_err!(one(store, Change::EscalateApproval(escalate.clone())).await, StoreError::Conflict { .. });
+    assert_err!(
+        one(store, Change::EscalateApproval(escalate.clone())).await,
+        StoreError::Conflict { .. }
+    );
     // A reminder leaves the owner as it is, and is given once all the same, however many find it due.
-    let remind = EscalateApproval { expects_owner: Owner::Operator, expects_escalations: 1, ..escalate };
+    let remind =
+        EscalateApproval { expects_owner: Owner::Operator, expects_escalations: 1, ..escalate };
     one(store, Change::EscalateApproval(remind.clone())).await?;
-    assert_err!(one(store, Change::EscalateApproval(remind.clone())).await, StoreError::Conflict { .. });
+    assert_err!(
+        one(store, Change::EscalateApproval(remind.clone())).await,
+        StoreError::Conflict { .. }
+    );
     assert_eq!(store.approval(open.id).await?.escalations, 2);
     one(store, Change::DecideApproval(decision(open.id, allow()))).await?;
     let late = EscalateApproval { expects_escalations: 2, ..remind };
@@ -207,7 +255,10 @@ pub(crate) async fn deadlines_come_due_in_order(store: &dyn Store) -> anyhow::Re
     ] {
         let due = store.due(UnixMillis(now)).await?;
         let index = |records: &[plexus_store::ApprovalRecord]| -> Vec<usize> {
-            records.iter().map(|it| ids.iter().position(|id| *id == it.id).expect("one of ours")).collect()
+            records
+                .iter()
+                .map(|it| ids.iter().position(|id| *id == it.id).expect("one of ours"))
+                .collect()
         };
         assert_eq!(
             (index(&due.expired), index(&due.to_escalate), due.next.map(|it| it.0)),
@@ -215,15 +266,23 @@ pub(crate) async fn deadlines_come_due_in_order(store: &dyn Store) -> anyhow::Re
             "at {now}"
         );
     }
-    one(store, Change::DecideApproval(DecideApproval { by: DecidedBy::Deadline, ..decision(ids[1], Verdict::Expire) }))
-        .await?;
+    one(
+        store,
+        Change::DecideApproval(DecideApproval {
+            by: DecidedBy::Deadline,
+            ..decision(ids[1], Verdict::Expire)
+        }),
+    )
+    .await?;
     let due = store.due(UnixMillis(220)).await?;
     assert_eq!(due.expired, vec![]);
     assert_eq!(store.approval(ids[1]).await?.status, ApprovalStatus::Expired);
     Ok(())
 }
 
-pub(crate) async fn the_parent_hears_of_its_childs_question(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn the_parent_hears_of_its_childs_question(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let parent = session(store, "parent", None).await?;
     let child = session(store, "child", Some(parent)).await?;
     chat(store, child, "work").await?;
@@ -239,7 +298,10 @@ pub(crate) async fn the_parent_hears_of_its_childs_question(store: &dyn Store) -
     chat(store, parent, "supervise").await?;
     one(store, Change::OpenApproval(open("r2"))).await?;
     let told = store.read_events(parent, 0, 1, ReadLimit::events(10)).await?;
-    assert_eq!(told.events.iter().map(|it| it.event_type.as_str()).collect::<Vec<_>>(), vec!["tool_request"]);
+    assert_eq!(
+        told.events.iter().map(|it| it.event_type.as_str()).collect::<Vec<_>>(),
+        vec!["tool_request"]
+    );
     one(store, end(parent, 0)).await?;
     one(store, end(child, 0)).await?;
     // A question of a chat that has ended is still a question; there is only nowhere to tell it.
@@ -251,18 +313,25 @@ pub(crate) async fn the_parent_hears_of_its_childs_question(store: &dyn Store) -
 
 pub(crate) async fn too_many_pending_ones_are_busy(store: &dyn Store) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
-    let all: Vec<_> =
-        (0..limits::MAX_PENDING_PER_SESSION).map(|n| Change::OpenApproval(question(s, &n.to_string(), "ls"))).collect();
+    let all: Vec<_> = (0..limits::MAX_PENDING_PER_SESSION)
+        .map(|n| Change::OpenApproval(question(s, &n.to_string(), "ls")))
+        .collect();
     let committed = store.commit(all, Priority::Urgent).await?;
     let one_more = || Change::OpenApproval(question(s, "more", "ls"));
     assert_err!(one(store, one_more()).await, StoreError::Busy { .. });
-    let first = approval_of(&plexus_store::Committed { outcomes: vec![committed.outcomes[0].clone()], ..committed }).id;
+    let first = approval_of(&plexus_store::Committed {
+        outcomes: vec![committed.outcomes[0].clone()],
+        ..committed
+    })
+    .id;
     one(store, Change::DecideApproval(decision(first, Verdict::Deny))).await?;
     one(store, one_more()).await?;
     Ok(())
 }
 
-pub(crate) async fn lists_show_the_stage_they_are_asked_for(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn lists_show_the_stage_they_are_asked_for(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", Some(a)).await?;
     let r = run(store, b).await?;
@@ -274,8 +343,15 @@ pub(crate) async fn lists_show_the_stage_they_are_asked_for(store: &dyn Store) -
     for id in [undelivered, delivered] {
         one(store, Change::DecideApproval(decision(id, allow()))).await?;
     }
-    one(store, Change::SettleApproval(SettleApproval { id: delivered, fate: Fate::Delivered, at: UnixMillis(1) }))
-        .await?;
+    one(
+        store,
+        Change::SettleApproval(SettleApproval {
+            id: delivered,
+            fate: Fate::Delivered,
+            at: UnixMillis(1),
+        }),
+    )
+    .await?;
     let any = ApprovalFilter::default();
     for (filter, expected) in [
         (any, vec![delivered, undelivered, pending]),

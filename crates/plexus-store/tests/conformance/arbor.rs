@@ -2,7 +2,8 @@
 
 use plexus_core::{NodeId, TreeId};
 use plexus_store::{
-    AppendNode, Change, CreateTree, JsonText, Node, NodeData, PageRequest, ReadLimit, Store, StoreError,
+    AppendNode, Change, CreateTree, JsonText, Node, NodeData, PageRequest, ReadLimit, Store,
+    StoreError,
 };
 use serde_json::json;
 
@@ -10,18 +11,32 @@ use crate::assert_err;
 use crate::fixture::{chat, end, events, one, session, whole_chat};
 
 async fn tree(store: &dyn Store) -> anyhow::Result<(TreeId, NodeId)> {
-    let new =
-        CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata: JsonText::from(json!({"t": 1})) };
+    let new = CreateTree {
+        id: TreeId::generate(),
+        root: NodeId::generate(),
+        metadata: JsonText::from(json!({"t": 1})),
+    };
     one(store, Change::CreateTree(new.clone())).await?;
     Ok((new.id, new.root))
 }
 
-async fn append(store: &dyn Store, tree: TreeId, parent: NodeId, content: &str) -> anyhow::Result<NodeId> {
+async fn append(
+    store: &dyn Store,
+    tree: TreeId,
+    parent: NodeId,
+    content: &str,
+) -> anyhow::Result<NodeId> {
     let id = NodeId::generate();
     let data = NodeData::Text { content: content.into() };
     one(
         store,
-        Change::AppendNode(AppendNode { id, tree, parent, data, metadata: JsonText::from(json!({"n": content})) }),
+        Change::AppendNode(AppendNode {
+            id,
+            tree,
+            parent,
+            data,
+            metadata: JsonText::from(json!({"n": content})),
+        }),
     )
     .await?;
     Ok(id)
@@ -52,7 +67,10 @@ pub(crate) async fn a_path_goes_from_the_root_to_the_node(store: &dyn Store) -> 
         }
     }
     let node = store.node(y).await?;
-    assert_eq!((node.data, node.metadata.to_value()), (NodeData::Text { content: "y".into() }, json!({"n": "y"})));
+    assert_eq!(
+        (node.data, node.metadata.to_value()),
+        (NodeData::Text { content: "y".into() }, json!({"n": "y"}))
+    );
     assert_eq!(store.trees(PageRequest::default()).await?.items, vec![store.tree(t).await?]);
     Ok(())
 }
@@ -81,7 +99,9 @@ pub(crate) async fn branches_are_children_and_leaves(store: &dyn Store) -> anyho
     Ok(())
 }
 
-pub(crate) async fn user_nodes_beside_an_open_chat_start_a_branch(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn user_nodes_beside_an_open_chat_start_a_branch(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     chat(store, s, "hi").await?;
     let it = store.chat(s, None).await?;
@@ -105,7 +125,9 @@ pub(crate) async fn user_nodes_beside_an_open_chat_start_a_branch(store: &dyn St
     Ok(())
 }
 
-pub(crate) async fn an_outline_lists_parents_before_children(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn an_outline_lists_parents_before_children(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     whole_chat(store, s, &["a", "b"]).await?;
     let it = store.session(s).await?;
@@ -120,7 +142,9 @@ pub(crate) async fn an_outline_lists_parents_before_children(store: &dyn Store) 
     }
     for (i, entry) in outline.iter().enumerate() {
         let parent = entry.node.parent;
-        assert!(parent.is_none() || outline[..i].iter().any(|before| Some(before.node.id) == parent));
+        assert!(
+            parent.is_none() || outline[..i].iter().any(|before| Some(before.node.id) == parent)
+        );
     }
     assert_eq!(store.tree_outline(it.tree, 4).await?, outline[..4].to_vec());
     Ok(())

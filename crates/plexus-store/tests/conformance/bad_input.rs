@@ -2,8 +2,9 @@
 
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
 use plexus_store::{
-    AppendEvents, AppendNode, Change, CreateSession, CreateTree, Cursor, Fork, JsonText, NewEvent, NodeData, ReadLimit,
-    RunKey, SetCursor, StartChat, Store, StoreError, Thing, UpdateSession, limits,
+    AppendEvents, AppendNode, Change, CreateSession, CreateTree, Cursor, Fork, JsonText, NewEvent,
+    NodeData, ReadLimit, RunKey, SetCursor, StartChat, Store, StoreError, Thing, UpdateSession,
+    limits,
 };
 use serde_json::json;
 
@@ -19,10 +20,22 @@ pub(crate) async fn unknown_ids_are_named(store: &dyn Store) -> anyhow::Result<(
     };
     let id = nobody.to_string();
     named(store.session(nobody).await.map(drop), Thing::Session, id.clone());
-    named(store.read_from(Cursor::start(nobody), ReadLimit::events(1)).await.map(drop), Thing::Session, id.clone());
+    named(
+        store.read_from(Cursor::start(nobody), ReadLimit::events(1)).await.map(drop),
+        Thing::Session,
+        id.clone(),
+    );
     named(one(store, events(nobody, 0, &["x"])).await.map(drop), Thing::Session, id.clone());
-    named(one(store, Change::OpenApproval(question(nobody, "r", "ls"))).await.map(drop), Thing::Session, id.clone());
-    named(one(store, Change::CreateSession(CreateSession::new("c", Some(nobody)))).await.map(drop), Thing::Session, id);
+    named(
+        one(store, Change::OpenApproval(question(nobody, "r", "ls"))).await.map(drop),
+        Thing::Session,
+        id.clone(),
+    );
+    named(
+        one(store, Change::CreateSession(CreateSession::new("c", Some(nobody)))).await.map(drop),
+        Thing::Session,
+        id,
+    );
     named(store.chat(s, Some(4)).await.map(drop), Thing::Chat, "4".into());
     named(one(store, events(s, 4, &["x"])).await.map(drop), Thing::Chat, "4".into());
     named(store.session_named(None, "who").await.map(drop), Thing::Session, "who".into());
@@ -30,7 +43,12 @@ pub(crate) async fn unknown_ids_are_named(store: &dyn Store) -> anyhow::Result<(
     named(store.node(node).await.map(drop), Thing::Node, node.to_string());
     named(store.path(node, 1).await.map(drop), Thing::Node, node.to_string());
     named(
-        one(store, Change::UpdateSession(UpdateSession { head: Some(node), ..UpdateSession::of(s) })).await.map(drop),
+        one(
+            store,
+            Change::UpdateSession(UpdateSession { head: Some(node), ..UpdateSession::of(s) }),
+        )
+        .await
+        .map(drop),
         Thing::Node,
         node.to_string(),
     );
@@ -40,7 +58,11 @@ pub(crate) async fn unknown_ids_are_named(store: &dyn Store) -> anyhow::Result<(
     named(store.event(event).await.map(drop), Thing::Event, event.to_string());
     let approval = ApprovalId::generate();
     named(store.approval(approval).await.map(drop), Thing::Approval, approval.to_string());
-    named(one(store, Change::RetireApproval(approval)).await.map(drop), Thing::Approval, approval.to_string());
+    named(
+        one(store, Change::RetireApproval(approval)).await.map(drop),
+        Thing::Approval,
+        approval.to_string(),
+    );
     let rule = RuleId::generate();
     named(store.rule(rule).await.map(drop), Thing::Rule, rule.to_string());
     let run = RunKey { session: s, n: 3 };
@@ -51,7 +73,10 @@ pub(crate) async fn unknown_ids_are_named(store: &dyn Store) -> anyhow::Result<(
 pub(crate) async fn sizes_over_the_limits_are_refused(store: &dyn Store) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let prompt = "x".repeat(limits::MAX_PROMPT_BYTES + 1);
-    assert_err!(one(store, Change::StartChat(StartChat::new(s, prompt))).await, StoreError::Invalid { .. });
+    assert_err!(
+        one(store, Change::StartChat(StartChat::new(s, prompt))).await,
+        StoreError::Invalid { .. }
+    );
     chat(store, s, "hi").await?;
     let long = text(&"x".repeat(limits::MAX_EVENT_BYTES));
     let append = |events| Change::AppendEvents(AppendEvents { session: s, chat: 0, events });
@@ -64,7 +89,10 @@ pub(crate) async fn sizes_over_the_limits_are_refused(store: &dyn Store) -> anyh
         );
     }
     let too_many = vec![events(s, 0, &["x"]); limits::MAX_CHANGES + 1];
-    assert_err!(store.commit(too_many, plexus_store::Priority::Normal).await, StoreError::Invalid { .. });
+    assert_err!(
+        store.commit(too_many, plexus_store::Priority::Normal).await,
+        StoreError::Invalid { .. }
+    );
     assert_eq!(store.chat(s, None).await?.total_events, 1, "nothing was stored");
     Ok(())
 }
@@ -76,7 +104,11 @@ pub(crate) async fn metadata_that_is_no_object_is_refused(store: &dyn Store) -> 
         let wrong = JsonText::from(wrong);
         let new = CreateSession { metadata: wrong.clone(), ..CreateSession::new("t", None) };
         assert_err!(one(store, Change::CreateSession(new)).await, StoreError::Invalid { .. });
-        let tree = CreateTree { id: TreeId::generate(), root: NodeId::generate(), metadata: wrong.clone() };
+        let tree = CreateTree {
+            id: TreeId::generate(),
+            root: NodeId::generate(),
+            metadata: wrong.clone(),
+        };
         assert_err!(one(store, Change::CreateTree(tree)).await, StoreError::Invalid { .. });
         let node = AppendNode {
             id: NodeId::generate(),
@@ -105,7 +137,8 @@ pub(crate) async fn foreign_cursors_are_refused(store: &dyn Store) -> anyhow::Re
     }
     assert_err!(store.resolve_cursor(b, &cursor.to_string()).await, StoreError::Invalid { .. });
     assert_eq!(store.resolve_cursor(a, &cursor.to_string()).await?, cursor);
-    let foreign = SetCursor { consumer: "c".into(), cursor: Cursor { session: b, chat: 0, next: 1 } };
+    let foreign =
+        SetCursor { consumer: "c".into(), cursor: Cursor { session: b, chat: 0, next: 1 } };
     assert_err!(one(store, Change::SetCursor(foreign)).await, StoreError::Invalid { .. });
     Ok(())
 }
@@ -124,7 +157,10 @@ pub(crate) async fn a_node_of_another_tree_is_no_parent(store: &dyn Store) -> an
     assert_err!(one(store, Change::AppendNode(node)).await, StoreError::Invalid { .. });
     let update = UpdateSession { head: Some(of_b.head), ..UpdateSession::of(a) };
     assert_err!(one(store, Change::UpdateSession(update)).await, StoreError::Invalid { .. });
-    let fork = CreateSession { fork: Some(Fork { of: a, at: Some(of_b.head) }), ..CreateSession::new("f", None) };
+    let fork = CreateSession {
+        fork: Some(Fork { of: a, at: Some(of_b.head) }),
+        ..CreateSession::new("f", None)
+    };
     assert_err!(one(store, Change::CreateSession(fork)).await, StoreError::Invalid { .. });
     assert_eq!(store.children(of_b.head).await?, vec![]);
     Ok(())
@@ -134,7 +170,8 @@ pub(crate) async fn an_id_used_twice_is_a_conflict(store: &dyn Store) -> anyhow:
     let s = session(store, "s", None).await?;
     chat(store, s, "hi").await?;
     let event = text("x");
-    let append = || Change::AppendEvents(AppendEvents { session: s, chat: 0, events: vec![event.clone()] });
+    let append =
+        || Change::AppendEvents(AppendEvents { session: s, chat: 0, events: vec![event.clone()] });
     one(store, append()).await?;
     assert_err!(one(store, append()).await, StoreError::Conflict { .. });
     let again = CreateSession { id: s, ..CreateSession::new("t", None) };

@@ -2,9 +2,10 @@
 
 use plexus_core::{Caller, RuleId};
 use plexus_store::{
-    AddSpend, Change, Children, DeleteSession, EndRun, JsonText, NewRule, Outcome, Owner, PageRequest, Priority,
-    RemoveRules, Reservation, RevokeTokens, RuleDecision, RuleScope, Spend, SpendLimit, SpendTotals, StartChat, Store,
-    StoreError, Thing, Token, TokenHash, UnixMillis, UseRule,
+    AddSpend, Change, Children, DeleteSession, EndRun, JsonText, NewRule, Outcome, Owner,
+    PageRequest, Priority, RemoveRules, Reservation, RevokeTokens, RuleDecision, RuleScope, Spend,
+    SpendLimit, SpendTotals, StartChat, Store, StoreError, Thing, Token, TokenHash, UnixMillis,
+    UseRule,
 };
 
 use crate::assert_err;
@@ -31,10 +32,17 @@ pub(crate) async fn the_last_use_of_a_rule_is_taken_once(store: &dyn Store) -> a
     one(store, Change::AddRule(twice.clone())).await?;
     assert_eq!(store.rule(twice.id).await?.rule, twice);
     let take = || Change::UseRule(UseRule { id: twice.id, now: UnixMillis(0) });
-    let taken = futures::future::join_all((0..5).map(|_| store.commit(vec![take()], Priority::Urgent))).await;
+    let taken =
+        futures::future::join_all((0..5).map(|_| store.commit(vec![take()], Priority::Urgent)))
+            .await;
     assert_eq!(taken.iter().filter(|it| it.is_ok()).count(), 2);
     assert!(taken.iter().flatten().all(|it| matches!(it.outcomes[..], [Outcome::Rule(_)])));
-    assert!(taken.into_iter().filter_map(Result::err).all(|it| matches!(it, StoreError::Conflict { .. })));
+    assert!(
+        taken
+            .into_iter()
+            .filter_map(Result::err)
+            .all(|it| matches!(it, StoreError::Conflict { .. }))
+    );
     assert_eq!(store.rule(twice.id).await?.uses_left(), Some(0));
 
     let brief = NewRule { expires_at: Some(UnixMillis(100)), ..rule(RuleScope::All) };
@@ -45,16 +53,20 @@ pub(crate) async fn the_last_use_of_a_rule_is_taken_once(store: &dyn Store) -> a
         StoreError::Conflict { .. }
     );
     assert_eq!(store.rules(PageRequest::default()).await?.items.len(), 2);
-    let spent = one(store, Change::RemoveRules(RemoveRules::Spent { now: UnixMillis(100) })).await?;
+    let spent =
+        one(store, Change::RemoveRules(RemoveRules::Spent { now: UnixMillis(100) })).await?;
     assert_eq!(spent.outcomes, vec![Outcome::Count(2)]);
     Ok(())
 }
 
-pub(crate) async fn rules_end_with_their_run_and_their_session(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn rules_end_with_their_run_and_their_session(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", Some(a)).await?;
     let r = run(store, a).await?;
-    let of_run = NewRule { ends_with: Some(r), author: Owner::Session(a), ..rule(RuleScope::Subtree(b)) };
+    let of_run =
+        NewRule { ends_with: Some(r), author: Owner::Session(a), ..rule(RuleScope::Subtree(b)) };
     let of_session = rule(RuleScope::Session(b));
     let of_all = rule(RuleScope::All);
     for new in [&of_run, &of_session, &of_all] {
@@ -81,23 +93,35 @@ pub(crate) async fn rules_end_with_their_run_and_their_session(store: &dyn Store
     Ok(())
 }
 
-pub(crate) async fn tokens_are_found_by_hash_and_end_with_their_run(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn tokens_are_found_by_hash_and_end_with_their_run(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let r = run(store, s).await?;
-    let token = |text: &str, caller, run| Token { hash: TokenHash::of(text), caller, run, expires_at: None };
+    let token = |text: &str, caller, run| Token {
+        hash: TokenHash::of(text),
+        caller,
+        run,
+        expires_at: None,
+    };
     let child = token("plx_child", Caller::Child(s), Some(r));
     let parent = token("plx_parent", Caller::Session(s), None);
-    let brief = Token { expires_at: Some(UnixMillis(5)), ..token("plx_brief", Caller::Operator, None) };
+    let brief =
+        Token { expires_at: Some(UnixMillis(5)), ..token("plx_brief", Caller::Operator, None) };
     for it in [child, parent, brief] {
         one(store, Change::AddToken(it)).await?;
         assert_eq!(store.token(it.hash).await?, Some(it));
     }
     assert_err!(one(store, Change::AddToken(child)).await, StoreError::Conflict { .. });
     assert_eq!(store.token(TokenHash::of("plx_guess")).await?, None);
-    let revoke = async |which| Ok::<_, StoreError>(one(store, Change::RevokeTokens(which)).await?.outcomes);
+    let revoke =
+        async |which| Ok::<_, StoreError>(one(store, Change::RevokeTokens(which)).await?.outcomes);
     assert_eq!(revoke(RevokeTokens::Run(r)).await?, vec![Outcome::Count(1)]);
     assert_eq!(store.token(child.hash).await?, None);
-    assert_eq!(revoke(RevokeTokens::Expired { now: UnixMillis(5) }).await?, vec![Outcome::Count(1)]);
+    assert_eq!(
+        revoke(RevokeTokens::Expired { now: UnixMillis(5) }).await?,
+        vec![Outcome::Count(1)]
+    );
     assert_eq!(revoke(RevokeTokens::Session(s)).await?, vec![Outcome::Count(1)]);
     assert_eq!(revoke(RevokeTokens::One(parent.hash)).await?, vec![Outcome::Count(0)]);
     one(store, Change::AddToken(parent)).await?;
@@ -126,14 +150,21 @@ pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyh
     assert_eq!(store.spend(a).await?, expected);
     assert_eq!(store.spend(b).await?.own, cost(10));
     one(store, Change::DeleteSession(DeleteSession { id: b, children: Children::Delete })).await?;
-    let kept =
-        SpendTotals { own: Spend { turns: 4, ..cost(1111) }, reserved: Spend::default(), descendants: 0, ..expected };
+    let kept = SpendTotals {
+        own: Spend { turns: 4, ..cost(1111) },
+        reserved: Spend::default(),
+        descendants: 0,
+        ..expected
+    };
     assert_eq!(store.spend(a).await?, kept, "what is deleted has been spent all the same");
     let c = a;
     let huge = Spend { cost_micros: u64::MAX, ..Spend::default() };
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
     one(store, Change::AddSpend(AddSpend { session: c, amount: huge })).await?;
-    assert!(store.spend(a).await?.subtree.cost_micros > 1_000_000_000_000, "a sum never fails, and never goes back");
+    assert!(
+        store.spend(a).await?.subtree.cost_micros > 1_000_000_000_000,
+        "a sum never fails, and never goes back"
+    );
     Ok(())
 }
 
@@ -151,7 +182,11 @@ pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_e
     let limit = SpendLimit { holder: top, cost_micros: Some(10), turns: Some(2) };
     let start = |session, amount| {
         let reserve = Some(aside(amount, vec![limit.clone()]));
-        Change::StartChat(StartChat { reserve, idempotency_key: Some("k".into()), ..StartChat::new(session, "hi") })
+        Change::StartChat(StartChat {
+            reserve,
+            idempotency_key: Some("k".into()),
+            ..StartChat::new(session, "hi")
+        })
     };
     one(store, start(a, cost(10))).await?;
     assert_err!(one(store, start(b, cost(1))).await, StoreError::Busy { .. });
@@ -177,11 +212,14 @@ pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_e
     Ok(())
 }
 
-pub(crate) async fn no_rule_ends_with_a_run_that_has_ended(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn no_rule_ends_with_a_run_that_has_ended(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let r = run(store, s).await?;
     one(store, Change::EndRun(EndRun { run: r, exit: JsonText::empty_object() })).await?;
-    let late = NewRule { ends_with: Some(r), author: Owner::Session(s), ..rule(RuleScope::Subtree(s)) };
+    let late =
+        NewRule { ends_with: Some(r), author: Owner::Session(s), ..rule(RuleScope::Subtree(s)) };
     assert_err!(one(store, Change::AddRule(late)).await, StoreError::Conflict { .. });
     assert_eq!(store.rules(PageRequest::default()).await?.items.len(), 0);
     Ok(())

@@ -1,8 +1,8 @@
 //! Events: order, cursors, consumers, the feed.
 
 use plexus_store::{
-    AppendEvents, Change, ChatStatus, Cursor, EVENT_OWNER, Event, JsonText, NewEvent, NodeData, Outcome, Priority,
-    ReadLimit, SetCursor, SetReadPosition, Store, StoreError, Thing,
+    AppendEvents, Change, ChatStatus, Cursor, EVENT_OWNER, Event, JsonText, NewEvent, NodeData,
+    Outcome, Priority, ReadLimit, SetCursor, SetReadPosition, Store, StoreError, Thing,
 };
 use serde_json::json;
 
@@ -19,17 +19,30 @@ pub(crate) async fn seq_has_no_gap_and_no_repeat(store: &dyn Store) -> anyhow::R
     let committed = one(store, events(s, 0, &["a", "b"])).await?;
     assert_eq!(committed.outcomes, vec![Outcome::Events { first_seq: 1, count: 2 }]);
     // A refused list leaves no gap.
-    assert!(store.commit(vec![events(s, 0, &["lost"]), events(s, 9, &["x"])], Priority::Normal).await.is_err());
-    let two = store.commit(vec![events(s, 0, &["c"]), events(s, 0, &["d"])], Priority::Urgent).await?;
+    assert!(
+        store
+            .commit(vec![events(s, 0, &["lost"]), events(s, 9, &["x"])], Priority::Normal)
+            .await
+            .is_err()
+    );
+    let two =
+        store.commit(vec![events(s, 0, &["c"]), events(s, 0, &["d"])], Priority::Urgent).await?;
     assert_eq!(
         two.outcomes,
-        vec![Outcome::Events { first_seq: 3, count: 1 }, Outcome::Events { first_seq: 4, count: 1 }]
+        vec![
+            Outcome::Events { first_seq: 3, count: 1 },
+            Outcome::Events { first_seq: 4, count: 1 }
+        ]
     );
     let page = store.read_events(s, 0, 0, ReadLimit::events(100)).await?;
     assert_eq!(seqs(&page.events), (0..5).map(|seq| (0, seq)).collect::<Vec<_>>());
-    let texts: Vec<_> = page.events[1..].iter().map(|event| event.body.to_value()["text"].clone()).collect();
+    let texts: Vec<_> =
+        page.events[1..].iter().map(|event| event.body.to_value()["text"].clone()).collect();
     assert_eq!(texts, vec!["a", "b", "c", "d"]);
-    assert_eq!((page.total_events, page.has_more, page.status), (5, false, Some(ChatStatus::Running)));
+    assert_eq!(
+        (page.total_events, page.has_more, page.status),
+        (5, false, Some(ChatStatus::Running))
+    );
     Ok(())
 }
 
@@ -57,8 +70,10 @@ pub(crate) async fn a_cursor_goes_on_through_all_chats(store: &dyn Store) -> any
     whole_chat(store, s, &["a"]).await?;
     whole_chat(store, s, &["b", "c"]).await?;
     chat(store, s, "third").await?;
-    let everything: Vec<_> =
-        [(0, 3), (1, 4), (2, 1)].iter().flat_map(|(chat, n)| (0..*n).map(|seq| (*chat, seq))).collect();
+    let everything: Vec<_> = [(0, 3), (1, 4), (2, 1)]
+        .iter()
+        .flat_map(|(chat, n)| (0..*n).map(|seq| (*chat, seq)))
+        .collect();
     for limit in [1, 2, 3, 7, 100] {
         let (mut cursor, mut seen) = (Cursor::start(s), Vec::new());
         loop {
@@ -96,13 +111,17 @@ pub(crate) async fn consumers_are_durable_and_apart(store: &dyn Store) -> anyhow
     let s = session(store, "s", None).await?;
     whole_chat(store, s, &["a", "b"]).await?;
     let set = |name: &str, next| {
-        Change::SetCursor(SetCursor { consumer: name.into(), cursor: Cursor { session: s, chat: 0, next } })
+        Change::SetCursor(SetCursor {
+            consumer: name.into(),
+            cursor: Cursor { session: s, chat: 0, next },
+        })
     };
     assert_eq!(store.consumer(s, "x").await?, None);
     one(store, set("x", 2)).await?;
     one(store, set("y", 0)).await?;
     one(store, set("x", 4)).await?;
-    let names: Vec<_> = store.consumers(s).await?.into_iter().map(|it| (it.name, it.cursor.next)).collect();
+    let names: Vec<_> =
+        store.consumers(s).await?.into_iter().map(|it| (it.name, it.cursor.next)).collect();
     assert_eq!(names, vec![("x".to_owned(), 4), ("y".to_owned(), 0)]);
     assert_err!(one(store, set("x", 5)).await, StoreError::Invalid { .. });
     let far = SetCursor { consumer: "x".into(), cursor: Cursor { session: s, chat: 1, next: 0 } };
@@ -114,7 +133,9 @@ pub(crate) async fn consumers_are_durable_and_apart(store: &dyn Store) -> anyhow
     Ok(())
 }
 
-pub(crate) async fn the_default_position_only_moves_forward(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn the_default_position_only_moves_forward(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     whole_chat(store, s, &["a"]).await?;
     let to = |next| Change::SetReadPosition(SetReadPosition { session: s, chat: 0, next });
@@ -128,12 +149,16 @@ pub(crate) async fn the_default_position_only_moves_forward(store: &dyn Store) -
     Ok(())
 }
 
-pub(crate) async fn the_feed_has_all_events_in_commit_order(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn the_feed_has_all_events_in_commit_order(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", None).await?;
     chat(store, a, "hi").await?;
     chat(store, b, "hi").await?;
-    let both = store.commit(vec![events(b, 0, &["1", "2"]), events(a, 0, &["3"])], Priority::Normal).await?;
+    let both = store
+        .commit(vec![events(b, 0, &["1", "2"]), events(a, 0, &["3"])], Priority::Normal)
+        .await?;
     one(store, events(b, 0, &["4"])).await?;
     one(store, end(a, 0)).await?;
     let whole = store.read_commits(0, ReadLimit::events(100)).await?;
@@ -158,7 +183,9 @@ pub(crate) async fn the_feed_has_all_events_in_commit_order(store: &dyn Store) -
     Ok(())
 }
 
-pub(crate) async fn a_node_id_is_a_cursor_behind_its_event(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_node_id_is_a_cursor_behind_its_event(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let other = session(store, "other", None).await?;
     whole_chat(store, s, &["a", "b"]).await?;
@@ -167,9 +194,15 @@ pub(crate) async fn a_node_id_is_a_cursor_behind_its_event(store: &dyn Store) ->
     let cursor = store.resolve_cursor(s, &event.node_id().to_string()).await?;
     assert_eq!(cursor, event.cursor_after());
     assert_eq!(store.resolve_cursor(s, &page.next.to_string()).await?, page.next);
-    assert_err!(store.resolve_cursor(other, &event.node_id().to_string()).await, StoreError::Invalid { .. });
+    assert_err!(
+        store.resolve_cursor(other, &event.node_id().to_string()).await,
+        StoreError::Invalid { .. }
+    );
     let root = store.chat(s, None).await?.root_node;
-    assert_err!(store.resolve_cursor(s, &root.to_string()).await, StoreError::NotFound { what: Thing::Event, .. });
+    assert_err!(
+        store.resolve_cursor(s, &root.to_string()).await,
+        StoreError::NotFound { what: Thing::Event, .. }
+    );
     Ok(())
 }
 
@@ -177,14 +210,20 @@ pub(crate) async fn every_event_is_a_node_with_its_handle(store: &dyn Store) -> 
     let s = session(store, "s", None).await?;
     chat(store, s, "hi").await?;
     let mut list = vec![text("a"), text("b")];
-    list.push(NewEvent::now("tool_use", JsonText::from(json!({ "type": "tool_use", "input": {"a:b": "%"} }))));
-    one(store, Change::AppendEvents(AppendEvents { session: s, chat: 0, events: list.clone() })).await?;
+    list.push(NewEvent::now(
+        "tool_use",
+        JsonText::from(json!({ "type": "tool_use", "input": {"a:b": "%"} })),
+    ));
+    one(store, Change::AppendEvents(AppendEvents { session: s, chat: 0, events: list.clone() }))
+        .await?;
     let page = store.read_events(s, 0, 0, ReadLimit::events(10)).await?;
     let mut parent = store.chat(s, None).await?.root_node;
     for event in &page.events {
         let node = store.node(event.node_id()).await?;
         assert_eq!((node.parent, node.created_at), (Some(parent), event.timestamp));
-        let NodeData::External { handle } = node.data else { panic!("an event's node is a handle") };
+        let NodeData::External { handle } = node.data else {
+            panic!("an event's node is a handle")
+        };
         assert_eq!(handle, event.handle());
         assert_eq!(handle.plugin_id, plexus_core::PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1));
         assert_eq!(handle.meta, vec![event.id.to_string(), event.event_type.clone()]);

@@ -5,8 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, Committed, CreateSession, EndChat, Ending, JsonText, MemoryStore, NewEvent,
-    Outcome, PostgresOptions, PostgresStore, RunKey, SqliteOptions, SqliteStore, StartChat, Store,
+    AppendEvents, ApprovalRecord, Change, Committed, CreateSession, EndChat, Ending, JsonText,
+    MemoryStore, NewEvent, Outcome, PostgresOptions, PostgresStore, RunKey, SqliteOptions,
+    SqliteStore, StartChat, Store,
 };
 use serde_json::json;
 use testkit::postgres::{self, Postgres};
@@ -23,7 +24,8 @@ pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
     let found = tokio::task::spawn_blocking(|| {
         // Nothing here asks what survives a power cut, and a database for each case is much to flush.
         let settings = ["fsync=off", "full_page_writes=off"].map(str::to_owned).to_vec();
-        let options = postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
+        let options =
+            postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
         let cluster = CLUSTER.get_or_init(|| postgres::own_with(options));
         cluster.as_ref().map(Postgres::fresh_database).transpose()
     });
@@ -35,14 +37,22 @@ pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-pub(crate) async fn session(store: &dyn Store, name: &str, parent: Option<SessionId>) -> anyhow::Result<SessionId> {
+pub(crate) async fn session(
+    store: &dyn Store,
+    name: &str,
+    parent: Option<SessionId>,
+) -> anyhow::Result<SessionId> {
     let new = CreateSession::new(name, parent);
     let id = new.id;
     one(store, Change::CreateSession(new)).await?;
     Ok(id)
 }
 
-pub(crate) async fn chat(store: &dyn Store, session: SessionId, prompt: &str) -> anyhow::Result<u32> {
+pub(crate) async fn chat(
+    store: &dyn Store,
+    session: SessionId,
+    prompt: &str,
+) -> anyhow::Result<u32> {
     let committed = one(store, Change::StartChat(StartChat::new(session, prompt))).await?;
     Ok(committed.chat().expect("a started chat").chat)
 }
@@ -52,7 +62,11 @@ pub(crate) fn text(text: &str) -> NewEvent {
 }
 
 pub(crate) fn events(session: SessionId, chat: u32, texts: &[&str]) -> Change {
-    Change::AppendEvents(AppendEvents { session, chat, events: texts.iter().map(|it| text(it)).collect() })
+    Change::AppendEvents(AppendEvents {
+        session,
+        chat,
+        events: texts.iter().map(|it| text(it)).collect(),
+    })
 }
 
 pub(crate) fn end(session: SessionId, chat: u32) -> Change {
@@ -61,7 +75,11 @@ pub(crate) fn end(session: SessionId, chat: u32) -> Change {
 }
 
 /// A chat with its start, `texts` and its end.
-pub(crate) async fn whole_chat(store: &dyn Store, session: SessionId, texts: &[&str]) -> anyhow::Result<u32> {
+pub(crate) async fn whole_chat(
+    store: &dyn Store,
+    session: SessionId,
+    texts: &[&str],
+) -> anyhow::Result<u32> {
     let number = chat(store, session, "go").await?;
     if !texts.is_empty() {
         one(store, events(session, number, texts)).await?;
@@ -74,7 +92,11 @@ pub(crate) async fn run(store: &dyn Store, session: SessionId) -> anyhow::Result
     Ok(one(store, Change::CreateRun(new_run(session))).await?.run().expect("a run"))
 }
 
-pub(crate) async fn ask(store: &dyn Store, session: SessionId, request: &str) -> anyhow::Result<ApprovalId> {
+pub(crate) async fn ask(
+    store: &dyn Store,
+    session: SessionId,
+    request: &str,
+) -> anyhow::Result<ApprovalId> {
     let open = question(session, request, "ls");
     let id = open.id;
     one(store, Change::OpenApproval(open)).await?;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use plexus_store::{
-    Again, AuditLine, Change, Children, DecideApproval, DeleteSession, JsonText, MarkOutbox, OpenApproval, OutboxDue,
-    OutboxEntry, PageRequest, Sending, Store, StoreError, Thing, Topic, UnixMillis, Waiting,
+    Again, AuditLine, Change, Children, DecideApproval, DeleteSession, JsonText, MarkOutbox,
+    OpenApproval, OutboxDue, OutboxEntry, PageRequest, Sending, Store, StoreError, Thing, Topic,
+    UnixMillis, Waiting,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -27,7 +28,10 @@ pub(crate) async fn audit_lines_come_newest_first(store: &dyn Store) -> anyhow::
     }
     one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
     let [first, second, third] = lines;
-    assert_eq!(store.audit(None, PageRequest::default()).await?.items, vec![third.clone(), second, first.clone()]);
+    assert_eq!(
+        store.audit(None, PageRequest::default()).await?.items,
+        vec![third.clone(), second, first.clone()]
+    );
     let page = store.audit(Some(s), PageRequest::first(1)).await?;
     assert_eq!(page.items, vec![third], "the audit of a session outlives it");
     let rest = store.audit(Some(s), PageRequest { after: page.next, limit: 5 }).await?;
@@ -64,17 +68,26 @@ pub(crate) async fn the_outbox_keeps_what_is_not_sent(store: &dyn Store) -> anyh
     let failed = Sending::Failed { retry_at: UnixMillis(30), error: "no route".into() };
     one(store, mark(early.id, failed)).await?;
     assert_eq!(due(20).await?, found(&[&late], Some(30)));
-    let retried =
-        OutboxEntry { due_at: UnixMillis(30), attempts: 1, last_error: Some("no route".into()), ..early.clone() };
+    let retried = OutboxEntry {
+        due_at: UnixMillis(30),
+        attempts: 1,
+        last_error: Some("no route".into()),
+        ..early.clone()
+    };
     assert_eq!(due(30).await?, found(&[&late, &retried], None));
     one(store, mark(late.id, Sending::Sent)).await?;
     one(store, mark(early.id, Sending::GivenUp)).await?;
     assert_eq!(due(99).await?, OutboxDue::default());
-    assert_err!(one(store, mark(late.id, Sending::Sent)).await, StoreError::NotFound { what: Thing::Outbox, .. });
+    assert_err!(
+        one(store, mark(late.id, Sending::Sent)).await,
+        StoreError::NotFound { what: Thing::Outbox, .. }
+    );
     Ok(())
 }
 
-pub(crate) async fn a_message_that_somebody_sends_is_left_alone_for_a_while(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_message_that_somebody_sends_is_left_alone_for_a_while(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let message = entry("phone", 10);
     one(store, Change::Enqueue(message.clone())).await?;
     let begin = |due_at, until| {
@@ -91,7 +104,10 @@ pub(crate) async fn a_message_that_somebody_sends_is_left_alone_for_a_while(stor
     assert!(due.entries.is_empty() && (50..58).contains(&until.0), "{due:?}");
     // Whoever began was not heard of again.
     let again = OutboxEntry { due_at: until, ..message.clone() };
-    assert_eq!(store.outbox_due("phone", until, 10).await?, OutboxDue { entries: vec![again], next: None });
+    assert_eq!(
+        store.outbox_due("phone", until, 10).await?,
+        OutboxDue { entries: vec![again], next: None }
+    );
     one(store, begin(until.0, 90)).await?;
     one(store, Change::MarkOutbox(MarkOutbox { id: message.id, result: Sending::Sent })).await?;
     assert_err!(one(store, begin(90, 99)).await, StoreError::NotFound { what: Thing::Outbox, .. });
@@ -106,13 +122,16 @@ pub(crate) async fn no_target_waits_behind_another(store: &dyn Store) -> anyhow:
     let phone = entry("phone", 50);
     let commit = one(store, Change::Enqueue(phone.clone())).await?.commit;
     let heard = async { while wake.changed().await < commit {} };
-    tokio::time::timeout(Duration::from_secs(60), heard).await.context("whoever sends does not hear of an entry")?;
+    tokio::time::timeout(Duration::from_secs(60), heard)
+        .await
+        .context("whoever sends does not hear of an entry")?;
     let due = store.outbox_due("phone", UnixMillis(99), 2).await?;
     assert_eq!(due, OutboxDue { entries: vec![phone], next: None });
     let page = store.outbox_due("down", UnixMillis(99), 2).await?;
     assert_eq!((page.entries.len(), page.next), (2, Some(UnixMillis(4))));
     assert_eq!(store.outbox_due("nobody", UnixMillis(99), 2).await?, OutboxDue::default());
-    let waiting = |target: &str, entries, oldest| Waiting { target: target.into(), entries, oldest };
+    let waiting =
+        |target: &str, entries, oldest| Waiting { target: target.into(), entries, oldest };
     assert_eq!(
         store.outbox_waiting().await?,
         vec![waiting("down", 5, UnixMillis(0)), waiting("phone", 1, UnixMillis(25))]
@@ -120,14 +139,18 @@ pub(crate) async fn no_target_waits_behind_another(store: &dyn Store) -> anyhow:
     Ok(())
 }
 
-pub(crate) async fn only_the_change_that_makes_it_so_tells_of_it(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn only_the_change_that_makes_it_so_tells_of_it(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
-    let told = async || store.outbox_due("phone", UnixMillis(99), 10).await.map(|due| due.entries.len());
+    let told =
+        async || store.outbox_due("phone", UnixMillis(99), 10).await.map(|due| due.entries.len());
     let open = || OpenApproval { outbox: vec![entry("phone", 1)], ..question(s, "r", "ls") };
     let asked = approval_of(&one(store, Change::OpenApproval(open())).await?);
     one(store, Change::OpenApproval(open())).await?;
     assert_eq!(told().await?, 1, "a request that is joined was told of");
-    let decide = || DecideApproval { outbox: vec![entry("phone", 1)], ..decision(asked.id, allow()) };
+    let decide =
+        || DecideApproval { outbox: vec![entry("phone", 1)], ..decision(asked.id, allow()) };
     one(store, Change::DecideApproval(decide())).await?;
     one(store, Change::DecideApproval(decide())).await?;
     assert_eq!(told().await?, 2, "so was a decision that stands");

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use plexus_core::{Caller, ServerId, SessionId};
 use plexus_store::{
-    AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, DecidedBy, EndRun, Fate, JournalPosition,
-    JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, ReadLimit, RegisterServer, RenewLease, RuleDecision,
-    RuleScope, RunKey, Server, ServerState, SetJournalPosition, SettleApproval, Spend, StartChat, Store, StoreError,
-    TakeOver, Token, TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
+    AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, DecidedBy, EndRun, Fate,
+    JournalPosition, JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, ReadLimit,
+    RegisterServer, RenewLease, RuleDecision, RuleScope, RunKey, Server, ServerState,
+    SetJournalPosition, SettleApproval, Spend, StartChat, Store, StoreError, TakeOver, Token,
+    TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
 };
 use serde_json::json;
 
 use crate::assert_err;
-use crate::fixture::{allow, chat, decision, end, events, new_run, one, question, run, session, text};
+use crate::fixture::{
+    allow, chat, decision, end, events, new_run, one, question, run, session, text,
+};
 
 /// Longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
@@ -23,7 +26,12 @@ const OVER: Duration = Duration::from_millis(1);
 /// How long a lease of a millisecond may take to be over, on a machine that has other things to do.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn register(store: &dyn Store, id: ServerId, name: &str, lease: Duration) -> anyhow::Result<Lease> {
+async fn register(
+    store: &dyn Store,
+    id: ServerId,
+    name: &str,
+    lease: Duration,
+) -> anyhow::Result<Lease> {
     let url = format!("http://{name}.example:4445");
     let new = RegisterServer { id, name: name.to_owned(), url, lease };
     let lease = one(store, Change::RegisterServer(new)).await?.lease();
@@ -32,7 +40,10 @@ async fn register(store: &dyn Store, id: ServerId, name: &str, lease: Duration) 
 
 async fn server(store: &dyn Store, id: ServerId) -> anyhow::Result<Server> {
     let all = store.servers().await?;
-    Ok(all.into_iter().find(|it| it.lease.server == id).expect("a server that registered is listed"))
+    Ok(all
+        .into_iter()
+        .find(|it| it.lease.server == id)
+        .expect("a server that registered is listed"))
 }
 
 /// Registers a server so that its lease is over, and waits until the store's clock says so.
@@ -40,14 +51,21 @@ async fn expire(store: &dyn Store, id: ServerId, name: &str) -> anyhow::Result<L
     let lease = register(store, id, name, OVER).await?;
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while server(store, id).await?.state != ServerState::Expired {
-        anyhow::ensure!(tokio::time::Instant::now() < deadline, "a lease of {OVER:?} was not over after {PATIENCE:?}");
+        anyhow::ensure!(
+            tokio::time::Instant::now() < deadline,
+            "a lease of {OVER:?} was not over after {PATIENCE:?}"
+        );
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(lease)
 }
 
 fn take_over(lease: Lease) -> Change {
-    Change::TakeOver(TakeOver { lease, reason: "the node alpha is gone".into(), at: UnixMillis::now() })
+    Change::TakeOver(TakeOver {
+        lease,
+        reason: "the node alpha is gone".into(),
+        at: UnixMillis::now(),
+    })
 }
 
 fn journal(run: RunKey) -> Change {
@@ -56,9 +74,17 @@ fn journal(run: RunKey) -> Change {
 }
 
 /// Everything that only the server of a run and its chat may write.
-fn writes_of(session: SessionId, run: RunKey, undelivered: plexus_core::ApprovalId) -> Vec<(&'static str, Change)> {
-    let token =
-        Token { hash: TokenHash::of("plx_c_other"), caller: Caller::Child(session), run: Some(run), expires_at: None };
+fn writes_of(
+    session: SessionId,
+    run: RunKey,
+    undelivered: plexus_core::ApprovalId,
+) -> Vec<(&'static str, Change)> {
+    let token = Token {
+        hash: TokenHash::of("plx_c_other"),
+        caller: Caller::Child(session),
+        run: Some(run),
+        expires_at: None,
+    };
     let settle = SettleApproval { id: undelivered, fate: Fate::Delivered, at: UnixMillis::now() };
     vec![
         ("AppendEvents", events(session, 0, &["late"])),
@@ -67,7 +93,13 @@ fn writes_of(session: SessionId, run: RunKey, undelivered: plexus_core::Approval
         ("UpdateRun", Change::UpdateRun(UpdateRun::of(run))),
         ("SetJournalPosition", journal(run)),
         ("EndRun", Change::EndRun(EndRun { run, exit: JsonText::empty_object() })),
-        ("OpenApproval", Change::OpenApproval(OpenApproval { run: Some(run.n), ..question(session, "late", "ls") })),
+        (
+            "OpenApproval",
+            Change::OpenApproval(OpenApproval {
+                run: Some(run.n),
+                ..question(session, "late", "ls")
+            }),
+        ),
         ("SettleApproval", Change::SettleApproval(settle)),
         ("RetireApproval", Change::RetireApproval(undelivered)),
         ("MarkBreach", Change::MarkBreach { id: undelivered, what: "late".into() }),
@@ -76,7 +108,10 @@ fn writes_of(session: SessionId, run: RunKey, undelivered: plexus_core::Approval
 }
 
 /// A session with an open chat, the run that serves it, and an allow that has not been delivered.
-async fn busy(store: &dyn Store, name: &str) -> anyhow::Result<(SessionId, RunKey, plexus_core::ApprovalId)> {
+async fn busy(
+    store: &dyn Store,
+    name: &str,
+) -> anyhow::Result<(SessionId, RunKey, plexus_core::ApprovalId)> {
     let s = session(store, name, None).await?;
     chat(store, s, "go").await?;
     let r = run(store, s).await?;
@@ -104,7 +139,10 @@ pub(crate) async fn what_a_server_begins_is_its_own(store: &dyn Store) -> anyhow
     let lease = register(store, id, "alpha", LONG).await?;
     assert_eq!((lease, store.lease()), (Lease { server: id, epoch: 1 }, Some(lease)));
     let (s, r, _) = busy(store, "s").await?;
-    assert_eq!((store.run(r).await?.server, store.chat(s, None).await?.server), (Some(id), Some(id)));
+    assert_eq!(
+        (store.run(r).await?.server, store.chat(s, None).await?.server),
+        (Some(id), Some(id))
+    );
     one(store, events(s, 0, &["mine"])).await?;
     one(store, journal(r)).await?;
     let it = server(store, id).await?;
@@ -132,7 +170,9 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     assert_eq!(store.chat(s, None).await?, before);
     assert_eq!(store.spend(s).await?.own, Spend::default());
     // To begin in that session would be a second process in one conversation.
-    let Err(StoreError::Conflict { standing, .. }) = one(store, Change::CreateRun(new_run(s))).await else {
+    let Err(StoreError::Conflict { standing, .. }) =
+        one(store, Change::CreateRun(new_run(s))).await
+    else {
         panic!("a second server began in a session that runs elsewhere");
     };
     assert_eq!(standing["server"], json!(a));
@@ -140,7 +180,10 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     let other = OpenApproval { chat: Some(0), ..question(s, "other", "ls") };
     let id = other.id;
     one(store, Change::OpenApproval(other)).await?;
-    let decide = plexus_store::DecideApproval { event: Some(text("decided")), ..decision(id, Verdict::Deny) };
+    let decide = plexus_store::DecideApproval {
+        event: Some(text("decided")),
+        ..decision(id, Verdict::Deny)
+    };
     one(store, Change::DecideApproval(decide)).await?;
     assert_eq!(store.chat(s, None).await?.total_events, before.total_events + 1);
     let delete = plexus_store::DeleteSession { id: s, children: plexus_store::Children::Refuse };
@@ -148,7 +191,9 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     Ok(())
 }
 
-pub(crate) async fn registering_again_keeps_the_runs_and_ends_the_epoch(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn registering_again_keeps_the_runs_and_ends_the_epoch(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = ServerId::generate();
     let first = register(store, a, "alpha", LONG).await?;
     let (s, r, _) = busy(store, "s").await?;
@@ -179,9 +224,15 @@ pub(crate) async fn an_expired_lease_writes_nothing(store: &dyn Store) -> anyhow
             other => panic!("{name}: {other:?}"),
         }
     }
-    assert_err!(one(store, Change::StartChat(StartChat::new(idle, "go"))).await, StoreError::Fenced { .. });
+    assert_err!(
+        one(store, Change::StartChat(StartChat::new(idle, "go"))).await,
+        StoreError::Fenced { .. }
+    );
     assert_err!(one(store, Change::CreateRun(new_run(idle))).await, StoreError::Fenced { .. });
-    assert_err!(one(store, Change::RenewLease(RenewLease { lease, lasts: LONG })).await, StoreError::Fenced { .. });
+    assert_err!(
+        one(store, Change::RenewLease(RenewLease { lease, lasts: LONG })).await,
+        StoreError::Fenced { .. }
+    );
     assert_eq!((store.chat(s, None).await?, store.run(r).await?), before);
     // Whoever was late registers again, and goes on.
     register(store, a, "alpha", LONG).await?;
@@ -244,12 +295,18 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     assert_eq!(taken.chats, vec![(s, 0), (early, 0)]);
     assert_eq!((&taken.cancelled[..], &taken.voided[..]), (&[pending][..], &[undelivered][..]));
     let ended = store.chat(s, None).await?;
-    assert_eq!((ended.status, ended.error.as_deref()), (ChatStatus::Failed, Some("the node alpha is gone")));
+    assert_eq!(
+        (ended.status, ended.error.as_deref()),
+        (ChatStatus::Failed, Some("the node alpha is gone"))
+    );
     assert_eq!(store.chat(early, None).await?.status, ChatStatus::Failed);
     let read = store.read_events(s, 0, 0, ReadLimit::events(100)).await?;
     let types: Vec<_> = read.events.iter().map(|event| event.event_type.as_str()).collect();
     assert_eq!(types, ["start", "approval_resolved", "error"]);
-    assert_eq!(read.events[2].body.to_value(), json!({"type": "error", "message": "the node alpha is gone"}));
+    assert_eq!(
+        read.events[2].body.to_value(),
+        json!({"type": "error", "message": "the node alpha is gone"})
+    );
     let cancelled = store.approval(pending).await?;
     assert_eq!(cancelled.status, ApprovalStatus::Cancelled);
     assert_eq!(cancelled.decision.map(|it| it.by), Some(DecidedBy::AgentEnded));
@@ -259,8 +316,13 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     assert!(voided.void_at.is_some(), "an answer that nobody can deliver is void");
     assert_eq!(store.token(hash).await?, None);
     assert_eq!(store.rules(PageRequest::default()).await?.items, Vec::new());
-    assert!(store.run(r).await?.ended_at.is_some() && store.run(warm_run).await?.ended_at.is_some());
-    assert_eq!(store.open_runs().await?.into_iter().map(|it| it.key).collect::<Vec<_>>(), vec![other_run]);
+    assert!(
+        store.run(r).await?.ended_at.is_some() && store.run(warm_run).await?.ended_at.is_some()
+    );
+    assert_eq!(
+        store.open_runs().await?.into_iter().map(|it| it.key).collect::<Vec<_>>(),
+        vec![other_run]
+    );
     assert_eq!(store.chat(other, None).await?.status, ChatStatus::Running);
 
     // It is final, and it happens once.
@@ -269,7 +331,11 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     let back = register(store, a, "alpha", LONG).await?;
     assert!(back.epoch > lease.epoch);
     assert_err!(
-        one(store, Change::AppendEvents(AppendEvents { session: s, chat: 0, events: vec![text("late")] })).await,
+        one(
+            store,
+            Change::AppendEvents(AppendEvents { session: s, chat: 0, events: vec![text("late")] })
+        )
+        .await,
         StoreError::Conflict { .. }
     );
     assert_err!(one(store, Change::UpdateRun(UpdateRun::of(r))).await, StoreError::Conflict { .. });
@@ -278,7 +344,9 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     Ok(())
 }
 
-pub(crate) async fn a_server_leaves_only_when_nothing_is_open(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_server_leaves_only_when_nothing_is_open(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = ServerId::generate();
     let lease = register(store, a, "alpha", LONG).await?;
     let s = session(store, "s", None).await?;

@@ -2,15 +2,18 @@
 
 use plexus_core::SessionId;
 use plexus_store::{
-    Change, Children, CreateSession, DeleteSession, Ending, Fork, JsonText, NodeData, Outcome, PageRequest, Patch,
-    Priority, Room, SessionFilter, SessionStatus, Store, StoreError, Thing, UpdateSession,
+    Change, Children, CreateSession, DeleteSession, Ending, Fork, JsonText, NodeData, Outcome,
+    PageRequest, Patch, Priority, Room, SessionFilter, SessionStatus, Store, StoreError, Thing,
+    UpdateSession,
 };
 use serde_json::json;
 
 use crate::assert_err;
 use crate::fixture::{self, allow, ask, chat, decision, end, one, session, whole_chat};
 
-pub(crate) async fn a_session_is_created_with_a_tree_of_its_own(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_session_is_created_with_a_tree_of_its_own(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let new = CreateSession {
         config: JsonText::from(json!({"model": "m"})),
         metadata: JsonText::from(json!({"ticket": 7})),
@@ -24,16 +27,24 @@ pub(crate) async fn a_session_is_created_with_a_tree_of_its_own(store: &dyn Stor
         ("worker", None, None, None)
     );
     assert_eq!((it.config.clone(), it.metadata.clone()), (new.config, new.metadata));
-    assert_eq!((it.status(), it.newest_chat, it.next_run, it.revision), (SessionStatus::Idle, None, 0, 0));
+    assert_eq!(
+        (it.status(), it.newest_chat, it.next_run, it.revision),
+        (SessionStatus::Idle, None, 0, 0)
+    );
     assert_eq!(it.changed, committed.commit);
     let root = store.node(it.head).await?;
-    assert_eq!((root.tree_id, root.parent, root.data), (it.tree, None, NodeData::Text { content: String::new() }));
+    assert_eq!(
+        (root.tree_id, root.parent, root.data),
+        (it.tree, None, NodeData::Text { content: String::new() })
+    );
     assert_eq!(store.tree(it.tree).await?.root, it.head);
     assert_eq!(store.session_named(None, "worker").await?, it);
     Ok(())
 }
 
-pub(crate) async fn a_name_is_unique_under_its_parent_and_free_after_deletion(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_name_is_unique_under_its_parent_and_free_after_deletion(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let child = session(store, "a", Some(a)).await?;
     let Err(StoreError::Conflict { standing, .. }) =
@@ -43,13 +54,16 @@ pub(crate) async fn a_name_is_unique_under_its_parent_and_free_after_deletion(st
     };
     assert_eq!(standing, json!(child), "the holder is named");
     assert_eq!(store.session_named(Some(a), "a").await?.id, child);
-    one(store, Change::DeleteSession(DeleteSession { id: child, children: Children::Refuse })).await?;
+    one(store, Change::DeleteSession(DeleteSession { id: child, children: Children::Refuse }))
+        .await?;
     let again = session(store, "a", Some(a)).await?;
     assert_eq!(store.session_named(Some(a), "a").await?.id, again);
     Ok(())
 }
 
-pub(crate) async fn ancestors_and_descendants_go_through_all_levels(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn ancestors_and_descendants_go_through_all_levels(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", Some(a)).await?;
     let c = session(store, "c", Some(b)).await?;
@@ -107,10 +121,22 @@ pub(crate) async fn lists_filter_and_page(store: &dyn Store) -> anyhow::Result<(
     assert_eq!(ids(SessionFilter { parent: Some(None), ..all() }).await?, vec![a]);
     assert_eq!(ids(SessionFilter { parent: Some(Some(a)), ..all() }).await?, vec![b, d]);
     assert_eq!(ids(SessionFilter { under: Some(a), ..all() }).await?, vec![b, c, d]);
-    assert_eq!(ids(SessionFilter { under: Some(a), name: Some("c".into()), ..all() }).await?, vec![c]);
-    assert_eq!(ids(SessionFilter { status: Some(SessionStatus::Idle), ..all() }).await?, vec![a, b]);
-    assert_eq!(ids(SessionFilter { status: Some(SessionStatus::AwaitingPermission), ..all() }).await?, vec![c]);
-    assert_eq!(ids(SessionFilter { status: Some(SessionStatus::Complete), ..all() }).await?, vec![d]);
+    assert_eq!(
+        ids(SessionFilter { under: Some(a), name: Some("c".into()), ..all() }).await?,
+        vec![c]
+    );
+    assert_eq!(
+        ids(SessionFilter { status: Some(SessionStatus::Idle), ..all() }).await?,
+        vec![a, b]
+    );
+    assert_eq!(
+        ids(SessionFilter { status: Some(SessionStatus::AwaitingPermission), ..all() }).await?,
+        vec![c]
+    );
+    assert_eq!(
+        ids(SessionFilter { status: Some(SessionStatus::Complete), ..all() }).await?,
+        vec![d]
+    );
     assert_eq!(ids(SessionFilter { status: Some(SessionStatus::Running), ..all() }).await?, vec![]);
 
     let (mut seen, mut page) = (Vec::new(), PageRequest::first(3));
@@ -128,7 +154,9 @@ pub(crate) async fn lists_filter_and_page(store: &dyn Store) -> anyhow::Result<(
     Ok(())
 }
 
-pub(crate) async fn an_update_names_the_revision_it_expects(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn an_update_names_the_revision_it_expects(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let update = UpdateSession {
         expects_revision: Some(0),
@@ -143,14 +171,25 @@ pub(crate) async fn an_update_names_the_revision_it_expects(store: &dyn Store) -
         (it.revision, it.claude_session_id.as_deref(), it.state.as_str()),
         (1, Some("cli-1"), r#"{"mode":"ask"}"#)
     );
-    one(store, Change::UpdateSession(UpdateSession { claude_session_id: Patch::Clear, ..UpdateSession::of(s) }))
-        .await?;
+    one(
+        store,
+        Change::UpdateSession(UpdateSession {
+            claude_session_id: Patch::Clear,
+            ..UpdateSession::of(s)
+        }),
+    )
+    .await?;
     let it = store.session(s).await?;
-    assert_eq!((it.revision, it.claude_session_id.as_deref(), it.state.as_str()), (2, None, r#"{"mode":"ask"}"#));
+    assert_eq!(
+        (it.revision, it.claude_session_id.as_deref(), it.state.as_str()),
+        (2, None, r#"{"mode":"ask"}"#)
+    );
     Ok(())
 }
 
-pub(crate) async fn deleting_takes_everything_along_and_refuses_children(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn deleting_takes_everything_along_and_refuses_children(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", Some(a)).await?;
     let other = session(store, "other", None).await?;
@@ -158,7 +197,8 @@ pub(crate) async fn deleting_takes_everything_along_and_refuses_children(store: 
     whole_chat(store, other, &["kept"]).await?;
     let approval = ask(store, b, "r").await?;
     let run = fixture::run(store, b).await?;
-    let event = store.read_events(b, 0, 1, plexus_store::ReadLimit::events(1)).await?.events[0].clone();
+    let event =
+        store.read_events(b, 0, 1, plexus_store::ReadLimit::events(1)).await?.events[0].clone();
     let tree = store.session(b).await?.tree;
 
     let delete = |children| Change::DeleteSession(DeleteSession { id: a, children });
@@ -174,18 +214,26 @@ pub(crate) async fn deleting_takes_everything_along_and_refuses_children(store: 
     assert_err!(store.tree(tree).await, StoreError::NotFound { what: Thing::Tree, .. });
     assert_err!(store.node(event.node_id()).await, StoreError::NotFound { what: Thing::Node, .. });
     let feed = store.read_commits(0, plexus_store::ReadLimit::events(1000)).await?;
-    assert!(feed.events.iter().all(|it| it.event.session == other), "the feed has only what is there");
+    assert!(
+        feed.events.iter().all(|it| it.event.session == other),
+        "the feed has only what is there"
+    );
     assert_eq!(feed.events.len(), 3);
     Ok(())
 }
 
-pub(crate) async fn a_fork_shares_the_tree_and_outlives_its_source(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_fork_shares_the_tree_and_outlives_its_source(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     whole_chat(store, a, &["one", "two"]).await?;
     let source = store.session(a).await?;
     let page = store.read_events(a, 0, 0, plexus_store::ReadLimit::events(10)).await?;
     let middle = page.events[1].node_id();
-    let fork = CreateSession { fork: Some(Fork { of: a, at: Some(middle) }), ..CreateSession::new("fork", None) };
+    let fork = CreateSession {
+        fork: Some(Fork { of: a, at: Some(middle) }),
+        ..CreateSession::new("fork", None)
+    };
     let id = fork.id;
     one(store, Change::CreateSession(fork)).await?;
     let forked = store.session(id).await?;
@@ -227,7 +275,10 @@ pub(crate) async fn changes_are_told_once(store: &dyn Store) -> anyhow::Result<(
     let later = store.sessions_changed(first.after, all(), 10).await?;
     assert_eq!(later.sessions.iter().map(|it| it.id).collect::<Vec<_>>(), vec![a]);
     assert_eq!(
-        store.sessions_changed(first.after, SessionFilter { under: Some(a), ..all() }, 10).await?.sessions,
+        store
+            .sessions_changed(first.after, SessionFilter { under: Some(a), ..all() }, 10)
+            .await?
+            .sessions,
         vec![]
     );
     // One at a time, nothing is skipped.
@@ -244,25 +295,36 @@ pub(crate) async fn changes_are_told_once(store: &dyn Store) -> anyhow::Result<(
     // Two of one commit come together, also when only one was asked for.
     let (c, d) = (CreateSession::new("c", None), CreateSession::new("d", None));
     let ids = vec![c.id, d.id];
-    store.commit(vec![Change::CreateSession(c), Change::CreateSession(d)], Priority::Normal).await?;
+    store
+        .commit(vec![Change::CreateSession(c), Change::CreateSession(d)], Priority::Normal)
+        .await?;
     let both = store.sessions_changed(after, all(), 1).await?;
     assert_eq!(both.sessions.into_iter().map(|it| it.id).collect::<Vec<_>>(), ids);
     Ok(())
 }
 
-pub(crate) async fn nobody_has_more_descendants_than_there_is_room_for(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn nobody_has_more_descendants_than_there_is_room_for(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let top = session(store, "top", None).await?;
     let a = session(store, "a", Some(top)).await?;
     let below = |name: String, parent| {
         let room = vec![Room { above: top, descendants: 3 }];
-        vec![Change::CreateSession(CreateSession { room, ..CreateSession::new(name, Some(parent)) })]
+        vec![Change::CreateSession(CreateSession {
+            room,
+            ..CreateSession::new(name, Some(parent))
+        })]
     };
-    let made = futures::future::join_all(
-        (0..8).map(|n| store.commit(below(format!("s{n}"), if n % 2 == 0 { top } else { a }), Priority::Normal)),
-    )
+    let made = futures::future::join_all((0..8).map(|n| {
+        store.commit(below(format!("s{n}"), if n % 2 == 0 { top } else { a }), Priority::Normal)
+    }))
     .await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 2, "on all levels");
-    assert!(made.into_iter().filter_map(Result::err).all(|error| matches!(error, StoreError::Busy { .. })));
+    assert!(
+        made.into_iter()
+            .filter_map(Result::err)
+            .all(|error| matches!(error, StoreError::Busy { .. }))
+    );
     assert_eq!(store.descendants(top).await?.len(), 3);
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Transactions as a whole, and upkeep.
 
 use plexus_store::{
-    Change, CreateSession, Fate, NodeData, Priority, Pruned, ReadLimit, SettleApproval, StartChat, Store, StoreError,
-    UnixMillis, Verdict,
+    Change, CreateSession, Fate, NodeData, Priority, Pruned, ReadLimit, SettleApproval, StartChat,
+    Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -40,7 +40,8 @@ pub(crate) async fn commits_are_numbered_upwards(store: &dyn Store) -> anyhow::R
     chat(store, s, "hi").await?;
     let before = store.newest_commit().await?;
     let writes = (0..50).map(|n| {
-        let list = if n % 5 == 4 { vec![events(s, 9, &["refused"])] } else { vec![events(s, 0, &["x"])] };
+        let list =
+            if n % 5 == 4 { vec![events(s, 9, &["refused"])] } else { vec![events(s, 0, &["x"])] };
         store.commit(list, if n % 3 == 0 { Priority::Urgent } else { Priority::Normal })
     });
     let mut numbers: Vec<_> =
@@ -61,8 +62,15 @@ pub(crate) async fn pruning_keeps_numbers_and_trees(store: &dyn Store) -> anyhow
     for id in [settled, unsettled] {
         one(store, Change::DecideApproval(decision(id, Verdict::Deny))).await?;
     }
-    one(store, Change::SettleApproval(SettleApproval { id: settled, fate: Fate::Delivered, at: UnixMillis::now() }))
-        .await?;
+    one(
+        store,
+        Change::SettleApproval(SettleApproval {
+            id: settled,
+            fate: Fate::Delivered,
+            at: UnixMillis::now(),
+        }),
+    )
+    .await?;
     let before = store.read_events(s, 0, 0, ReadLimit::events(10)).await?;
     let path = store.path(store.session(s).await?.head, 100).await?;
     assert_eq!(store.prune(UnixMillis(0)).await?, Pruned::default());
@@ -96,8 +104,14 @@ pub(crate) async fn counts_add_up(store: &dyn Store) -> anyhow::Result<()> {
     let allowed = ask(store, b, "r2").await?;
     one(store, Change::DecideApproval(decision(allowed, allow()))).await?;
     let counts = store.counts().await?;
-    assert_eq!((counts.sessions, counts.chats_running, counts.chats_complete, counts.chats_failed), (2, 1, 1, 0));
-    assert_eq!((counts.events, counts.approvals_pending, counts.approvals_allowed, counts.runs_open), (4, 1, 1, 1));
+    assert_eq!(
+        (counts.sessions, counts.chats_running, counts.chats_complete, counts.chats_failed),
+        (2, 1, 1, 0)
+    );
+    assert_eq!(
+        (counts.events, counts.approvals_pending, counts.approvals_allowed, counts.runs_open),
+        (4, 1, 1, 1)
+    );
     assert_eq!(counts.commits, store.newest_commit().await?);
     Ok(())
 }

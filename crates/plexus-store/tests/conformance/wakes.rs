@@ -10,7 +10,9 @@ use crate::fixture::{allow, ask, chat, decision, events, one, session};
 const DEADLINE: Duration = Duration::from_secs(120);
 
 async fn woken(wake: &mut Wake, by: &str) -> u64 {
-    tokio::time::timeout(DEADLINE, wake.changed()).await.unwrap_or_else(|_| panic!("no wake came for {by}"))
+    tokio::time::timeout(DEADLINE, wake.changed())
+        .await
+        .unwrap_or_else(|_| panic!("no wake came for {by}"))
 }
 
 /// Says whether a wake is waiting; answers come after wakes, so nothing can still be on its way.
@@ -18,27 +20,38 @@ async fn is_woken(wake: &mut Wake) -> bool {
     tokio::time::timeout(Duration::ZERO, wake.changed()).await.is_ok()
 }
 
-pub(crate) async fn only_the_waiter_of_that_thing_is_woken(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn only_the_waiter_of_that_thing_is_woken(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let a = session(store, "a", None).await?;
     let b = session(store, "b", None).await?;
     let (mut of_a, mut of_b) = (store.watch(Topic::Session(a)), store.watch(Topic::Session(b)));
     let mut commits = store.watch(Topic::Commits);
     chat(store, a, "hi").await?;
     let committed = one(store, events(a, 0, &["x"])).await?;
-    assert_eq!(woken(&mut of_a, "the session").await, committed.commit, "several commits may fall into one wake");
+    assert_eq!(
+        woken(&mut of_a, "the session").await,
+        committed.commit,
+        "several commits may fall into one wake"
+    );
     assert_eq!(woken(&mut commits, "the commit").await, committed.commit);
     assert!(!is_woken(&mut of_b).await && !is_woken(&mut of_a).await);
 
-    let (mut operator, mut others) =
-        (store.watch(Topic::PendingOf(Owner::Operator)), store.watch(Topic::PendingOf(Owner::Session(a))));
+    let (mut operator, mut others) = (
+        store.watch(Topic::PendingOf(Owner::Operator)),
+        store.watch(Topic::PendingOf(Owner::Session(a))),
+    );
     let mut pending = store.watch(Topic::Pending);
     let approval = ask(store, b, "r").await?;
     let other = ask(store, b, "r2").await?;
-    for (wake, by) in [(&mut operator, "the owner"), (&mut pending, "all pending"), (&mut of_b, "the session")] {
+    for (wake, by) in
+        [(&mut operator, "the owner"), (&mut pending, "all pending"), (&mut of_b, "the session")]
+    {
         woken(wake, by).await;
     }
     assert!(!is_woken(&mut others).await && !is_woken(&mut of_a).await);
-    let (mut this, mut that) = (store.watch(Topic::Approval(approval)), store.watch(Topic::Approval(other)));
+    let (mut this, mut that) =
+        (store.watch(Topic::Approval(approval)), store.watch(Topic::Approval(other)));
     one(store, Change::DecideApproval(decision(approval, allow()))).await?;
     woken(&mut this, "the approval").await;
     assert!(!is_woken(&mut that).await);
@@ -54,7 +67,11 @@ pub(crate) async fn a_wake_follows_the_commit(store: &dyn Store) -> anyhow::Resu
     let read = async {
         let number = woken(&mut wake, "the event").await;
         // Whoever is woken finds what it was woken for.
-        Ok::<_, anyhow::Error>((number, store.chat(s, None).await?.total_events, store.newest_commit().await?))
+        Ok::<_, anyhow::Error>((
+            number,
+            store.chat(s, None).await?.total_events,
+            store.newest_commit().await?,
+        ))
     };
     let (committed, read) = tokio::join!(write, read);
     let (number, total, newest) = read?;
@@ -79,7 +96,9 @@ pub(crate) async fn nothing_is_left_of_a_subscription(store: &dyn Store) -> anyh
     Ok(())
 }
 
-pub(crate) async fn deleting_a_session_wakes_who_waits_for_its_approvals(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn deleting_a_session_wakes_who_waits_for_its_approvals(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let approval = ask(store, s, "r").await?;
     let (mut this, mut operator) =

@@ -15,7 +15,11 @@ use crate::fixture::{append, one, open, session_with_chat};
 const PRODUCERS: usize = 6;
 
 /// Appends numbers until told to stop. A number is used again when its commit was refused, so one that was stored all the same shows.
-async fn produce(store: Arc<PostgresStore>, session: SessionId, stop: Arc<AtomicBool>) -> Result<u64, StoreError> {
+async fn produce(
+    store: Arc<PostgresStore>,
+    session: SessionId,
+    stop: Arc<AtomicBool>,
+) -> Result<u64, StoreError> {
     let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
         match one(store.as_ref(), append(session, [done])).await {
@@ -30,7 +34,10 @@ async fn produce(store: Arc<PostgresStore>, session: SessionId, stop: Arc<Atomic
 }
 
 /// Runs producers while `harm` does its worst, then compares what was acknowledged with what is there: no less, and no more.
-async fn under(store: Arc<PostgresStore>, harm: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+async fn under(
+    store: Arc<PostgresStore>,
+    harm: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut producers = Vec::new();
     for n in 0..PRODUCERS {
@@ -52,7 +59,10 @@ async fn under(store: Arc<PostgresStore>, harm: impl Future<Output = anyhow::Res
         while from < chat.total_events {
             let page = store.read_events(id, 0, from, ReadLimit::events(1000)).await?;
             for event in &page.events {
-                anyhow::ensure!(event.body.to_value()["n"] == expected, "{event:?} where {expected} was expected");
+                anyhow::ensure!(
+                    event.body.to_value()["n"] == expected,
+                    "{event:?} where {expected} was expected"
+                );
                 expected += 1;
             }
             from = page.next.next;
@@ -66,14 +76,17 @@ async fn under(store: Arc<PostgresStore>, harm: impl Future<Output = anyhow::Res
 /// Waits until something is written again.
 async fn goes_on(store: &PostgresStore) {
     let newest = || async { store.newest_commit().await.ok() };
-    let before = wait::eventually_async("the database after its last failure", PATIENCE, newest).await;
+    let before =
+        wait::eventually_async("the database after its last failure", PATIENCE, newest).await;
     let more = || async { newest().await.filter(|newest| *newest > before) };
     wait::eventually_async("a commit after the last failure", PATIENCE, more).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
-    let Some(mut cluster) = tokio::task::spawn_blocking(testkit::postgres::own).await? else { return Ok(()) };
+    let Some(mut cluster) = tokio::task::spawn_blocking(testkit::postgres::own).await? else {
+        return Ok(());
+    };
     let url = cluster.fresh_database()?;
     let store = open(&url).await?;
     let mut kept = None;
@@ -98,7 +111,9 @@ async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
-    let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else { return Ok(()) };
+    let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else {
+        return Ok(());
+    };
     let direct = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
     let proxy = Proxy::start(shared.address()).await?;
     let store = open(&shared.url_through(&direct, proxy.address())?).await?;
@@ -108,7 +123,11 @@ async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
             // In the middle of work: a writer that has just come back is given time to write again.
             goes_on(store.as_ref()).await;
             pause(n * 7).await;
-            if n % 2 == 0 { proxy.cut_open_connections() } else { proxy.half_close_open_connections() }
+            if n % 2 == 0 {
+                proxy.cut_open_connections()
+            } else {
+                proxy.half_close_open_connections()
+            }
         }
         proxy.set(Weather::Cut);
         pause(300).await;
@@ -134,7 +153,9 @@ struct Held {
 
 impl Held {
     async fn new() -> anyhow::Result<Option<Self>> {
-        let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else { return Ok(None) };
+        let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else {
+            return Ok(None);
+        };
         let url = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
         let proxy = Proxy::start(shared.address()).await?;
         let store = open(&shared.url_through(&url, proxy.address())?).await?;
@@ -150,10 +171,20 @@ impl Held {
     }
 
     /// Starts a commit that has been asked for and cannot be done until [`release`](Self::release).
-    async fn commit_that_waits(&self, n: u64) -> anyhow::Result<tokio::task::JoinHandle<Result<u64, StoreError>>> {
-        self.locker.batch_execute("BEGIN; SELECT 1 FROM plexus.store_meta WHERE key = 'commits' FOR UPDATE").await?;
+    async fn commit_that_waits(
+        &self,
+        n: u64,
+    ) -> anyhow::Result<tokio::task::JoinHandle<Result<u64, StoreError>>> {
+        self.locker
+            .batch_execute(
+                "BEGIN; SELECT 1 FROM plexus.store_meta WHERE key = 'commits' FOR UPDATE",
+            )
+            .await?;
         let (store, session) = (self.store.clone(), self.session);
-        let writing = tokio::spawn(async move { Ok(one(store.as_ref(), append(session, [n])).await?.commit) });
+        let writing =
+            tokio::spawn(
+                async move { Ok(one(store.as_ref(), append(session, [n])).await?.commit) },
+            );
         let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH%'";
         wait::eventually_async("a commit that waits", PATIENCE, || async {
             self.watcher.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())

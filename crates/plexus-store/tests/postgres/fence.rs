@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use plexus_core::ServerId;
 use plexus_store::{
-    Change, ChatStatus, CreateSession, Outcome, ServerState, StartChat, Store, StoreError, TakeOver, UnixMillis,
+    Change, ChatStatus, CreateSession, Outcome, ServerState, StartChat, Store, StoreError,
+    TakeOver, UnixMillis,
 };
 use testkit::wait::{PATIENCE, eventually_async};
 use tokio_postgres::{Client, NoTls};
@@ -24,7 +25,8 @@ async fn waiting(client: &Client) -> Option<i64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeover() -> anyhow::Result<()> {
+async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeover()
+-> anyhow::Result<()> {
     let Some(url) = database().await? else { return Ok(()) };
     let (dying, other) = (open(&url).await?, open(&url).await?);
     let new = CreateSession::new("s", None);
@@ -66,7 +68,11 @@ async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeove
     };
     match started {
         Ok(()) => {
-            assert_eq!(taken, vec![(s, 0)], "the chat was begun under the lease, so it ends with the lease");
+            assert_eq!(
+                taken,
+                vec![(s, 0)],
+                "the chat was begun under the lease, so it ends with the lease"
+            );
             let chat = reader.chat(s, None).await.context("the chat that was acknowledged")?;
             assert_eq!(chat.status, ChatStatus::Failed);
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use plexus_core::SessionId;
-use plexus_store::{AppendEvents, Change, JsonText, NewEvent, PostgresOptions, PostgresStore, StoreError};
+use plexus_store::{
+    AppendEvents, Change, JsonText, NewEvent, PostgresOptions, PostgresStore, StoreError,
+};
 use serde_json::json;
 
 pub(crate) use crate::common::{allow, decision, new_run, one, question, session_with_chat};
@@ -13,7 +15,9 @@ const READERS: usize = 4;
 
 /// An empty database; nothing where PostgreSQL is not installed.
 pub(crate) async fn database() -> anyhow::Result<Option<String>> {
-    let found = tokio::task::spawn_blocking(|| testkit::postgres::shared().map(|shared| shared.fresh_database()));
+    let found = tokio::task::spawn_blocking(|| {
+        testkit::postgres::shared().map(|shared| shared.fresh_database())
+    });
     found.await?.transpose()
 }
 
@@ -28,5 +32,9 @@ pub(crate) fn event(n: u64) -> NewEvent {
 }
 
 pub(crate) fn append(session: SessionId, numbers: impl IntoIterator<Item = u64>) -> Change {
-    Change::AppendEvents(AppendEvents { session, chat: 0, events: numbers.into_iter().map(event).collect() })
+    Change::AppendEvents(AppendEvents {
+        session,
+        chat: 0,
+        events: numbers.into_iter().map(event).collect(),
+    })
 }

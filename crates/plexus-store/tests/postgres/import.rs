@@ -7,15 +7,18 @@ use std::time::Duration;
 
 use plexus_core::{Caller, RuleId, ServerId};
 use plexus_store::{
-    AddSpend, AuditLine, Change, Cursor, DecideApproval, EndChat, EndRun, Ending, JsonText, NewEvent, NewRule,
-    OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore, Priority, RegisterServer, RuleDecision,
-    RuleScope, SetCursor, Spend, SqliteOptions, SqliteStore, Store, Token, TokenHash, UnixMillis,
+    AddSpend, AuditLine, Change, Cursor, DecideApproval, EndChat, EndRun, Ending, JsonText,
+    NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore, Priority,
+    RegisterServer, RuleDecision, RuleScope, SetCursor, Spend, SqliteOptions, SqliteStore, Store,
+    Token, TokenHash, UnixMillis,
 };
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::fixture::{allow, append, database, decision, new_run, one, question, session_with_chat};
+use crate::fixture::{
+    allow, append, database, decision, new_run, one, question, session_with_chat,
+};
 
 /// Tables whose rows are those of an engine and not of its users.
 const OWN: [&str; 1] = ["store_meta"];
@@ -31,7 +34,9 @@ async fn every_row_of_every_table_arrives_as_it_was() -> anyhow::Result<()> {
     let file = rusqlite::Connection::open(dir.path().join("plexus.db"))?;
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
     tokio::spawn(connection);
-    let mut tables = file.prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")?;
+    let mut tables = file.prepare(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+    )?;
     let tables: Vec<String> = tables.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     for table in ["tokens", "outbox", "reservations"] {
         assert!(tables.iter().any(|name| name == table), "{tables:?}");
@@ -39,7 +44,9 @@ async fn every_row_of_every_table_arrives_as_it_was() -> anyhow::Result<()> {
     let mut rows = 0;
     for table in tables.iter().filter(|table| !OWN.contains(&table.as_str())) {
         let mut there: Vec<Map<String, Value>> = Vec::new();
-        for row in client.query(&format!("SELECT row_to_json(t)::text FROM plexus.{table} t"), &[]).await? {
+        for row in
+            client.query(&format!("SELECT row_to_json(t)::text FROM plexus.{table} t"), &[]).await?
+        {
             there.push(serde_json::from_str(row.get(0))?);
         }
         let mut here = Vec::new();
@@ -47,12 +54,17 @@ async fn every_row_of_every_table_arrives_as_it_was() -> anyhow::Result<()> {
         let names: Vec<String> = read.column_names().map(str::to_owned).collect();
         let mut found = read.query([])?;
         while let Some(row) = found.next()? {
-            let value = |(n, name): (usize, &String)| Ok((name.clone(), as_json(name, row.get_ref(n)?, &there)));
-            here.push(names.iter().enumerate().map(value).collect::<rusqlite::Result<Map<_, _>>>()?);
+            let value = |(n, name): (usize, &String)| {
+                Ok((name.clone(), as_json(name, row.get_ref(n)?, &there)))
+            };
+            here.push(
+                names.iter().enumerate().map(value).collect::<rusqlite::Result<Map<_, _>>>()?,
+            );
         }
         rows += here.len();
         let sorted = |rows: &[Map<String, Value>]| {
-            let mut rows: Vec<String> = rows.iter().map(|row| Value::Object(row.clone()).to_string()).collect();
+            let mut rows: Vec<String> =
+                rows.iter().map(|row| Value::Object(row.clone()).to_string()).collect();
             rows.sort();
             rows
         };
@@ -68,8 +80,10 @@ async fn a_file_with_a_table_that_would_be_left_behind_is_not_moved() -> anyhow:
     let Some(url) = database().await? else { return Ok(()) };
     let dir = tempfile::tempdir()?;
     fill(dir.path()).await?;
-    rusqlite::Connection::open(dir.path().join("plexus.db"))?.execute_batch("CREATE TABLE forgotten (n INTEGER)")?;
-    let refused = PostgresStore::import(&PostgresOptions::new(&url), &SqliteOptions::new(dir.path())).await;
+    rusqlite::Connection::open(dir.path().join("plexus.db"))?
+        .execute_batch("CREATE TABLE forgotten (n INTEGER)")?;
+    let refused =
+        PostgresStore::import(&PostgresOptions::new(&url), &SqliteOptions::new(dir.path())).await;
     let error = refused.expect_err("a table is unknown").to_string();
     assert!(error.contains("forgotten"), "{error}");
     let empty = PostgresStore::open(&PostgresOptions::new(&url)).await?;
@@ -112,7 +126,12 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         matches: vec!["rm x".into()],
         does_not_match: vec![],
     };
-    let token = |text: &str, caller, run| Token { hash: TokenHash::of(text), caller, run, expires_at: Some(now) };
+    let token = |text: &str, caller, run| Token {
+        hash: TokenHash::of(text),
+        caller,
+        run,
+        expires_at: Some(now),
+    };
     let message = OutboxEntry {
         id: Uuid::now_v7(),
         kind: "approval.requested".into(),
@@ -123,7 +142,12 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         attempts: 0,
         last_error: Some("no 'route'".into()),
     };
-    let line = AuditLine { at: now, kind: "k".into(), session: Some(id), body: JsonText::from(json!({"n": 1})) };
+    let line = AuditLine {
+        at: now,
+        kind: "k".into(),
+        session: Some(id),
+        body: JsonText::from(json!({"n": 1})),
+    };
     let spend = Spend { cost_micros: 12, turns: 3, input_tokens: 4, output_tokens: 5, wall_ms: 6 };
     let end = NewEvent::now("complete", JsonText::from(json!({"type": "complete"})));
     let changes = vec![
@@ -135,8 +159,17 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         Change::Enqueue(message),
         Change::AppendAudit(line),
         Change::AddSpend(AddSpend { session: id, amount: spend }),
-        Change::SetCursor(SetCursor { consumer: "c".into(), cursor: Cursor { session: id, chat: 0, next: 2 } }),
-        Change::EndChat(EndChat { session: id, chat: 0, ending: Ending::Complete, usage: None, event: end }),
+        Change::SetCursor(SetCursor {
+            consumer: "c".into(),
+            cursor: Cursor { session: id, chat: 0, next: 2 },
+        }),
+        Change::EndChat(EndChat {
+            session: id,
+            chat: 0,
+            ending: Ending::Complete,
+            usage: None,
+            event: end,
+        }),
         Change::EndRun(EndRun { run, exit: JsonText::empty_object() }),
     ];
     store.commit(changes, Priority::Normal).await?;
@@ -150,8 +183,9 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
 /// A value of the file as the database shows it, which has types of its own for truth, ids and bytes.
 fn as_json(column: &str, value: ValueRef<'_>, there: &[Map<String, Value>]) -> Value {
     let is_bool = there.iter().any(|row| row.get(column).is_some_and(Value::is_boolean));
-    let is_bytes =
-        there.iter().any(|row| row.get(column).and_then(Value::as_str).is_some_and(|it| it.starts_with("\\x")));
+    let is_bytes = there
+        .iter()
+        .any(|row| row.get(column).and_then(Value::as_str).is_some_and(|it| it.starts_with("\\x")));
     match value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(number) if is_bool => json!(number != 0),
@@ -159,8 +193,13 @@ fn as_json(column: &str, value: ValueRef<'_>, there: &[Map<String, Value>]) -> V
         ValueRef::Real(number) => json!(number),
         ValueRef::Text(text) => json!(String::from_utf8_lossy(text)),
         ValueRef::Blob(bytes) if is_bytes => {
-            json!(format!("\\x{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+            json!(format!(
+                "\\x{}",
+                bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            ))
         }
-        ValueRef::Blob(bytes) => json!(Uuid::from_slice(bytes).map(|id| id.to_string()).unwrap_or_default()),
+        ValueRef::Blob(bytes) => {
+            json!(Uuid::from_slice(bytes).map(|id| id.to_string()).unwrap_or_default())
+        }
     }
 }

@@ -17,7 +17,11 @@ async fn servers_that_start_together_make_one_schema() -> anyhow::Result<()> {
         store.close().await?;
     }
     let again = open(&url).await?;
-    assert_eq!(again.session(id).await?.name, "s", "what was stored is there after everybody has left");
+    assert_eq!(
+        again.session(id).await?.name,
+        "s",
+        "what was stored is there after everybody has left"
+    );
     assert_eq!(again.integrity().await?, Vec::<String>::new());
     Ok(())
 }
@@ -28,7 +32,10 @@ async fn a_schema_that_is_not_ours_is_left_as_it_is() -> anyhow::Result<()> {
     let name = url.rsplit('/').next().expect("a database").to_owned();
     let sql = async |text: &'static str| {
         let name = name.clone();
-        tokio::task::spawn_blocking(move || testkit::postgres::shared().expect("it runs").sql(&name, text)).await?
+        tokio::task::spawn_blocking(move || {
+            testkit::postgres::shared().expect("it runs").sql(&name, text)
+        })
+        .await?
     };
     sql("CREATE SCHEMA plexus; CREATE TABLE plexus.sessions (theirs TEXT)").await?;
     match open(&url).await {
@@ -51,9 +58,11 @@ async fn neither_an_error_nor_a_debug_text_holds_the_password() -> anyhow::Resul
     // Port 1 of this machine: nobody listens there.
     let options = PostgresOptions::new("postgres://plexus:s3cret@127.0.0.1:1/plexus");
     let refused = PostgresStore::open(&options).await.expect_err("nobody listens");
-    let odd =
-        PostgresStore::open(&PostgresOptions::new("postgres://plexus:s3cret@:no:port/")).await.expect_err("no URL");
-    for text in [format!("{options:?}"), format!("{refused:?} {refused}"), format!("{odd:?} {odd}")] {
+    let odd = PostgresStore::open(&PostgresOptions::new("postgres://plexus:s3cret@:no:port/"))
+        .await
+        .expect_err("no URL");
+    for text in [format!("{options:?}"), format!("{refused:?} {refused}"), format!("{odd:?} {odd}")]
+    {
         assert!(!text.contains("s3cret"), "{text}");
     }
     assert!(matches!(refused, StoreError::Unavailable { .. }), "{refused:?}");

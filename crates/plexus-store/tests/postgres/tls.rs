@@ -70,7 +70,9 @@ fn believing(folder: &TempDir, name: &str, authorities: &str) -> anyhow::Result<
 async fn refused(url: &str) -> String {
     eventually_async("a refusal", PATIENCE, || async {
         match open(url).await {
-            Err(StoreError::Unavailable { message, .. }) if message.contains("did not answer") => None,
+            Err(StoreError::Unavailable { message, .. }) if message.contains("did not answer") => {
+                None
+            }
             Err(error @ (StoreError::Unavailable { .. } | StoreError::Invalid { .. })) => {
                 Some(format!("{error} {error:?}"))
             }
@@ -93,7 +95,10 @@ async fn every_connection_of_a_url_that_asks_for_encryption_has_it() -> anyhow::
         let id = session_with_chat(one.as_ref(), "s").await?;
         let mut wake = other.watch(Topic::Session(id));
         let commit = one.commit(vec![append(id, 0..3)], Priority::Normal).await?.commit;
-        within("a wake over an encrypted connection", PATIENCE, async { while wake.changed().await < commit {} }).await;
+        within("a wake over an encrypted connection", PATIENCE, async {
+            while wake.changed().await < commit {}
+        })
+        .await;
         assert_eq!(other.session(id).await?.name, "s");
         // The writer and the listener of both, and a reader.
         let seen = encrypted.seen(name).await?;
@@ -147,14 +152,18 @@ async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Res
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_without_encryption_is_refused_by_a_url_that_asks_for_it() -> anyhow::Result<()> {
+async fn a_database_without_encryption_is_refused_by_a_url_that_asks_for_it() -> anyhow::Result<()>
+{
     let Some(url) = database().await? else { return Ok(()) };
     let password = postgres::shared().expect("it runs").password();
     let folder = tempfile::tempdir()?;
     let trust = believing(&folder, "ca.pem", &authority("ours").pem())?;
     for mode in ["require", "verify-full"] {
         let said = refused(&format!("{url}?sslmode={mode}&{trust}")).await;
-        assert!(said.contains("does not support TLS") && said.contains("ssl = on"), "{mode}: {said}");
+        assert!(
+            said.contains("does not support TLS") && said.contains("ssl = on"),
+            "{mode}: {said}"
+        );
         assert!(!said.contains(password), "{mode}: {said}");
     }
     open(&format!("{url}?sslmode=disable")).await?.close().await?;

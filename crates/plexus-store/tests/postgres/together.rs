@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use plexus_core::{ApprovalId, ServerId, SessionId};
 use plexus_store::{
-    Again, ApprovalStatus, Change, CreateSession, DecideApproval, Lease, OpenApproval, Outcome, Priority, ReadLimit,
-    RegisterServer, RenewLease, RunKey, Store, StoreError, TakeOver, Topic, UnixMillis, UpdateRun, Verdict,
+    Again, ApprovalStatus, Change, CreateSession, DecideApproval, Lease, OpenApproval, Outcome,
+    Priority, ReadLimit, RegisterServer, RenewLease, RunKey, Store, StoreError, TakeOver, Topic,
+    UnixMillis, UpdateRun, Verdict,
 };
 use serde_json::json;
 use testkit::wait::{self, PATIENCE};
 
-use crate::fixture::{allow, append, database, decision, new_run, one, open, question, session_with_chat};
+use crate::fixture::{
+    allow, append, database, decision, new_run, one, open, question, session_with_chat,
+};
 
 /// Longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
@@ -34,8 +37,15 @@ async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<(
     one(a.as_ref(), Change::OpenApproval(open)).await?;
     let (mut approval, mut of_session) = (a.watch(Topic::Approval(id)), a.watch(Topic::Session(s)));
     let decided = one(b.as_ref(), decide(id, Verdict::Deny)).await?.commit;
-    assert_eq!(wait::within("the wake of the approval", PATIENCE, approval.changed()).await, decided);
-    assert_eq!(a.approval(id).await?.status, ApprovalStatus::Denied, "who is woken finds what it was woken for");
+    assert_eq!(
+        wait::within("the wake of the approval", PATIENCE, approval.changed()).await,
+        decided
+    );
+    assert_eq!(
+        a.approval(id).await?.status,
+        ApprovalStatus::Denied,
+        "who is woken finds what it was woken for"
+    );
     wait::within("the wake of the session", PATIENCE, of_session.changed()).await;
     // More topics than a notification holds: everybody looks.
     let mut sessions = Vec::new();
@@ -61,7 +71,10 @@ async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
     );
     for n in 0..5 {
         let (name, kill) = (name.clone(), kill.clone());
-        tokio::task::spawn_blocking(move || testkit::postgres::shared().expect("it runs").sql(&name, &kill)).await??;
+        tokio::task::spawn_blocking(move || {
+            testkit::postgres::shared().expect("it runs").sql(&name, &kill)
+        })
+        .await??;
         let commit = one(b.as_ref(), append(s, [n])).await?.commit;
         let woken = async { while wake.changed().await < commit {} };
         wait::within("the wake after the listener was lost", PATIENCE, woken).await;
@@ -78,8 +91,10 @@ async fn one_of_two_servers_decides() -> anyhow::Result<()> {
         let open = asked(s);
         let id = open.id;
         one(b.as_ref(), Change::OpenApproval(open)).await?;
-        let (first, second) =
-            tokio::join!(one(a.as_ref(), decide(id, allow())), one(b.as_ref(), decide(id, Verdict::Deny)));
+        let (first, second) = tokio::join!(
+            one(a.as_ref(), decide(id, allow())),
+            one(b.as_ref(), decide(id, Verdict::Deny))
+        );
         let stands = a.approval(id).await?.status;
         let (won, lost) = match (first, second) {
             (Ok(_), Err(error)) => (ApprovalStatus::Allowed, error),
@@ -101,8 +116,10 @@ async fn a_name_is_given_once_and_a_chat_is_started_once() -> anyhow::Result<()>
         let new = || CreateSession::new(format!("s{n}"), None);
         let (first, second) = (new(), new());
         let ids = (first.id, second.id);
-        let (x, y) =
-            tokio::join!(one(a.as_ref(), Change::CreateSession(first)), one(b.as_ref(), Change::CreateSession(second)));
+        let (x, y) = tokio::join!(
+            one(a.as_ref(), Change::CreateSession(first)),
+            one(b.as_ref(), Change::CreateSession(second))
+        );
         let (holder, lost) = match (x, y) {
             (Ok(_), Err(error)) => (ids.0, error),
             (Err(error), Ok(_)) => (ids.1, error),
@@ -130,8 +147,11 @@ async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Resul
     for n in 0..WRITERS {
         // Half of the sessions are written to by both: their chats have no gap all the same.
         let s = session_with_chat(a.as_ref(), &format!("s{n}")).await?;
-        let stores =
-            if n % 2 == 0 { vec![a.clone(), b.clone()] } else { vec![if n % 4 == 1 { a.clone() } else { b.clone() }] };
+        let stores = if n % 2 == 0 {
+            vec![a.clone(), b.clone()]
+        } else {
+            vec![if n % 4 == 1 { a.clone() } else { b.clone() }]
+        };
         let each = EVENTS / stores.len() as u64;
         for store in stores {
             writing.push(tokio::spawn(async move {
@@ -172,8 +192,13 @@ async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Resul
     Ok(())
 }
 
-pub(crate) async fn register(store: &dyn Store, id: ServerId, lease: Duration) -> anyhow::Result<Lease> {
-    let new = RegisterServer { id, name: "alpha".into(), url: "http://alpha.example".into(), lease };
+pub(crate) async fn register(
+    store: &dyn Store,
+    id: ServerId,
+    lease: Duration,
+) -> anyhow::Result<Lease> {
+    let new =
+        RegisterServer { id, name: "alpha".into(), url: "http://alpha.example".into(), lease };
     Ok(one(store, Change::RegisterServer(new)).await?.lease().expect("a lease"))
 }
 
@@ -200,7 +225,10 @@ async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Resu
     // One bad list of a group does not take the others along.
     let plain = Change::CreateSession(CreateSession::new("other", None));
     let (fenced, fine) = tokio::join!(one(old.as_ref(), append(s, [1])), one(old.as_ref(), plain));
-    assert!(matches!(fenced, Err(StoreError::Fenced { .. })) && fine.is_ok(), "{fenced:?} {fine:?}");
+    assert!(
+        matches!(fenced, Err(StoreError::Fenced { .. })) && fine.is_ok(),
+        "{fenced:?} {fine:?}"
+    );
     one(new.as_ref(), append(s, [1])).await?;
     assert_eq!(new.chat(s, None).await?.total_events, 3);
     Ok(())
@@ -222,7 +250,9 @@ async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
             loop {
                 match one(dying.as_ref(), append(s, [written])).await {
                     Ok(_) => written += 1,
-                    Err(StoreError::Fenced { .. } | StoreError::Conflict { .. }) => return Ok::<_, StoreError>(()),
+                    Err(StoreError::Fenced { .. } | StoreError::Conflict { .. }) => {
+                        return Ok::<_, StoreError>(());
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -231,14 +261,19 @@ async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
             loop {
                 match one(other.as_ref(), Change::TakeOver(take())).await {
                     Ok(done) => return Ok::<_, StoreError>(done),
-                    Err(StoreError::Conflict { .. }) => tokio::time::sleep(Duration::from_millis(2)).await,
+                    Err(StoreError::Conflict { .. }) => {
+                        tokio::time::sleep(Duration::from_millis(2)).await
+                    }
                     Err(error) => return Err(error),
                 }
             }
         };
-        let (wrote, took) = wait::within("the takeover", PATIENCE, async { tokio::join!(writing, taking) }).await;
+        let (wrote, took) =
+            wait::within("the takeover", PATIENCE, async { tokio::join!(writing, taking) }).await;
         wrote?;
-        let [Outcome::TakenOver(taken)] = &took?.outcomes[..] else { panic!("nothing was taken over") };
+        let [Outcome::TakenOver(taken)] = &took?.outcomes[..] else {
+            panic!("nothing was taken over")
+        };
         assert_eq!(taken.runs, vec![RunKey { session: s, n: 0 }]);
         // Start, what was acknowledged, and the end: nothing came after that.
         let chat = other.chat(s, None).await?;

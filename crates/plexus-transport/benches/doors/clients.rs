@@ -69,11 +69,14 @@ pub(crate) enum Client {
 impl Client {
     pub(crate) async fn new(server: &Server, door: Door, method: Method) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
-        let call =
-            json!({"jsonrpc": "2.0", "id": 1, "method": format!("bench.{}", method.name()), "params": method.params()});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": format!("bench.{}", method.name()), "params": method.params()});
         let request = match door {
-            Door::Bare => http.post(format!("http://{}/{}", server.bare, method.name())).json(&method.params()),
-            Door::Rpc => http.post(format!("http://{}/rpc", server.doors)).bearer_auth(TOKEN).json(&call),
+            Door::Bare => http
+                .post(format!("http://{}/{}", server.bare, method.name()))
+                .json(&method.params()),
+            Door::Rpc => {
+                http.post(format!("http://{}/rpc", server.doors)).bearer_auth(TOKEN).json(&call)
+            }
             Door::Mcp => {
                 let session = begin(&http, server).await?;
                 let call = json!({"name": format!("bench_{}", method.name()), "arguments": method.params()});
@@ -83,7 +86,10 @@ impl Client {
                 let mut request = format!("ws://{}/rpc", server.doors).into_client_request()?;
                 request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse()?);
                 let (socket, _) = tokio_tungstenite::connect_async(request).await?;
-                return Ok(Self::Socket { socket: Box::new(socket), message: Message::text(call.to_string()) });
+                return Ok(Self::Socket {
+                    socket: Box::new(socket),
+                    message: Message::text(call.to_string()),
+                });
             }
         };
         Ok(Self::Http { request: Box::new(request.build()?), http })
@@ -113,7 +119,12 @@ impl Client {
     }
 }
 
-fn mcp(http: &reqwest::Client, server: &Server, method: &str, params: &Value) -> reqwest::RequestBuilder {
+fn mcp(
+    http: &reqwest::Client,
+    server: &Server,
+    method: &str,
+    params: &Value,
+) -> reqwest::RequestBuilder {
     http.post(format!("http://{}/mcp", server.doors))
         .bearer_auth(TOKEN)
         .header("accept", "application/json, text/event-stream")
@@ -122,13 +133,17 @@ fn mcp(http: &reqwest::Client, server: &Server, method: &str, params: &Value) ->
 }
 
 async fn begin(http: &reqwest::Client, server: &Server) -> anyhow::Result<String> {
-    let params =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
     let response = mcp(http, server, "initialize", &params).send().await?;
-    let session = response.headers().get("mcp-session-id").context("no MCP session")?.to_str()?.to_owned();
+    let session =
+        response.headers().get("mcp-session-id").context("no MCP session")?.to_str()?.to_owned();
     response.bytes().await?;
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let told = mcp(http, server, "", &Value::Null).header("mcp-session-id", &session).json(&initialized).send().await?;
+    let told = mcp(http, server, "", &Value::Null)
+        .header("mcp-session-id", &session)
+        .json(&initialized)
+        .send()
+        .await?;
     ensure!(told.status().is_success(), "HTTP {}", told.status());
     Ok(session)
 }

@@ -8,8 +8,8 @@ use axum::Router;
 use axum::routing::post;
 use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable, Reply, SecretToken,
-    Shape, StreamItem,
+    Activation, ActivationInfo, Authenticator, Call, CallError, Caller, Door, Hub, MethodTable,
+    Reply, SecretToken, Shape, StreamItem,
 };
 use plexus_transport::{AllowedHosts, Doors, Limits, router, serve};
 use schemars::JsonSchema;
@@ -40,7 +40,11 @@ impl Server {
     pub(crate) async fn start() -> anyhow::Result<Self> {
         let (events, _) = broadcast::channel(BACKLOG);
         let page: Arc<RawValue> = Arc::from(page()?);
-        let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (0, 1, 0), description: "a bench" });
+        let hub = Hub::new(ActivationInfo {
+            namespace: "plexus",
+            version: (0, 1, 0),
+            description: "a bench",
+        });
         hub.register(Arc::new(Bench { page: Arc::clone(&page), events: events.clone() }))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -56,8 +60,9 @@ impl Server {
             let page = Arc::clone(&page);
             async move { page.get().to_owned() }
         });
-        let routes =
-            Router::new().route("/echo", post(|body: axum::Json<Echo>| async move { body })).route("/poll", poll);
+        let routes = Router::new()
+            .route("/echo", post(|body: axum::Json<Echo>| async move { body }))
+            .route("/poll", poll);
         tokio::spawn(async move { axum::serve(bare, routes).await });
         Ok(Self { doors: address, bare: bare_address, events, shutdown })
     }
@@ -71,11 +76,14 @@ impl Drop for Server {
 
 /// A page of events of the usual size.
 fn page() -> Result<Box<RawValue>, CallError> {
-    let text = "A sentence of an agent that has looked at a file and says what it will do next. ".repeat(2);
+    let text = "A sentence of an agent that has looked at a file and says what it will do next. "
+        .repeat(2);
     let events: Vec<_> = (0..PAGE)
         .map(|seq| json!({"seq": seq, "event": {"type": "content", "text": text}, "timestamp": 1_700_000_000_000_u64}))
         .collect();
-    plexus_core::method::raw(&json!({"type": "ok", "status": "running", "events": events, "pending_approvals": []}))
+    plexus_core::method::raw(
+        &json!({"type": "ok", "status": "running", "events": events, "pending_approvals": []}),
+    )
 }
 
 struct OneToken;
@@ -83,7 +91,11 @@ struct OneToken;
 #[async_trait]
 impl Authenticator for OneToken {
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError> {
-        if token.expose() == TOKEN { Ok(Caller::Operator) } else { Err(CallError::unauthorized("know this token")) }
+        if token.expose() == TOKEN {
+            Ok(Caller::Operator)
+        } else {
+            Err(CallError::unauthorized("know this token"))
+        }
     }
 }
 
@@ -110,7 +122,12 @@ impl Activation for Bench {
     fn methods(self: Arc<Self>) -> MethodTable {
         let (polled, followed) = (Arc::clone(&self), self);
         MethodTable::new("bench")
-            .unary("echo", "Says what it was told.", |_| {}, |_: Call, echo: Echo| async move { Ok(echo) })
+            .unary(
+                "echo",
+                "Says what it was told.",
+                |_| {},
+                |_: Call, echo: Echo| async move { Ok(echo) },
+            )
             .streaming::<Nothing, Echo, _, _>(
                 "poll",
                 "A page of events.",

@@ -22,11 +22,21 @@ pub(crate) struct Figures {
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: Duration| time.as_secs_f64() * 1_000.0;
-        write!(f, "{:>8.0} calls/s  p50 {:>6.2} ms  p99 {:>6.2} ms", self.calls_per_s, ms(self.p50), ms(self.p99))
+        write!(
+            f,
+            "{:>8.0} calls/s  p50 {:>6.2} ms  p99 {:>6.2} ms",
+            self.calls_per_s,
+            ms(self.p50),
+            ms(self.p99)
+        )
     }
 }
 
-pub(crate) async fn measure(server: &Server, door: Door, method: Method) -> anyhow::Result<Figures> {
+pub(crate) async fn measure(
+    server: &Server,
+    door: Door,
+    method: Method,
+) -> anyhow::Result<Figures> {
     let mut clients = Vec::new();
     for _ in 0..CALLERS {
         let mut client = Client::new(server, door, method).await?;
@@ -53,6 +63,7 @@ pub(crate) async fn measure(server: &Server, door: Door, method: Method) -> anyh
     }
     let calls_per_s = took.len() as f64 / started.elapsed().as_secs_f64();
     took.sort_unstable();
-    let at = |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or_default();
+    let at =
+        |share: f64| took.get((took.len() as f64 * share) as usize).copied().unwrap_or_default();
     Ok(Figures { calls_per_s, p50: at(0.50), p99: at(0.99) })
 }

@@ -31,7 +31,11 @@ async fn measure() -> anyhow::Result<()> {
         for door in [Door::Rpc, Door::Socket, Door::Mcp] {
             let figures = load::measure(&server, door, method).await?;
             let ratio = figures.calls_per_s / bare.calls_per_s;
-            println!("  {:<16} {figures}  {:>4.0} % of the bare handler", door.title(), 100.0 * ratio);
+            println!(
+                "  {:<16} {figures}  {:>4.0} % of the bare handler",
+                door.title(),
+                100.0 * ratio
+            );
         }
     }
     let read = readers::measure(&server).await?;

@@ -48,8 +48,9 @@ pub(crate) async fn measure(server: &Server) -> anyhow::Result<Read> {
     let reading: Vec<_> = readers.into_iter().map(|reader| tokio::spawn(read(reader))).collect();
     for seq in 0..EVENTS {
         let text = format!("~ event {seq} {}", "x".repeat(200));
-        let body =
-            plexus_core::method::raw(&serde_json::json!({"seq": seq, "event": {"type": "content", "text": text}}))?;
+        let body = plexus_core::method::raw(
+            &serde_json::json!({"seq": seq, "event": {"type": "content", "text": text}}),
+        )?;
         server
             .events
             .send(StreamItem { cursor: Some(seq.to_string()), body: Arc::from(body) })
@@ -67,7 +68,10 @@ pub(crate) async fn measure(server: &Server) -> anyhow::Result<Read> {
 
 async fn connect(server: &Server) -> anyhow::Result<TcpStream> {
     let mut stream = TcpStream::connect(server.doors).await?;
-    let request = format!("GET /events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\n\r\n", server.doors);
+    let request = format!(
+        "GET /events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\n\r\n",
+        server.doors
+    );
     stream.write_all(request.as_bytes()).await?;
     Ok(stream)
 }

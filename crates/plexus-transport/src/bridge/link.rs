@@ -54,7 +54,11 @@ impl Rest {
 }
 
 impl Link {
-    pub(super) fn new(server: Whereabouts, token: SecretToken, out: mpsc::Sender<String>) -> reqwest::Result<Self> {
+    pub(super) fn new(
+        server: Whereabouts,
+        token: SecretToken,
+        out: mpsc::Sender<String>,
+    ) -> reqwest::Result<Self> {
         // No proxy: the token is for this server and nobody between. No connection is used twice: what is written to one whose server has died in
         // this moment is lost, and nobody could say whether it was done; a new one is refused, and then nothing was.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
@@ -90,13 +94,22 @@ impl Link {
     }
 
     /// Sends a message in a session, or in none.
-    pub(super) async fn post(&self, session: Option<&Session>, body: String) -> reqwest::Result<Response> {
-        let request = self.http.post(self.url()).header(header::CONTENT_TYPE, "application/json").body(body);
+    pub(super) async fn post(
+        &self,
+        session: Option<&Session>,
+        body: String,
+    ) -> reqwest::Result<Response> {
+        let request =
+            self.http.post(self.url()).header(header::CONTENT_TYPE, "application/json").body(body);
         self.dressed(request, session).send().await
     }
 
     /// Opens a stream of the session: the one for messages that nobody asked for, or one that was lost.
-    pub(super) async fn get(&self, session: &Session, last_event: Option<&str>) -> reqwest::Result<Response> {
+    pub(super) async fn get(
+        &self,
+        session: &Session,
+        last_event: Option<&str>,
+    ) -> reqwest::Result<Response> {
         let mut request = self.http.get(self.url());
         if let Some(id) = last_event {
             request = request.header("last-event-id", id);
@@ -105,8 +118,9 @@ impl Link {
     }
 
     fn dressed(&self, request: RequestBuilder, session: Option<&Session>) -> RequestBuilder {
-        let mut request =
-            request.bearer_auth(self.token.expose()).header(header::ACCEPT, "application/json, text/event-stream");
+        let mut request = request
+            .bearer_auth(self.token.expose())
+            .header(header::ACCEPT, "application/json, text/event-stream");
         if let Some(session) = session {
             request = request.header("mcp-protocol-version", &session.protocol);
             if let Some(id) = &session.id {
@@ -123,7 +137,8 @@ impl Link {
     }
 
     fn set_session(&self, id: Option<String>, answer: &Value) {
-        let protocol = answer["result"]["protocolVersion"].as_str().unwrap_or("2025-11-25").to_owned();
+        let protocol =
+            answer["result"]["protocolVersion"].as_str().unwrap_or("2025-11-25").to_owned();
         self.session.send_modify(|session| {
             let number = session.as_ref().map_or(0, |session| session.number + 1);
             *session = Some(Session { number, id, protocol });
@@ -153,7 +168,9 @@ impl Link {
             }
             match self.try_begin().await {
                 Ok(()) => return Ok(()),
-                Err(error @ LinkError::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) => return Err(error),
+                Err(
+                    error @ LinkError::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN),
+                ) => return Err(error),
                 Err(error) => tracing::debug!(%error, "could not begin a new session yet"),
             }
             rest.wait().await;
@@ -167,35 +184,47 @@ impl Link {
     pub(super) async fn renew_if_lost(&self, session: &Session) -> Result<(), LinkError> {
         let ping = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": "ping"}).to_string();
         match self.post(Some(session), ping).await {
-            Ok(response) if response.status() == StatusCode::NOT_FOUND => self.begin_again(session).await,
+            Ok(response) if response.status() == StatusCode::NOT_FOUND => {
+                self.begin_again(session).await
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
     async fn try_begin(&self) -> Result<(), LinkError> {
         let initialize = self.initialize.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let body = initialize.ok_or(LinkError::Unexpected("a session that was never begun"))?.to_string();
+        let body =
+            initialize.ok_or(LinkError::Unexpected("a session that was never begun"))?.to_string();
         let response = self.post(None, body).await?;
         let session_id = session_id(&response);
         let answer = first_answer(response).await?;
         self.set_session(session_id, &answer);
         let session = self.session().await;
-        self.post(Some(&session), json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string()).await?;
+        self.post(
+            Some(&session),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string(),
+        )
+        .await?;
         let subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for uri in subscribed {
             let params = json!({"uri": uri});
             self.ask(&session, "resources/subscribe", params).await?;
             // Something may have happened while nobody listened.
-            let updated =
-                json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
+            let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
             let _gone = self.out.send(updated.to_string()).await;
         }
         Ok(())
     }
 
     /// Makes a request of the bridge's own.
-    pub(super) async fn ask(&self, session: &Session, method: &str, params: Value) -> Result<Value, LinkError> {
-        let body = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": method, "params": params});
+    pub(super) async fn ask(
+        &self,
+        session: &Session,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, LinkError> {
+        let body =
+            json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": method, "params": params});
         first_answer(self.post(Some(session), body.to_string()).await?).await
     }
 
@@ -229,7 +258,9 @@ impl Link {
     /// Tells the server that the session is over. One that does not hear it ends an idle session by itself.
     pub(super) async fn end(&self) {
         let Some(session) = self.session.borrow().clone() else { return };
-        let request = self.dressed(self.http.delete(self.url()), Some(&session)).timeout(Duration::from_secs(1));
+        let request = self
+            .dressed(self.http.delete(self.url()), Some(&session))
+            .timeout(Duration::from_secs(1));
         if let Err(error) = request.send().await {
             tracing::debug!(%error, "could not end the session");
         }

@@ -57,7 +57,10 @@ pub struct Whereabouts {
 
 impl Whereabouts {
     /// A server that is at `url` now, and whose address `find` tells later; `None` while it cannot tell.
-    pub fn new(url: impl Into<String>, find: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn new(
+        url: impl Into<String>,
+        find: impl Fn() -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
         Self { find: Box::new(find), last: Mutex::new(url.into()) }
     }
 
@@ -97,15 +100,20 @@ pub async fn bridge(
     let link = Arc::new(Link::new(server, token, out.clone()).map_err(BridgeError::Client)?);
     let writer = tokio::spawn(write_lines(output, queue));
     let listener = tokio::spawn(Arc::clone(&link).listen());
-    let mut bridge = Bridge { link: Arc::clone(&link), out, tasks: JoinSet::new(), by_id: HashMap::new() };
+    let mut bridge =
+        Bridge { link: Arc::clone(&link), out, tasks: JoinSet::new(), by_id: HashMap::new() };
     let mut lines = FramedRead::new(input, LinesCodec::new_with_max_length(MAX_LINE_BYTES));
     let ended = loop {
         match lines.next().await {
             Some(Ok(line)) => bridge.take(line).await,
             Some(Err(tokio_util::codec::LinesCodecError::MaxLineLengthExceeded)) => {
-                bridge.say(request::failure(None, -32600, "the line is longer than a request may be")).await;
+                bridge
+                    .say(request::failure(None, -32600, "the line is longer than a request may be"))
+                    .await;
             }
-            Some(Err(tokio_util::codec::LinesCodecError::Io(error))) => break Err(BridgeError::Input(error)),
+            Some(Err(tokio_util::codec::LinesCodecError::Io(error))) => {
+                break Err(BridgeError::Input(error));
+            }
             None => break Ok(()),
         }
     };
@@ -143,7 +151,9 @@ impl Bridge {
         }
         let message = match Message::read(line.as_bytes()) {
             Ok(message) => message,
-            Err(error) => return self.say(request::failure(None, error.rpc_code(), &error.message)).await,
+            Err(error) => {
+                return self.say(request::failure(None, error.rpc_code(), &error.message)).await;
+            }
         };
         let id = message.id().map(ToOwned::to_owned);
         if let Some(cancelled) = message.cancelled_request()
@@ -153,7 +163,13 @@ impl Bridge {
         }
         if message.is_discovery() {
             // The newest protocol has no sessions to keep for the parent, and says everything in headers that a line does not have.
-            return self.say(request::failure(id.as_deref(), -32601, "server/discover is not served over stdio")).await;
+            return self
+                .say(request::failure(
+                    id.as_deref(),
+                    -32601,
+                    "server/discover is not served over stdio",
+                ))
+                .await;
         }
         while self.tasks.len() >= MAX_OPEN {
             self.tasks.join_next().await;

@@ -137,7 +137,8 @@ impl Exchange<'_> {
                 if event.data.is_empty() {
                     continue;
                 }
-                let answers = Message::read(event.data.as_bytes()).is_ok_and(|message| message.is_answer());
+                let answers =
+                    Message::read(event.data.as_bytes()).is_ok_and(|message| message.is_answer());
                 self.say(event.data).await;
                 if answers {
                     return Outcome::Done;
@@ -175,8 +176,10 @@ impl Exchange<'_> {
             match self.link.ask(&session, "tools/list", json!({})).await {
                 Ok(answer) => {
                     let tools = answer["result"]["tools"].as_array();
-                    let tool = tools.and_then(|tools| tools.iter().find(|tool| tool["name"] == *call.name));
-                    let hint = |name: &str| tool.is_some_and(|tool| tool["annotations"][name] == true);
+                    let tool = tools
+                        .and_then(|tools| tools.iter().find(|tool| tool["name"] == *call.name));
+                    let hint =
+                        |name: &str| tool.is_some_and(|tool| tool["annotations"][name] == true);
                     return Ok(hint("readOnlyHint") || hint("idempotentHint"));
                 }
                 // The session may be gone with the old server; asking for it again is how to find out.
@@ -190,8 +193,9 @@ impl Exchange<'_> {
     async fn refused(&self, response: Response) {
         let status = response.status();
         let error = response.json::<Value>().await.ok().and_then(|body| body.get("error").cloned());
-        let error =
-            error.unwrap_or_else(|| json!({"code": -32000, "message": format!("the server answered {status}")}));
+        let error = error.unwrap_or_else(
+            || json!({"code": -32000, "message": format!("the server answered {status}")}),
+        );
         if let Some(id) = self.id {
             self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()).await;
         }
@@ -208,7 +212,8 @@ fn one_line(text: String) -> String {
     if !text.contains(['\n', '\r']) {
         return text;
     }
-    serde_json::from_str::<Value>(&text).map_or_else(|_| text.replace(['\n', '\r'], " "), |value| value.to_string())
+    serde_json::from_str::<Value>(&text)
+        .map_or_else(|_| text.replace(['\n', '\r'], " "), |value| value.to_string())
 }
 
 /// Writes an error of the bridge's own.

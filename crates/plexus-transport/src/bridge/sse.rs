@@ -30,7 +30,8 @@ impl Parser {
         let mut start = 0;
         while let Some(length) = self.buffer[start..].iter().position(|byte| *byte == b'\n') {
             let line = &self.buffer[start..start + length];
-            let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
+            let line =
+                String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
             start += length + 1;
             whole.extend(self.take_line(&line));
         }
@@ -60,7 +61,9 @@ impl Parser {
 }
 
 /// Returns the events of a response's body. It ends where the connection does.
-pub(super) fn events<E>(body: impl Stream<Item = Result<Bytes, E>> + Unpin) -> impl Stream<Item = Event> + Unpin {
+pub(super) fn events<E>(
+    body: impl Stream<Item = Result<Bytes, E>> + Unpin,
+) -> impl Stream<Item = Event> + Unpin {
     Box::pin(futures::stream::unfold(
         (body, Parser::default(), Vec::new().into_iter()),
         |(mut body, mut parser, mut ready)| async move {
@@ -85,10 +88,14 @@ mod tests {
     fn events_are_the_same_however_the_bytes_are_cut() {
         let text = ":c\n\nid: a\nretry: 15\ndata:\n\nevent: message\r\ndata: {\"ü\":1}\r\n\r\ndata: x\ndata: y\n\n";
         let whole = Parser::default().take(text.as_bytes()).expect("events");
-        assert_eq!(whole.iter().map(|event| event.data.as_str()).collect::<Vec<_>>(), ["", "{\"ü\":1}", "x\ny"]);
+        assert_eq!(
+            whole.iter().map(|event| event.data.as_str()).collect::<Vec<_>>(),
+            ["", "{\"ü\":1}", "x\ny"]
+        );
         assert_eq!((whole[0].id.as_deref(), whole[0].retry), (Some("a"), Some(15)));
         let mut parser = Parser::default();
-        let cut: Vec<_> = text.as_bytes().chunks(1).flat_map(|byte| parser.take(byte).expect("events")).collect();
+        let cut: Vec<_> =
+            text.as_bytes().chunks(1).flat_map(|byte| parser.take(byte).expect("events")).collect();
         assert_eq!(cut, whole);
     }
 }

@@ -45,8 +45,11 @@ impl EventId {
 
     /// Writes the id, or nothing when it would be too long for a header.
     pub(super) fn write(&self) -> Option<String> {
-        let parts =
-            [self.key.len(), self.request.get().len(), self.progress.as_ref().map_or(0, |token| token.get().len())];
+        let parts = [
+            self.key.len(),
+            self.request.get().len(),
+            self.progress.as_ref().map_or(0, |token| token.get().len()),
+        ];
         if parts.into_iter().any(|bytes| bytes > MAX_PART_BYTES) {
             return None;
         }

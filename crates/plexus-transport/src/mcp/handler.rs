@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use plexus_core::{Call, CallError, Caller, Progress};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 
@@ -43,7 +43,10 @@ impl Handler {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None));
         };
         let params = request.arguments.as_ref().map(plexus_core::method::raw).transpose();
-        let places = self.doors.admit(self.caller).and_then(|place| Ok((place, self.doors.admit_wait(Some(&method))?)));
+        let places = self
+            .doors
+            .admit(self.caller)
+            .and_then(|place| Ok((place, self.doors.admit_wait(Some(&method))?)));
         let outcome = match (params, places) {
             (Ok(params), Ok(_places)) => {
                 let (reporter, reports) = Progress::channel();
@@ -72,8 +75,8 @@ impl ServerHandler for Handler {
         } else {
             capabilities.enable_resources().enable_resources_subscribe().build()
         };
-        let mut info =
-            ServerConfig::new(capabilities).with_server_info(Implementation::new("plexus", env!("CARGO_PKG_VERSION")));
+        let mut info = ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("plexus", env!("CARGO_PKG_VERSION")));
         info.instructions = self.doors.instructions.as_deref().map(str::to_owned);
         info
     }
@@ -120,7 +123,10 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(&self.doors.hub, &self.caller)))
+        Ok(ListResourceTemplatesResult::with_all_items(resources::templates(
+            &self.doors.hub,
+            &self.caller,
+        )))
     }
 
     async fn read_resource(
@@ -163,7 +169,10 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         let known = |uri: &&String| resources::is_known(&self.doors.hub, &self.caller, uri);
         let uris = requested.resource_subscriptions.iter().flatten().filter(known);
         Some(SubscriptionFilter::builder().resource_subscriptions(uris).build())

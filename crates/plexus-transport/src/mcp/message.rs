@@ -53,8 +53,8 @@ impl<'a> Message<'a> {
             error.code = Some(-32700);
             error
         })?;
-        let message: Self =
-            serde_json::from_str(whole.get()).map_err(|_| unreadable("it is not one JSON-RPC message"))?;
+        let message: Self = serde_json::from_str(whole.get())
+            .map_err(|_| unreadable("it is not one JSON-RPC message"))?;
         if message.jsonrpc != "2.0" {
             return Err(unreadable("jsonrpc is not \"2.0\""));
         }
@@ -107,7 +107,8 @@ impl<'a> Message<'a> {
     /// Returns the request that a notification cancels.
     pub(crate) fn cancelled_request(&self) -> Option<&'a RawValue> {
         let cancels = self.method.as_deref() == Some("notifications/cancelled");
-        let cancelled: Cancelled<'a> = serde_json::from_str(cancels.then_some(self.params?)?.get()).ok()?;
+        let cancelled: Cancelled<'a> =
+            serde_json::from_str(cancels.then_some(self.params?)?.get()).ok()?;
         Some(cancelled.request_id)
     }
 }
@@ -164,7 +165,10 @@ mod tests {
         let body = r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"x_y","arguments":{"n":1.50},"_meta":{"progressToken":7,"other":1}}}"#;
         let message = Message::read(body.as_bytes()).expect("a message");
         let call = message.tool_call().expect("a call");
-        assert_eq!((&*call.name, call.arguments.map(RawValue::get)), ("x_y", Some(r#"{"n":1.50}"#)));
+        assert_eq!(
+            (&*call.name, call.arguments.map(RawValue::get)),
+            ("x_y", Some(r#"{"n":1.50}"#))
+        );
         assert_eq!(call.progress_token().map(RawValue::get), Some("7"));
     }
 

@@ -84,11 +84,19 @@ pub(crate) async fn handle(
         },
         Method::GET => get(&doors, caller, presented, parts).await,
         Method::DELETE => delete(&doors, caller, &parts.headers).await,
-        _ => (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, POST, DELETE")]).into_response(),
+        _ => {
+            (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, POST, DELETE")]).into_response()
+        }
     }
 }
 
-async fn post(doors: &Doors, caller: Caller, presented: Presented, parts: Parts, body: Bytes) -> Response {
+async fn post(
+    doors: &Doors,
+    caller: Caller,
+    presented: Presented,
+    parts: Parts,
+    body: Bytes,
+) -> Response {
     let message = match Message::read(&body) {
         Ok(message) => message,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
@@ -96,7 +104,8 @@ async fn post(doors: &Doors, caller: Caller, presented: Presented, parts: Parts,
     if message.is_discovery() && tools::needs_resumption(&doors.hub, &caller) {
         // A client that is answered 404 falls back to the protocol before.
         let answer = envelope::failure(message.id(), &CallError::unknown_method("server/discover"));
-        return (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/json")], answer).into_response();
+        return (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/json")], answer)
+            .into_response();
     }
     let session = session_of(&parts.headers);
     // Before the session is looked up: a call that was resumed here may belong to a session that only an earlier process knew.
@@ -148,7 +157,11 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
     }
     let Some(in_use) = session.and_then(|id| doors.mcp.sessions.enter(id, caller)) else {
         // Without a session there is nothing to listen to; with an unknown one the client begins again.
-        return if session.is_some() { no_such_session() } else { ask_rmcp(doors, caller, parts, Body::empty()).await };
+        return if session.is_some() {
+            no_such_session()
+        } else {
+            ask_rmcp(doors, caller, parts, Body::empty()).await
+        };
     };
     if tools::needs_resumption(&doors.hub, &caller) {
         // Claude Code counts the failures of all its streams together and gives up on every call at the third: a stream on which nothing comes
@@ -167,16 +180,22 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
 
 async fn delete(doors: &Doors, caller: Caller, headers: &HeaderMap) -> Response {
     match session_of(headers) {
-        None => refuse(StatusCode::BAD_REQUEST, &CallError::invalid("end a session: none is named")),
-        Some(id) if doors.mcp.sessions.end(id, caller).await => StatusCode::NO_CONTENT.into_response(),
+        None => {
+            refuse(StatusCode::BAD_REQUEST, &CallError::invalid("end a session: none is named"))
+        }
+        Some(id) if doors.mcp.sessions.end(id, caller).await => {
+            StatusCode::NO_CONTENT.into_response()
+        }
         Some(_) => no_such_session(),
     }
 }
 
 /// Hands a request to rmcp, with an MCP server that acts as `caller`.
 async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Response {
-    let is_json =
-        parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let is_json = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let factory = {
         let doors = doors.clone();
         move || Ok(Handler::new(doors.clone(), caller))
@@ -186,7 +205,10 @@ async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Re
     let response = service.handle(Request::from_parts(parts, body)).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
         // rmcp says so of a message that it cannot read; what is wrong is the message, not its type.
-        return refuse(StatusCode::BAD_REQUEST, &message::unreadable("it is no message of this protocol"));
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            &message::unreadable("it is no message of this protocol"),
+        );
     }
     response.map(Body::new)
 }
@@ -197,7 +219,8 @@ fn session_of(headers: &HeaderMap) -> Option<&str> {
 
 /// 404 tells a client to begin a new session and to send its call again.
 fn no_such_session() -> Response {
-    let error = CallError::not_found("find the MCP session").with_hint("begin a new one with initialize");
+    let error =
+        CallError::not_found("find the MCP session").with_hint("begin a new one with initialize");
     refuse(StatusCode::NOT_FOUND, &error)
 }
 

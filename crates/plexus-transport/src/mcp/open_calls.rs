@@ -115,7 +115,11 @@ mod tests {
     use super::*;
 
     fn key(request: &str) -> CallKey {
-        CallKey::new(Caller::Operator, Some("s"), &RawValue::from_string(request.into()).expect("JSON"))
+        CallKey::new(
+            Caller::Operator,
+            Some("s"),
+            &RawValue::from_string(request.into()).expect("JSON"),
+        )
     }
 
     #[test]
@@ -125,7 +129,10 @@ mod tests {
         let second = calls.open(key("1"), None);
         assert!(first.stream.is_cancelled() && !second.stream.is_cancelled());
         drop(first);
-        assert!(calls.cancel(&key("1")).is_some(), "the end of the older stream does not forget the newer one");
+        assert!(
+            calls.cancel(&key("1")).is_some(),
+            "the end of the older stream does not forget the newer one"
+        );
         assert!(second.stream.is_cancelled());
     }
 

@@ -17,12 +17,15 @@ pub(super) async fn keep_telling(
     waits: bool,
     mut reports: watch::Receiver<String>,
 ) -> Infallible {
-    let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
+    let Some(token) = context.meta.get_progress_token() else {
+        return std::future::pending().await;
+    };
     let mut told = 0_u32;
     let begun = Instant::now();
     let mut last = None;
     // On the newest protocol rmcp sends not even headers before the first message, and clients give up on a call without headers.
-    let streams_late = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+    let streams_late =
+        context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
     if waits && streams_late {
         tell(context, &token, &mut told, None).await;
         last = Some(begun);
@@ -43,7 +46,12 @@ pub(super) async fn keep_telling(
     }
 }
 
-async fn tell(context: &RequestContext<RoleServer>, token: &ProgressToken, told: &mut u32, message: Option<String>) {
+async fn tell(
+    context: &RequestContext<RoleServer>,
+    token: &ProgressToken,
+    told: &mut u32,
+    message: Option<String>,
+) {
     *told += 1;
     let mut progress = ProgressNotificationParam::new(token.clone(), f64::from(*told));
     progress.message = message;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use plexus_core::{
-    Call, CallError, Caller, ErrorKind, Hub, MethodDescriptor, Progress, Reply, ReplyStream, ResourceForm,
+    Call, CallError, Caller, ErrorKind, Hub, MethodDescriptor, Progress, Reply, ReplyStream,
+    ResourceForm,
 };
 use rmcp::model::{
     ErrorCode, ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
@@ -42,14 +43,17 @@ pub(super) fn list(hub: &Hub, caller: &Caller) -> Vec<Resource> {
     let fixed = offered(hub, caller).into_iter().filter(|(_, form)| !form.uri.contains('{'));
     fixed
         .map(|(method, form)| {
-            Resource::new(form.uri, method.tool_name()).with_description(method.description).with_mime_type(JSON)
+            Resource::new(form.uri, method.tool_name())
+                .with_description(method.description)
+                .with_mime_type(JSON)
         })
         .collect()
 }
 
 /// Lists the resources whose address has parameters.
 pub(super) fn templates(hub: &Hub, caller: &Caller) -> Vec<ResourceTemplate> {
-    let with_parameters = offered(hub, caller).into_iter().filter(|(_, form)| form.uri.contains('{'));
+    let with_parameters =
+        offered(hub, caller).into_iter().filter(|(_, form)| form.uri.contains('{'));
     with_parameters
         .map(|(method, form)| {
             ResourceTemplate::new(form.uri, method.tool_name())
@@ -65,16 +69,23 @@ pub(super) fn is_known(hub: &Hub, caller: &Caller, uri: &str) -> bool {
 }
 
 /// Reads a resource.
-pub(super) async fn read(doors: &Doors, caller: Caller, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) async fn read(
+    doors: &Doors,
+    caller: Caller,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let found = find(&doors.hub, &caller, uri)?;
     let _place = doors.admit(caller).map_err(|error| as_error(&error))?;
-    let reply = doors.hub.call_internal(Call::plain(caller), &found.method.full_name(), found.params).await;
+    let reply =
+        doors.hub.call_internal(Call::plain(caller), &found.method.full_name(), found.params).await;
     match doors.counters.count(reply).map_err(|error| as_error(&error))? {
         Reply::Value(value) => {
             let contents = ResourceContents::text(value.get(), uri).with_mime_type(JSON);
             Ok(ReadResourceResult::new(vec![contents]))
         }
-        Reply::Stream(_) => Err(as_error(&CallError::internal(format_args!("read {uri}: it is a stream")))),
+        Reply::Stream(_) => {
+            Err(as_error(&CallError::internal(format_args!("read {uri}: it is a stream"))))
+        }
     }
 }
 
@@ -87,8 +98,9 @@ struct Found {
 fn find(hub: &Hub, caller: &Caller, uri: &str) -> Result<Found, ErrorData> {
     let unknown = || ErrorData::resource_not_found(format!("there is no resource {uri}"), None);
     let mut all = offered(hub, caller).into_iter();
-    let (method, form, params) =
-        all.find_map(|(method, form)| Some((method, form, parameters(form.uri, uri)?))).ok_or_else(unknown)?;
+    let (method, form, params) = all
+        .find_map(|(method, form)| Some((method, form, parameters(form.uri, uri)?)))
+        .ok_or_else(unknown)?;
     let params = plexus_core::method::raw(&params).map_err(|error| as_error(&error))?;
     Ok(Found { method, form, params })
 }
@@ -100,7 +112,9 @@ fn parameters(template: &str, uri: &str) -> Option<serde_json::Map<String, Value
     while let Some((literal, rest)) = template.split_once('{') {
         let (name, after) = rest.split_once('}')?;
         uri = uri.strip_prefix(literal)?;
-        let end = uri.find(|c: char| !(c.is_ascii_alphanumeric() || "-._~".contains(c))).unwrap_or(uri.len());
+        let end = uri
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "-._~".contains(c)))
+            .unwrap_or(uri.len());
         let (value, left) = uri.split_at(end);
         if value.is_empty() {
             return None;
@@ -151,7 +165,10 @@ impl Subscriptions {
     {
         let found = find(&doors.hub, &caller, &uri)?;
         if self.lock().len() >= MAX_SUBSCRIPTIONS {
-            return Err(as_error(&CallError::busy("listen to another resource: too many are listened to", 1_000)));
+            return Err(as_error(&CallError::busy(
+                "listen to another resource: too many are listened to",
+                1_000,
+            )));
         }
         let place = doors.admit_stream().map_err(|error| as_error(&error))?;
         // The stream is there before the client is told so: a change after that is not missed.
@@ -180,7 +197,9 @@ async fn changes(doors: &Doors, caller: Caller, found: &Found) -> Result<ReplySt
     let name = format!("{}.{}", found.method.namespace, found.form.changes);
     match doors.hub.call_internal(call, &name, found.params.clone()).await? {
         Reply::Stream(stream) => Ok(stream),
-        Reply::Value(_) => Err(CallError::internal(format_args!("listen to {name}: it is no stream"))),
+        Reply::Value(_) => {
+            Err(CallError::internal(format_args!("listen to {name}: it is no stream")))
+        }
     }
 }
 
@@ -227,7 +246,10 @@ impl Listener {
             match changes(&self.doors, self.caller, &self.found).await {
                 Ok(changes) => return Some(changes),
                 Err(error) => match error.kind {
-                    ErrorKind::Busy | ErrorKind::Unavailable | ErrorKind::Internal | ErrorKind::Expired => {
+                    ErrorKind::Busy
+                    | ErrorKind::Unavailable
+                    | ErrorKind::Internal
+                    | ErrorKind::Expired => {
                         tracing::warn!(%error, uri = self.uri, "a resource cannot be watched for now");
                     }
                     ErrorKind::NotFound
@@ -287,7 +309,8 @@ mod tests {
             ("plexus://s/{id}", "plexus://s/%2e%2e", None),
             ("t://{a}/{b}", "t://x/y", Some(vec![("a", "x"), ("b", "y")])),
         ] {
-            let expected = expected.map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v.into())).collect());
+            let expected = expected
+                .map(|pairs| pairs.into_iter().map(|(k, v)| (k.to_owned(), v.into())).collect());
             assert_eq!(parameters(template, uri), expected, "{uri}");
         }
     }

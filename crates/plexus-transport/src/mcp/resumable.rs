@@ -58,13 +58,23 @@ pub(super) fn start(
 }
 
 /// Picks up a call that was started by another stream, perhaps of another process, and answers with a stream that goes on with it.
-pub(super) fn rejoin(doors: &Doors, caller: Caller, session: Option<&str>, last_event: &str) -> Response {
+pub(super) fn rejoin(
+    doors: &Doors,
+    caller: Caller,
+    session: Option<&str>,
+    last_event: &str,
+) -> Response {
     let Some(id) = EventId::read(last_event) else {
         return refuse(StatusCode::BAD_REQUEST, &CallError::invalid("read Last-Event-ID"));
     };
     let method = doors.hub.descriptor(&caller, &id.method);
-    let Some((method, resume)) = method.and_then(|method| Some((Arc::clone(&method), method.resume?))) else {
-        return refuse(StatusCode::NOT_FOUND, &CallError::not_found("find the stream of this Last-Event-ID"));
+    let Some((method, resume)) =
+        method.and_then(|method| Some((Arc::clone(&method), method.resume?)))
+    else {
+        return refuse(
+            StatusCode::NOT_FOUND,
+            &CallError::not_found("find the stream of this Last-Event-ID"),
+        );
     };
     let work = {
         let (doors, name) = (doors.clone(), format!("{}.{}", method.namespace, resume.rejoin));
@@ -79,11 +89,20 @@ pub(super) fn rejoin(doors: &Doors, caller: Caller, session: Option<&str>, last_
 }
 
 /// Ends a call that its client cancelled, and its work. Returns `false` when no such call waits here.
-pub(super) async fn cancel(doors: &Doors, caller: Caller, session: Option<&str>, request: &RawValue) -> bool {
-    let Some(on_cancel) = doors.mcp.calls.cancel(&CallKey::new(caller, session, request)) else { return false };
+pub(super) async fn cancel(
+    doors: &Doors,
+    caller: Caller,
+    session: Option<&str>,
+    request: &RawValue,
+) -> bool {
+    let Some(on_cancel) = doors.mcp.calls.cancel(&CallKey::new(caller, session, request)) else {
+        return false;
+    };
     if let Some(OnCancel { method, key, value }) = on_cancel {
         let ended = match one_param(key, &value) {
-            Ok(params) => doors.hub.call_internal(Call::plain(caller), &method, params).await.map(|_| ()),
+            Ok(params) => {
+                doors.hub.call_internal(Call::plain(caller), &method, params).await.map(|_| ())
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = ended {
@@ -94,7 +113,8 @@ pub(super) async fn cancel(doors: &Doors, caller: Caller, session: Option<&str>,
 }
 
 fn key_of(resume: Resume, arguments: Option<&RawValue>) -> Option<String> {
-    let arguments: serde_json::Map<String, serde_json::Value> = serde_json::from_str(arguments?.get()).ok()?;
+    let arguments: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(arguments?.get()).ok()?;
     arguments.get(resume.key)?.as_str().map(str::to_owned)
 }
 
@@ -121,13 +141,17 @@ fn open(
     let open = doors.mcp.calls.open(CallKey::new(caller, session, &id.request), on_cancel);
     let mut ticks = interval_at(Instant::now() + PROGRESS_EVERY, PROGRESS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let waiting = Waiting { id, method: Arc::clone(method), work, open, ticks, told: 0, stage: Stage::First };
+    let waiting =
+        Waiting { id, method: Arc::clone(method), work, open, ticks, told: 0, stage: Stage::First };
     let frames = futures::stream::unfold(waiting, |mut waiting| async move {
         let frame = waiting.next_frame().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), waiting))
     });
-    let headers =
-        [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store"), (X_ACCEL_BUFFERING, "no")];
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (X_ACCEL_BUFFERING, "no"),
+    ];
     let mut response = (headers, Body::from_stream(frames)).into_response();
     // A body that ends with its connection, instead of one in chunks: when this process is killed the client sees a stream that ended, and comes
     // back. A body cut between two chunks is an error, and Claude Code counts those: three streams cut at once end its whole connection and every call in it.

@@ -43,7 +43,11 @@ struct Session {
 }
 
 impl Sessions {
-    pub(super) fn new(manager: Arc<LocalSessionManager>, limits: &Limits, auth: Arc<dyn Authenticator>) -> Self {
+    pub(super) fn new(
+        manager: Arc<LocalSessionManager>,
+        limits: &Limits,
+        auth: Arc<dyn Authenticator>,
+    ) -> Self {
         let (limit, idle) = (limits.mcp_sessions, limits.mcp_idle);
         let look_every = idle.min(REAP_EVERY).min(limits.token_check);
         Self { manager, table: Mutex::default(), limit, idle, auth, look_every }
@@ -63,7 +67,8 @@ impl Sessions {
         let mut table = self.table();
         let (id, _) = table.by_id.get_key_value(id)?;
         let id = Arc::clone(id);
-        let session = table.by_id.get_mut(&id).filter(|session| session.owner.caller() == caller)?;
+        let session =
+            table.by_id.get_mut(&id).filter(|session| session.owner.caller() == caller)?;
         session.open += 1;
         Some(InUse { sessions: Arc::clone(self), id })
     }
@@ -83,9 +88,14 @@ impl Sessions {
             let mut pushed_out = None;
             if table.by_id.len() + table.reserved >= self.limit {
                 let idle = table.by_id.iter().filter(|(_, session)| session.open == 0);
-                let oldest = idle.min_by_key(|(_, session)| session.idle_since).map(|(id, _)| Arc::clone(id));
+                let oldest = idle
+                    .min_by_key(|(_, session)| session.idle_since)
+                    .map(|(id, _)| Arc::clone(id));
                 let Some(oldest) = oldest else {
-                    return Err(CallError::busy("begin another MCP session: all are in use", RETRY_AFTER_MS));
+                    return Err(CallError::busy(
+                        "begin another MCP session: all are in use",
+                        RETRY_AFTER_MS,
+                    ));
                 };
                 table.by_id.remove(&oldest);
                 pushed_out = Some(oldest);
@@ -126,7 +136,10 @@ impl Sessions {
         let idle = |table: &Table| -> Vec<(Arc<str>, Duration, Presented)> {
             let now = Instant::now();
             let idle = table.by_id.iter().filter(|(_, session)| session.open == 0);
-            idle.map(|(id, it)| (Arc::clone(id), now.duration_since(it.idle_since), it.owner.clone())).collect()
+            idle.map(|(id, it)| {
+                (Arc::clone(id), now.duration_since(it.idle_since), it.owner.clone())
+            })
+            .collect()
         };
         let candidates = idle(&self.table());
         for (id, since, owner) in candidates {
@@ -176,7 +189,10 @@ impl Place {
         let mut table = self.sessions.table();
         table.by_id.insert(Arc::clone(&id), Session { owner, open: 1, idle_since: Instant::now() });
         if !std::mem::replace(&mut table.reaping, true) {
-            tokio::spawn(reap_while_needed(Arc::downgrade(&self.sessions), self.sessions.look_every));
+            tokio::spawn(reap_while_needed(
+                Arc::downgrade(&self.sessions),
+                self.sessions.look_every,
+            ));
         }
         drop(table);
         InUse { sessions: Arc::clone(&self.sessions), id }

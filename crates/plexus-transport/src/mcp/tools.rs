@@ -25,7 +25,9 @@ pub(super) fn needs_resumption(hub: &Hub, caller: &Caller) -> bool {
 pub(super) fn find(hub: &Hub, name: &str) -> Option<Arc<MethodDescriptor>> {
     let is_it = |method: &MethodDescriptor| {
         let rest = name.strip_prefix(method.namespace).and_then(|rest| rest.strip_prefix('_'));
-        rest == Some(method.name) && method.door != Door::Internal && method.shape != Shape::Streaming
+        rest == Some(method.name)
+            && method.door != Door::Internal
+            && method.shape != Shape::Streaming
     };
     hub.all_methods().into_iter().find(|method| is_it(method))
 }
@@ -39,7 +41,8 @@ pub(super) fn tool(method: &MethodDescriptor) -> Tool {
         .idempotent(hints.idempotent || hints.read_only)
         .open_world(false);
     let input = method.params.as_object().cloned().unwrap_or_default();
-    let mut tool = Tool::new(method.tool_name(), method.description, Arc::new(input)).with_annotations(annotations);
+    let mut tool = Tool::new(method.tool_name(), method.description, Arc::new(input))
+        .with_annotations(annotations);
     tool.output_schema = output_schema(method).map(Arc::new);
     tool
 }
@@ -54,17 +57,22 @@ fn output_schema(method: &MethodDescriptor) -> Option<JsonObject> {
 }
 
 /// Writes the outcome of a call in the form that its method asks for.
-pub(super) fn result(method: &MethodDescriptor, outcome: Result<Reply, CallError>) -> CallToolResult {
+pub(super) fn result(
+    method: &MethodDescriptor,
+    outcome: Result<Reply, CallError>,
+) -> CallToolResult {
     let outcome = outcome.and_then(|reply| match reply {
         Reply::Value(value) => Ok(value),
-        Reply::Stream(_) => {
-            Err(CallError::internal(format_args!("call {}: it answered with a stream", method.full_name())))
-        }
+        Reply::Stream(_) => Err(CallError::internal(format_args!(
+            "call {}: it answered with a stream",
+            method.full_name()
+        ))),
     });
     let mut result = CallToolResult::default();
     match (method.wire, outcome) {
         (WireForm::Ordinary, Ok(value)) => {
-            result.structured_content = serde_json::from_str::<Value>(value.get()).ok().filter(Value::is_object);
+            result.structured_content =
+                serde_json::from_str::<Value>(value.get()).ok().filter(Value::is_object);
             result.content = text(value.get());
         }
         (WireForm::Ordinary, Err(error)) => {
@@ -72,7 +80,9 @@ pub(super) fn result(method: &MethodDescriptor, outcome: Result<Reply, CallError
             result.is_error = Some(true);
         }
         (WireForm::ExactText, Ok(value)) => result.content = text(value.get()),
-        (WireForm::ExactText, Err(error)) => result.content = text(&method.closed_on_failure(&error)),
+        (WireForm::ExactText, Err(error)) => {
+            result.content = text(&method.closed_on_failure(&error))
+        }
     }
     result
 }

@@ -18,9 +18,17 @@ async fn is_alive(server: &Server) {
 
 /// The same where a limit is so short that a slow machine may miss it with an honest request too: it asks again then.
 async fn is_alive_after_all(server: &Server) {
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "alive"}});
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "alive"}});
     let ask = || async {
-        let asked = server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&body).send().await.ok()?;
+        let asked = server
+            .http
+            .post(server.url("/rpc"))
+            .bearer_auth(OPERATOR)
+            .json(&body)
+            .send()
+            .await
+            .ok()?;
         let answer: Value = asked.json().await.ok()?;
         (answer["result"]["text"] == "alive").then_some(())
     };
@@ -57,7 +65,11 @@ async fn another_host_and_another_site_are_refused_at_every_door() {
         ("GET /mcp HTTP/1.1", "accept: text/event-stream\r\n", 400),
         ("POST /auth/exchange HTTP/1.1", "content-length: 2\r\n", 400),
     ] {
-        assert_eq!(raw(&server, &format!("{line}\r\n{good}{auth}{more}\r\n{{}}")).await, fine, "{line}");
+        assert_eq!(
+            raw(&server, &format!("{line}\r\n{good}{auth}{more}\r\n{{}}")).await,
+            fine,
+            "{line}"
+        );
         for bad in [&rebinding, &wrong_port, &twice, &site, &null] {
             let status = raw(&server, &format!("{line}\r\n{bad}{auth}{more}\r\n{{}}")).await;
             assert!(matches!(status, 400 | 403), "{line} {bad}: {status}");
@@ -85,16 +97,20 @@ async fn a_missing_or_wrong_token_is_401_at_every_door() {
             }
         }
     }
-    let in_url = server.http.get(server.url(&format!("/events?token={OPERATOR}"))).send().await.unwrap();
+    let in_url =
+        server.http.get(server.url(&format!("/events?token={OPERATOR}"))).send().await.unwrap();
     assert_eq!(in_url.status(), StatusCode::UNAUTHORIZED);
 }
 
 #[tokio::test]
 async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so() {
-    let server = Server::with(&Arc::default(), Limits { body_bytes: 64 * 1024, ..Limits::default() }).await;
+    let server =
+        Server::with(&Arc::default(), Limits { body_bytes: 64 * 1024, ..Limits::default() }).await;
     // Larger than what arrives together with the headers: the refusal is there before the body is.
     let body = bytes::Bytes::from(vec![b' '; 2 * 1024 * 1024]);
-    let post = |path: &str, token: &str| server.http.post(server.url(path)).bearer_auth(token).body(body.clone());
+    let post = |path: &str, token: &str| {
+        server.http.post(server.url(path)).bearer_auth(token).body(body.clone())
+    };
     // One client, whose connections are used again: what one refusal does to its connection is met by the next call.
     for round in 0..20 {
         for (path, token, status) in [
@@ -105,7 +121,8 @@ async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so()
             ("/nothing", OPERATOR, 404),
         ] {
             let refused = post(path, token).send().await;
-            let refused = refused.unwrap_or_else(|error| panic!("round {round}, {path}: {error:?}"));
+            let refused =
+                refused.unwrap_or_else(|error| panic!("round {round}, {path}: {error:?}"));
             assert_eq!(refused.status(), status, "{path}");
             assert_eq!(refused.headers()["connection"], "close", "{path}");
             refused.bytes().await.unwrap();
@@ -113,9 +130,16 @@ async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so()
         }
     }
     let fine = server.http.post(server.url("/rpc")).bearer_auth("plx_wrong").send().await.unwrap();
-    assert!(fine.headers().get("connection").is_none(), "without a body there is nothing to close for");
-    let read = server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).body("{}").send().await.unwrap();
-    assert!(read.headers().get("connection").is_none(), "a body that was read leaves nothing behind");
+    assert!(
+        fine.headers().get("connection").is_none(),
+        "without a body there is nothing to close for"
+    );
+    let read =
+        server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).body("{}").send().await.unwrap();
+    assert!(
+        read.headers().get("connection").is_none(),
+        "a body that was read leaves nothing behind"
+    );
 }
 
 #[tokio::test]
@@ -167,14 +191,16 @@ async fn idle_connections_are_bounded_and_one_more_is_answered() {
 #[tokio::test]
 async fn what_cannot_be_read_or_called_has_its_code() {
     let server = Server::start(&Arc::default()).await;
-    let batch = format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"test.echo"}"#; 10_000].join(","));
+    let batch =
+        format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"test.echo"}"#; 10_000].join(","));
     let deep = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"test.echo","params":{{"text":{}{}}}}}"#,
         "[".repeat(200_000),
         "]".repeat(200_000)
     );
-    let call =
-        |method: &str, params: &str| format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
+    let call = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#)
+    };
     for (body, code, kind) in [
         ("{nope".to_owned(), -32700, "invalid"),
         (batch, -32600, "invalid"),
@@ -187,8 +213,14 @@ async fn what_cannot_be_read_or_called_has_its_code() {
         (call("test.count", "{}"), -32602, "invalid"),
         (call("test.ask", r#"{"key":"k"}"#), -32000, "forbidden"),
     ] {
-        let response =
-            server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).body(body.clone()).send().await.unwrap();
+        let response = server
+            .http
+            .post(server.url("/rpc"))
+            .bearer_auth(OPERATOR)
+            .body(body.clone())
+            .send()
+            .await
+            .unwrap();
         let answer: Value = response.json().await.unwrap();
         let error = &answer["error"];
         assert_eq!(
@@ -205,12 +237,18 @@ async fn what_cannot_be_read_or_called_has_its_code() {
 async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
     let desk = Arc::<Desk>::default();
     let server = Server::with(&desk, Limits { calls_per_caller: 2, ..Limits::default() }).await;
-    let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 600_000}});
+    let sleep =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 600_000}});
     let open: Vec<_> = (0..2)
-        .map(|_| tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send()))
+        .map(|_| {
+            tokio::spawn(
+                server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send(),
+            )
+        })
         .collect();
     until("two calls under way", || desk.working() == 2).await;
-    let refused = server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send().await.unwrap();
+    let refused =
+        server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refused.headers()["retry-after"], "1");
     let body: Value = refused.json().await.unwrap();
@@ -235,7 +273,8 @@ async fn waiting_calls_over_all_doors_are_bounded() {
     assert_eq!(events.status(), StatusCode::OK);
     let answer = server.rpc(OPERATOR, "test.sleep", json!({"ms": 1})).await;
     assert_eq!(answer["error"]["data"]["kind"], "busy", "{answer}");
-    let refused = server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
+    let refused =
+        server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     is_alive(&server).await;
     drop(events);

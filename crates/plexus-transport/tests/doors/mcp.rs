@@ -11,7 +11,12 @@ use crate::mcp_client::{Events, McpClient};
 use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
 
 fn names(tools: &Value) -> Vec<&str> {
-    tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+    tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect()
 }
 
 #[tokio::test]
@@ -24,7 +29,11 @@ async fn each_caller_is_shown_its_own_tools() {
             vec!["test_ask", "test_count", "test_ask_again"],
         ),
         (PARENT, vec!["test_echo", "test_sleep"], vec!["test_secret", "test_ask"]),
-        (CHILD, vec!["test_echo", "test_ask"], vec!["test_sleep", "test_secret", "test_ask_again", "test_ask_end"]),
+        (
+            CHILD,
+            vec!["test_echo", "test_ask"],
+            vec!["test_sleep", "test_secret", "test_ask_again", "test_ask_end"],
+        ),
     ] {
         let (mut client, info) = McpClient::begin(&server, token).await;
         assert_eq!(info["instructions"], "Echo first.");
@@ -60,12 +69,15 @@ async fn an_ordinary_result_is_text_and_structured_and_a_failure_is_an_error_res
     let text = result["content"][0]["text"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), expected);
 
-    for (arguments, kind) in
-        [(json!({"text": "fail"}), "conflict"), (json!({"text": "a", "more": 1}), "invalid"), (json!({}), "invalid")]
-    {
+    for (arguments, kind) in [
+        (json!({"text": "fail"}), "conflict"),
+        (json!({"text": "a", "more": 1}), "invalid"),
+        (json!({}), "invalid"),
+    ] {
         let result = client.call("test_echo", arguments).await;
         assert_eq!(result["isError"], true);
-        let error: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        let error: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(error["kind"], kind, "{error}");
         assert!(result.get("structuredContent").is_none());
     }
@@ -179,7 +191,8 @@ async fn a_cancelled_call_drops_its_work() {
     let sleep = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": "test_sleep", "arguments": {"ms": 600_000}}});
     let open = client.post(&sleep).await;
     until("the work", || desk.working() == 1).await;
-    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
     assert_eq!(client.post(&cancel).await.status(), StatusCode::ACCEPTED);
     until("the end of the work", || desk.working() == 0).await;
     drop(open);
@@ -220,7 +233,8 @@ async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
         let request = request.header("accept", "application/json, text/event-stream");
         request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method.to_owned())
     };
-    let discover = json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}});
+    let discover =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}});
     let answer = post(OPERATOR, "server/discover", &discover).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     let refused = post(CHILD, "server/discover", &discover).send().await.unwrap();
@@ -234,8 +248,12 @@ async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
     with_token["progressToken"] = json!(5);
     let sleep = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "test_sleep", "arguments": {"ms": 600_000}, "_meta": with_token}});
-    let response =
-        soon("headers", post(OPERATOR, "tools/call", &sleep).header("mcp-name", "test_sleep").send()).await.unwrap();
+    let response = soon(
+        "headers",
+        post(OPERATOR, "tools/call", &sleep).header("mcp-name", "test_sleep").send(),
+    )
+    .await
+    .unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     until("the work", || desk.working() == 1).await;
     drop(response);
@@ -251,9 +269,14 @@ async fn what_is_no_message_is_a_bad_request() {
         "[".repeat(100_000),
         "]".repeat(100_000)
     );
-    for body in ["", "{", "[]", "null", "{}", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, &deep] {
+    for body in
+        ["", "{", "[]", "null", "{}", r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, &deep]
+    {
         let response = client.post_text(body.to_owned()).await;
         assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{}", &body[..body.len().min(50)]);
     }
-    assert_eq!(client.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await.status(), StatusCode::OK);
+    assert_eq!(
+        client.post(&json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).await.status(),
+        StatusCode::OK
+    );
 }

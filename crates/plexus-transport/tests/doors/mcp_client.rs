@@ -23,15 +23,15 @@ impl<'a> McpClient<'a> {
     pub(crate) async fn begin(server: &'a Server, token: &'a str) -> (Self, Value) {
         let mut client = Self::new(server, token);
         let answer = client.initialize().await;
-        let initialized = client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        let initialized =
+            client.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         assert_eq!(initialized.status(), StatusCode::ACCEPTED);
         (client, answer["result"].clone())
     }
 
     /// The first request only, which begins the session.
     pub(crate) async fn initialize(&mut self) -> Value {
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let initialize = self.request("initialize", params);
         let response = self.post(&initialize).await;
         assert_eq!(response.status(), StatusCode::OK);
@@ -49,11 +49,15 @@ impl<'a> McpClient<'a> {
     }
 
     pub(crate) async fn post_text(&self, text: String) -> Response {
-        let mut request = self.server.http.post(self.server.url("/mcp")).bearer_auth(self.token).body(text);
-        request =
-            request.header("content-type", "application/json").header("accept", "application/json, text/event-stream");
+        let mut request =
+            self.server.http.post(self.server.url("/mcp")).bearer_auth(self.token).body(text);
+        request = request
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
         if let Some(session) = &self.session {
-            request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25");
+            request = request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", "2025-11-25");
         }
         soon("the response", request.send()).await.unwrap()
     }
@@ -62,7 +66,9 @@ impl<'a> McpClient<'a> {
         let mut request = self.server.http.get(self.server.url("/mcp")).bearer_auth(self.token);
         request = request.header("accept", "text/event-stream");
         if let Some(session) = &self.session {
-            request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-11-25");
+            request = request
+                .header("mcp-session-id", session)
+                .header("mcp-protocol-version", "2025-11-25");
         }
         if let Some(id) = last_event {
             request = request.header("last-event-id", id);
@@ -80,7 +86,8 @@ impl<'a> McpClient<'a> {
 
     /// Calls a tool and returns its result.
     pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        let mut answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        let mut answer =
+            self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await;
         answer["result"].take()
     }
 }
@@ -101,7 +108,10 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn of(response: Response) -> Self {
-        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"), "{response:?}");
+        assert!(
+            response.headers()["content-type"].to_str().unwrap().starts_with("text/event-stream"),
+            "{response:?}"
+        );
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 

@@ -29,10 +29,16 @@ async fn resources_are_listed_and_read_by_those_for_whom_they_are() {
     let listed = client.ask("resources/list", json!({})).await;
     assert_eq!(listed["result"]["resources"][0]["uri"], "test://questions");
     let templates = client.ask("resources/templates/list", json!({})).await;
-    assert_eq!(templates["result"]["resourceTemplates"][0]["uriTemplate"], "test://questions/{key}");
+    assert_eq!(
+        templates["result"]["resourceTemplates"][0]["uriTemplate"],
+        "test://questions/{key}"
+    );
     let read = client.ask("resources/read", json!({"uri": "test://questions/k"})).await;
     let contents = &read["result"]["contents"][0];
-    assert_eq!((&contents["text"], &contents["mimeType"]), (&json!(r#"{"answer":1}"#), &json!("application/json")));
+    assert_eq!(
+        (&contents["text"], &contents["mimeType"]),
+        (&json!(r#"{"answer":1}"#), &json!("application/json"))
+    );
     for uri in ["test://questions/none", "test://nothing", "test://questions/k/k", ""] {
         let refused = client.ask("resources/read", json!({"uri": uri})).await;
         assert_eq!(refused["error"]["code"], -32002, "{uri}: {refused}");
@@ -66,7 +72,11 @@ async fn a_listener_is_told_of_changes_until_it_stops() {
     assert_eq!(next_update(&mut events).await, "test://questions/k");
 
     let session = client.session.clone().unwrap();
-    let delete = server.http.delete(server.url("/mcp")).bearer_auth(OPERATOR).header("mcp-session-id", session);
+    let delete = server
+        .http
+        .delete(server.url("/mcp"))
+        .bearer_auth(OPERATOR)
+        .header("mcp-session-id", session);
     delete.send().await.unwrap();
     until("the end of all subscriptions with the session", || desk.working() == 0).await;
 }

@@ -82,7 +82,8 @@ async fn every_failure_is_a_denial_with_a_reason() {
         let result = client.call("test_ask", arguments.clone()).await;
         assert_eq!(result.as_object().unwrap().keys().collect::<Vec<_>>(), ["content"], "{result}");
         assert_eq!(result["content"].as_array().unwrap().len(), 1);
-        let denial: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        let denial: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(denial["behavior"], "deny");
         assert!(denial["message"].as_str().unwrap().contains(reason), "{arguments}: {denial}");
     }
@@ -103,7 +104,11 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
     let server = Server::at(&desk, Limits::default(), address).await;
     let mut client = McpClient::new(&server, CHILD);
     client.session = session;
-    assert_eq!(client.post(&ask(json!(42), "k2")).await.status(), StatusCode::NOT_FOUND, "a new call begins again");
+    assert_eq!(
+        client.post(&ask(json!(42), "k2")).await.status(),
+        StatusCode::NOT_FOUND,
+        "a new call begins again"
+    );
     let mut events = Events::of(client.get(Some(&id)).await);
     let fresh = events.next().await.unwrap();
     assert_ne!(fresh.id.as_deref(), Some(id.as_str()));
@@ -121,7 +126,10 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
     assert!(third.is_some() && third != fresh.id);
     desk.answer("k1", allow());
     let answer = events.answer().await;
-    assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(41), &json!(ALLOW)));
+    assert_eq!(
+        (&answer["id"], &answer["result"]["content"][0]["text"]),
+        (&json!(41), &json!(ALLOW))
+    );
 }
 
 #[tokio::test]
@@ -159,7 +167,11 @@ async fn an_event_id_grants_nothing() {
     stranger.session = client.session.clone();
     assert_eq!(stranger.get(Some(&id)).await.status(), StatusCode::NOT_FOUND);
     // No token at all.
-    let bare = server.http.get(server.url("/mcp")).header("accept", "text/event-stream").header("last-event-id", &id);
+    let bare = server
+        .http
+        .get(server.url("/mcp"))
+        .header("accept", "text/event-stream")
+        .header("last-event-id", &id);
     assert_eq!(bare.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
     // Ids that were made up: of an internal method, of one that cannot be resumed, of nonsense.
     for made_up in [
@@ -168,7 +180,10 @@ async fn an_event_id_grants_nothing() {
         r#"{"i":1,"m":"test.echo","k":"k1","n":0}"#,
         r#"{"i":1,"m":"no.such","k":"k1","n":0}"#,
     ] {
-        let id = format!("plx1.{}", base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, made_up));
+        let id = format!(
+            "plx1.{}",
+            base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, made_up)
+        );
         assert_eq!(client.get(Some(&id)).await.status(), StatusCode::NOT_FOUND, "{made_up}");
     }
     assert_eq!(client.get(Some("plx1.nonsense")).await.status(), StatusCode::BAD_REQUEST);
@@ -189,7 +204,8 @@ async fn a_question_that_nobody_knows_any_more_is_denied() {
     let mut client = McpClient::new(&elsewhere, CHILD);
     client.session = Some("of-another-process".into());
     let answer = Events::of(client.get(Some(&id)).await).answer().await;
-    let denial: Value = serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+    let denial: Value =
+        serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(denial["behavior"], "deny");
 }
 
@@ -197,8 +213,7 @@ async fn a_question_that_nobody_knows_any_more_is_denied() {
 async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_process() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;
-    let cancel =
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}});
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}});
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
@@ -232,6 +247,9 @@ async fn the_same_question_again_joins_the_open_one_and_both_are_answered() {
     desk.answer("k1", allow());
     for (events, id) in [(first, 1), (second, 2)] {
         let answer = events.answer().await;
-        assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(id), &json!(ALLOW)));
+        assert_eq!(
+            (&answer["id"], &answer["result"]["content"][0]["text"]),
+            (&json!(id), &json!(ALLOW))
+        );
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use plexus_core::SecretToken;
 use plexus_transport::{Limits, Whereabouts, bridge};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
 use tokio::task::JoinHandle;
 
 use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
@@ -36,7 +38,8 @@ impl Parent {
     }
 
     async fn hear(&mut self) -> Value {
-        let line = soon("a line", self.from.next_line()).await.unwrap().expect("a line before the end");
+        let line =
+            soon("a line", self.from.next_line()).await.unwrap().expect("a line before the end");
         serde_json::from_str(&line).unwrap()
     }
 
@@ -50,9 +53,9 @@ impl Parent {
     }
 
     async fn initialize(&mut self) -> Value {
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
-        self.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await;
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        self.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+            .await;
         let answer = self.hear_answer(json!(0)).await;
         self.say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
         answer
@@ -60,7 +63,8 @@ impl Parent {
 
     async fn call(&mut self, id: u64, tool: &str, arguments: Value) {
         let params = json!({"name": tool, "arguments": arguments});
-        self.say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+        self.say(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
+            .await;
     }
 
     async fn leave(mut self) {
@@ -81,7 +85,9 @@ async fn a_parent_on_stdio_lists_and_calls_tools() {
     assert_eq!(parent.initialize().await["result"]["instructions"], "Echo first.");
     parent.say(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})).await;
     let tools = parent.hear_answer(json!(1)).await;
-    assert!(tools["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "test_echo"));
+    assert!(
+        tools["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "test_echo")
+    );
     parent.call(2, "test_echo", json!({"text": "a\nb"})).await;
     assert_eq!(parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"], "a\nb");
     for nonsense in ["{", "[]", "7"] {
@@ -113,7 +119,10 @@ async fn a_restart_of_the_server_is_invisible_to_the_parent() {
     // Asked while no server runs.
     parent.call(2, "test_echo", json!({"text": "meanwhile"})).await;
     let _server = Server::at(&desk, Limits::default(), address).await;
-    assert_eq!(parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"], "meanwhile");
+    assert_eq!(
+        parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"],
+        "meanwhile"
+    );
     parent.call(3, "test_echo", json!({"text": "after"})).await;
     assert_eq!(parent.hear_answer(json!(3)).await["result"]["structuredContent"]["text"], "after");
 }
@@ -142,7 +151,10 @@ async fn a_resumable_call_is_picked_up_after_a_restart() {
     until("the question", || desk.knows("k") && desk.working() == 1).await;
     let address = server.kill();
     let _server = Server::at(&desk, Limits::default(), address).await;
-    until("the question, joined again", || desk.asked.load(std::sync::atomic::Ordering::SeqCst) == 2).await;
+    until("the question, joined again", || {
+        desk.asked.load(std::sync::atomic::Ordering::SeqCst) == 2
+    })
+    .await;
     desk.answer("k", json!({"behavior": "deny", "message": "no"}));
     let answer = parent.hear_answer(json!(1)).await;
     assert_eq!(answer["result"]["content"][0]["text"], r#"{"behavior":"deny","message":"no"}"#);

@@ -40,7 +40,10 @@ async fn a_stream_ends_with_the_answer_of_its_call() {
         assert_eq!(item["method"], "stream");
         assert_eq!((&item["params"]["id"], &item["params"]["event"]["n"]), (&json!(5), &json!(n)));
     }
-    assert_eq!(receive(&mut socket).await, json!({"jsonrpc": "2.0", "id": 5, "result": {"type": "end"}}));
+    assert_eq!(
+        receive(&mut socket).await,
+        json!({"jsonrpc": "2.0", "id": 5, "result": {"type": "end"}})
+    );
 }
 
 #[tokio::test]
@@ -116,7 +119,10 @@ async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
         }
     });
     assert!(last.await);
-    assert_eq!(server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"], "a");
+    assert_eq!(
+        server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"],
+        "a"
+    );
 }
 
 #[tokio::test]
@@ -124,7 +130,8 @@ async fn sse_goes_on_behind_last_event_id() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;
     let open = |cursor: Option<String>, query: &'static str| {
-        let mut request = server.http.get(server.url(&format!("/events{query}"))).bearer_auth(OPERATOR);
+        let mut request =
+            server.http.get(server.url(&format!("/events{query}"))).bearer_auth(OPERATOR);
         if let Some(cursor) = cursor {
             request = request.header("last-event-id", cursor);
         }
@@ -158,7 +165,9 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     let mut server = Server::start(&desk).await;
     let mut socket = socket(&server, OPERATOR).await;
     send(&mut socket, 1, "test.count", json!({})).await;
-    let mut events = Events::of(server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap());
+    let mut events = Events::of(
+        server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap(),
+    );
     events.next().await.unwrap();
     let (client, _) = crate::mcp_client::McpClient::begin(&server, CHILD).await;
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
@@ -169,7 +178,9 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     listening.next().await.unwrap();
     until("the question", || desk.knows("k")).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 700}});
-    let short = tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&sleep).send());
+    let short = tokio::spawn(
+        server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&sleep).send(),
+    );
     until("all the work", || desk.working() == 4).await;
 
     server.stop().await;
@@ -185,9 +196,14 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
 #[tokio::test]
 async fn a_revoked_token_ends_what_it_opened() {
     let desk = Arc::<Desk>::default();
-    let limits = plexus_transport::Limits { token_check: std::time::Duration::from_millis(100), ..Default::default() };
+    let limits = plexus_transport::Limits {
+        token_check: std::time::Duration::from_millis(100),
+        ..Default::default()
+    };
     let server = Server::with(&desk, limits).await;
-    let mut events = Events::of(server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap());
+    let mut events = Events::of(
+        server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap(),
+    );
     let (client, _) = crate::mcp_client::McpClient::begin(&server, CHILD).await;
     let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
     let mut blocked = Events::of(client.post(&ask).await);
@@ -200,7 +216,10 @@ async fn a_revoked_token_ends_what_it_opened() {
     while blocked.next().await.is_some() {}
     while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
     until("the end of the work", || desk.working() == 0).await;
-    assert_eq!(server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"], "a");
+    assert_eq!(
+        server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"],
+        "a"
+    );
 }
 
 #[tokio::test]

@@ -38,7 +38,9 @@ impl Crowd {
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 // The test harness writes into the same line.
-                if let Some(number) = line.rsplit(SAYS).next().and_then(|number| number.trim().parse().ok()) {
+                if let Some(number) =
+                    line.rsplit(SAYS).next().and_then(|number| number.trim().parse().ok())
+                {
                     count.store(number, Ordering::SeqCst);
                 }
             }

@@ -31,7 +31,8 @@ const SLACK_MIB: u64 = 64;
 
 fn resident_mib() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4 / 1024
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4
+        / 1024
 }
 
 /// Takes every descriptor that this process may have, and says how many.
@@ -71,8 +72,13 @@ async fn twenty_thousand_idle_connections_are_held_or_answered_and_leave_no_memo
     if crowd::hold_if_told().await {
         return;
     }
-    let held = Limits::default().connections.min(usize::try_from(files.saturating_sub(OTHERS)).unwrap());
-    let limits = Limits { connections: held, header_timeout: Duration::from_secs(3_600), ..Limits::default() };
+    let held =
+        Limits::default().connections.min(usize::try_from(files.saturating_sub(OTHERS)).unwrap());
+    let limits = Limits {
+        connections: held,
+        header_timeout: Duration::from_secs(3_600),
+        ..Limits::default()
+    };
     let server = Server::with(&Arc::default(), limits).await;
     let mut regular = Regular(TcpStream::connect(server.address).await.unwrap());
     regular.is_served(&server).await;
@@ -91,5 +97,10 @@ async fn twenty_thousand_idle_connections_are_held_or_answered_and_leave_no_memo
         regular.is_served(&server).await;
         after.push(resident_mib());
     }
-    assert!(after[1] < after[0] + SLACK_MIB, "{} MiB after the first crowd, {} after the second", after[0], after[1]);
+    assert!(
+        after[1] < after[0] + SLACK_MIB,
+        "{} MiB after the first crowd, {} after the second",
+        after[0],
+        after[1]
+    );
 }

@@ -37,7 +37,11 @@ async fn bodies_of_100_mb_are_refused_and_leave_no_memory_behind() {
         let server = &server;
         async move {
             let chunks = futures::stream::repeat(chunk).take(100).map(Ok::<_, std::io::Error>);
-            let mut request = server.http.post(server.url(path)).bearer_auth(OPERATOR).body(Body::wrap_stream(chunks));
+            let mut request = server
+                .http
+                .post(server.url(path))
+                .bearer_auth(OPERATOR)
+                .body(Body::wrap_stream(chunks));
             request = request
                 .header("content-type", "application/json")
                 .header("accept", "application/json, text/event-stream");

@@ -21,7 +21,14 @@ const AWAY: Duration = Duration::from_secs(10);
 /// The client comes back 15 s after it lost the connection.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(180);
 
-fn start(cli: &Path, sandbox: &Sandbox, server: &Server, token: &str, more: &[&str], script: &[Step]) -> Result<Child> {
+fn start(
+    cli: &Path,
+    sandbox: &Sandbox,
+    server: &Server,
+    token: &str,
+    more: &[&str],
+    script: &[Step],
+) -> Result<Child> {
     let config = sandbox.outside("mcp.json");
     let entry = json!({"type": "http", "url": server.url("/mcp"), "headers": {"Authorization": format!("Bearer {token}")}, "timeout": 86_400_000});
     std::fs::write(&config, json!({"mcpServers": {"plexus": entry}}).to_string())?;
@@ -56,13 +63,21 @@ const PERMIT: [&str; 2] = ["--permission-prompt-tool", "mcp__plexus__test_permit
 /// Waits until the child asks, and returns the id and the input of its request.
 async fn asked(desk: &Desk) -> (String, Map<String, Value>) {
     testkit::eventually_async("a permission request", PATIENCE, || {
-        let first = desk.permits.lock().unwrap().iter().next().map(|(id, input)| (id.clone(), input.clone()));
+        let first = desk
+            .permits
+            .lock()
+            .unwrap()
+            .iter()
+            .next()
+            .map(|(id, input)| (id.clone(), input.clone()));
         std::future::ready(first)
     })
     .await
 }
 
-pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
     let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
     let script = [Step::bash("touch original"), Step::text("done")];
@@ -85,7 +100,8 @@ pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -
     // No room for a waiting call: the permission path fails before anything was asked.
     let server = Server::with(&desk, Limits { calls_per_caller: 0, ..Limits::default() }).await;
     let script = [Step::bash("touch made"), Step::text("understood")];
-    let output = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?.wait_with_output().await?;
+    let output =
+        start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?.wait_with_output().await?;
     assert!(output.status.success(), "a denial is no failure of the run: {output:?}");
     assert!(!sandbox.work().join("made").exists());
     let told = &api.tool_results()[0];
@@ -93,7 +109,9 @@ pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -
     Ok(())
 }
 
-pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(
+    cli: PathBuf,
+) -> Result<()> {
     let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
     let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
     let script = [Step::bash("echo ran >> made"), Step::text("done")];
@@ -103,8 +121,9 @@ pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(cli: P
     tokio::time::sleep(AWAY).await;
     let _server = Server::at(&desk, Limits::default(), address).await;
     desk.answer(&id, json!({"behavior": "allow", "updatedInput": input}));
-    let output =
-        tokio::time::timeout(COMES_BACK_WITHIN, child.wait_with_output()).await.context("the child hangs")??;
+    let output = tokio::time::timeout(COMES_BACK_WITHIN, child.wait_with_output())
+        .await
+        .context("the child hangs")??;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(std::fs::read_to_string(sandbox.work().join("made"))?, "ran\n", "the tool ran once");
     assert_eq!(desk.permits.lock().unwrap().len(), 1, "nothing was asked again under another id");
@@ -121,10 +140,12 @@ pub(crate) async fn a_parent_calls_tools_and_reads_failures(cli: PathBuf) -> Res
         Step::text("done"),
     ];
     let allow = ["--allowedTools", "mcp__plexus__test_echo,mcp__plexus__test_sleep"];
-    let output = start(&cli, &sandbox, &server, PARENT, &allow, &script)?.wait_with_output().await?;
+    let output =
+        start(&cli, &sandbox, &server, PARENT, &allow, &script)?.wait_with_output().await?;
     assert!(output.status.success(), "{output:?}");
     let results = api.tool_results();
-    let texts: Vec<_> = results.iter().map(|result| (result.is_error, result.text.as_str())).collect();
+    let texts: Vec<_> =
+        results.iter().map(|result| (result.is_error, result.text.as_str())).collect();
     assert_eq!(texts.len(), 3, "{texts:?}");
     assert!(!texts[0].0 && texts[0].1.contains("hello"), "{texts:?}");
     assert!(texts[1].0 && texts[1].1.contains("conflict"), "{texts:?}");

@@ -1,7 +1,10 @@
 //! Holds the MCP door against the real Claude Code CLI: as a child that asks for permission, and as a parent that calls tools.
 //!
 //! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed.
-#![cfg_attr(target_os = "linux", expect(clippy::unwrap_used, clippy::expect_used, reason = "tests"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")
+)]
 
 #[cfg(target_os = "linux")]
 mod cases;
@@ -17,12 +20,18 @@ fn main() -> std::process::ExitCode {
             "a_permission_is_asked_for_and_the_edited_input_runs",
             cases::a_permission_is_asked_for_and_the_edited_input_runs,
         )
-        .case("a_failure_of_the_permission_path_is_a_denial", cases::a_failure_of_the_permission_path_is_a_denial)
+        .case(
+            "a_failure_of_the_permission_path_is_a_denial",
+            cases::a_failure_of_the_permission_path_is_a_denial,
+        )
         .case(
             "a_blocked_permission_survives_a_restart_of_the_server",
             cases::a_blocked_permission_survives_a_restart_of_the_server,
         )
-        .case("a_parent_calls_tools_and_reads_failures", cases::a_parent_calls_tools_and_reads_failures)
+        .case(
+            "a_parent_calls_tools_and_reads_failures",
+            cases::a_parent_calls_tools_and_reads_failures,
+        )
         .run()
 }
 

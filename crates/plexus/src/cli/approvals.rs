@@ -32,7 +32,10 @@ pub(super) async fn pending(global: &Global, session: Option<&str>, json: bool) 
         show(approval, screen)?;
         screen::line(&format!(
             "  {}",
-            screen.paint(Tone::Faint, &format!("plexus approve {0}  ·  plexus deny {0} --reason …", approval.id))
+            screen.paint(
+                Tone::Faint,
+                &format!("plexus approve {0}  ·  plexus deny {0} --reason …", approval.id)
+            )
         ))?;
     }
     Ok(exit::OK)
@@ -71,7 +74,8 @@ pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> 
     let approval = find(&client, arguments.id).await?;
     let mut answer = Respond { message: arguments.message.clone(), ..Respond::allow(&approval) };
     if let Some(input) = &arguments.input {
-        let input: Value = serde_json::from_str(input).context("could not read --input: it is not JSON")?;
+        let input: Value =
+            serde_json::from_str(input).context("could not read --input: it is not JSON")?;
         if !input.is_object() {
             bail!("could not take --input: it is not a JSON object");
         }
@@ -79,7 +83,11 @@ pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> 
     }
     if let Some(pattern) = &arguments.remember {
         let pattern = (!pattern.is_empty()).then(|| pattern.clone());
-        let scope = if arguments.everywhere { RuleScope::All } else { RuleScope::Session(approval.session_id) };
+        let scope = if arguments.everywhere {
+            RuleScope::All
+        } else {
+            RuleScope::Session(approval.session_id)
+        };
         answer.remember = Some(Remember { pattern, scope });
     }
     let told: Value = client.call("loopback.respond", &answer).await.map_err(failed)?;
@@ -91,7 +99,10 @@ pub(super) async fn deny(global: &Global, arguments: &Deny) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let approval = find(&client, arguments.id).await?;
     let reason = arguments.reason.clone().unwrap_or_else(|| "the operator said no".to_owned());
-    let told: Value = client.call("loopback.respond", Respond::deny(approval.id, reason)).await.map_err(failed)?;
+    let told: Value = client
+        .call("loopback.respond", Respond::deny(approval.id, reason))
+        .await
+        .map_err(failed)?;
     report(&told, &approval, "denied", arguments.json)
 }
 
@@ -101,7 +112,10 @@ fn report(told: &Value, approval: &Approval, word: &str, json: bool) -> Result<u
         return Ok(exit::OK);
     }
     let screen = Screen::stdout();
-    screen::line(&format!("{word}: {}", render::summary(&approval.tool_name, &approval.input, screen)))?;
+    screen::line(&format!(
+        "{word}: {}",
+        render::summary(&approval.tool_name, &approval.input, screen)
+    ))?;
     let released = told["released"].as_array().map_or(0, Vec::len);
     if released > 0 {
         screen::line(&format!("the rule also released {released} more"))?;
@@ -116,15 +130,20 @@ pub(super) async fn rules(global: &Global, arguments: Rules) -> Result<u8> {
         None => list_rules(&client, arguments.json).await,
         Some(RulesCommand::Add(add)) => add_rule(&client, add).await,
         Some(RulesCommand::Remove { id }) => {
-            client.call::<Value>("loopback.rule_remove", json!({"rule_id": id})).await.map_err(failed)?;
+            client
+                .call::<Value>("loopback.rule_remove", json!({"rule_id": id}))
+                .await
+                .map_err(failed)?;
             screen::line("removed")?;
             Ok(exit::OK)
         }
         Some(RulesCommand::Test { tool, input, session }) => {
-            let input: Value = serde_json::from_str(&input).context("could not read the input: it is not JSON")?;
+            let input: Value =
+                serde_json::from_str(&input).context("could not read the input: it is not JSON")?;
             let mut params = json!({"tool_name": tool, "input": input});
             if let Some(which) = session {
-                params["session_id"] = json!(find_session(&client, &which).await.map_err(failed)?.id);
+                params["session_id"] =
+                    json!(find_session(&client, &which).await.map_err(failed)?.id);
             }
             let told: Value = client.call("loopback.rule_test", params).await.map_err(failed)?;
             let words = [told["decision"].as_str(), told["why"].as_str()]
@@ -165,28 +184,36 @@ async fn list_rules(client: &Client, json: bool) -> Result<u8> {
 }
 
 fn rule_line(rule: &Value, screen: Screen) -> String {
-    let text = |field: &str| sanitize::one_line(rule[field].as_str().unwrap_or_default()).into_owned();
+    let text =
+        |field: &str| sanitize::one_line(rule[field].as_str().unwrap_or_default()).into_owned();
     let tone = match rule["decision"].as_str() {
         Some("allow") => Tone::Good,
         Some("deny") => Tone::Bad,
         _ => Tone::Warn,
     };
     let scope = match &rule["scope"] {
-        Value::Object(scope) => {
-            scope.iter().map(|(kind, id)| format!("{kind} {}", id.as_str().unwrap_or_default())).collect()
-        }
+        Value::Object(scope) => scope
+            .iter()
+            .map(|(kind, id)| format!("{kind} {}", id.as_str().unwrap_or_default()))
+            .collect(),
         other => other.as_str().unwrap_or("all").to_owned(),
     };
     let used = rule["used"].as_u64().map(|used| format!(", used {used} times")).unwrap_or_default();
     let facts = screen.paint(Tone::Faint, &format!("{scope}{used}  {}", text("id")));
-    format!("{} {}  {facts}", screen.paint(tone, &format!("{:<5}", text("decision"))), text("pattern"))
+    format!(
+        "{} {}  {facts}",
+        screen.paint(tone, &format!("{:<5}", text("decision"))),
+        text("pattern")
+    )
 }
 
 async fn add_rule(client: &Client, add: RuleAdd) -> Result<u8> {
-    let mut params =
-        json!({"decision": add.decision, "pattern": add.pattern, "scope": scope_of(client, &add.scope).await?});
-    let optional =
-        [("reason", json!(add.reason)), ("uses", json!(add.uses)), ("expires_in_secs", json!(add.expires_in_secs))];
+    let mut params = json!({"decision": add.decision, "pattern": add.pattern, "scope": scope_of(client, &add.scope).await?});
+    let optional = [
+        ("reason", json!(add.reason)),
+        ("uses", json!(add.uses)),
+        ("expires_in_secs", json!(add.expires_in_secs)),
+    ];
     for (name, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
         params[name] = value;
     }
@@ -197,8 +224,12 @@ async fn add_rule(client: &Client, add: RuleAdd) -> Result<u8> {
 
 async fn scope_of(client: &Client, scope: &ScopeArgs) -> Result<RuleScope> {
     Ok(match (&scope.session, &scope.subtree) {
-        (Some(which), _) => RuleScope::Session(find_session(client, which).await.map_err(failed)?.id),
-        (None, Some(which)) => RuleScope::Subtree(find_session(client, which).await.map_err(failed)?.id),
+        (Some(which), _) => {
+            RuleScope::Session(find_session(client, which).await.map_err(failed)?.id)
+        }
+        (None, Some(which)) => {
+            RuleScope::Subtree(find_session(client, which).await.map_err(failed)?.id)
+        }
         (None, None) => RuleScope::All,
     })
 }

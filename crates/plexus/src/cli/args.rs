@@ -394,14 +394,25 @@ impl Serve {
         let data_dir = global.data_dir()?;
         let files = match self.config {
             Some(file) => {
-                anyhow::ensure!(file.is_file(), "could not read {}: it is not a file", file.display());
+                anyhow::ensure!(
+                    file.is_file(),
+                    "could not read {}: it is not a file",
+                    file.display()
+                );
                 vec![file]
             }
-            None => [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
+            None => [Some(data_dir.join("plexus.toml")), user_config_file()]
+                .into_iter()
+                .flatten()
+                .collect(),
         };
         let mut set = self.set;
-        let flags =
-            [("listen", self.listen), ("claude_bin", self.claude_bin), ("channel", self.channel), ("log", self.log)];
+        let flags = [
+            ("listen", self.listen),
+            ("claude_bin", self.claude_bin),
+            ("channel", self.channel),
+            ("log", self.log),
+        ];
         set.extend(flags.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
         if self.allow_non_loopback {
             set.push(("allow_non_loopback".into(), "true".into()));
@@ -415,7 +426,10 @@ impl Serve {
 }
 
 fn days(text: &str) -> Result<u64, String> {
-    text.strip_suffix('d').unwrap_or(text).parse().map_err(|_| "that is not a number of days, such as 30d".to_owned())
+    text.strip_suffix('d')
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| "that is not a number of days, such as 30d".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

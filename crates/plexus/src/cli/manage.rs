@@ -27,7 +27,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = server::find(&data_dir).await?;
-    let told: Value = client.call("server.stop", json!({"children": children})).await.map_err(failed)?;
+    let told: Value =
+        client.call("server.stop", json!({"children": children})).await.map_err(failed)?;
     let deadline = Instant::now() + STOP_DEADLINE;
     while read_announcement(&data_dir).is_some() || lock_is_held(&data_dir) {
         if Instant::now() > deadline {
@@ -53,8 +54,9 @@ pub(super) fn token(global: &Global) -> Result<u8> {
 
 fn read_token(data_dir: &Path) -> Result<SecretToken> {
     let path = data_dir.join(crate::data_dir::TOKEN_FILE);
-    let text = std::fs::read_to_string(&path)
-        .with_context(|| format!("could not read {}; the first `plexus serve` makes it", path.display()))?;
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        format!("could not read {}; the first `plexus serve` makes it", path.display())
+    })?;
     Ok(SecretToken::new(text.trim()))
 }
 
@@ -62,8 +64,9 @@ fn read_token(data_dir: &Path) -> Result<SecretToken> {
 pub(super) async fn dashboard(global: &Global, print_only: bool) -> Result<u8> {
     let (client, _) = server::find_or_start(&global.data_dir()?, &[]).await?;
     let address = dashboard_address(&client).await?;
-    let has_display =
-        ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
+    let has_display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     let opened = !print_only
         && std::io::stdout().is_terminal()
         && (has_display || cfg!(target_os = "macos"))
@@ -96,7 +99,8 @@ async fn open(address: &str) -> bool {
 
 /// `plexus call`.
 pub(super) async fn call(global: &Global, method: &str, params: &str) -> Result<u8> {
-    let params: Value = serde_json::from_str(params).context("could not read the parameters: they are not JSON")?;
+    let params: Value =
+        serde_json::from_str(params).context("could not read the parameters: they are not JSON")?;
     let client = Client::from_data_dir(global.data_dir()?);
     match client.call::<Value>(method, params).await {
         Ok(result) => {
@@ -137,11 +141,15 @@ pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
 /// A parent without a name is the one of its directory: started again there, it finds its children.
 fn default_parent_name() -> Result<String> {
     let here = std::env::current_dir().context("could not find the current directory")?;
-    Ok(format!("mcp {}", sanitize::one_line(&here.display().to_string())).chars().take(200).collect())
+    Ok(format!("mcp {}", sanitize::one_line(&here.display().to_string()))
+        .chars()
+        .take(200)
+        .collect())
 }
 
 async fn parent_token(client: &Client, name: &str) -> Result<SecretToken> {
-    let told: Value = client.call("identity.parent", json!({"name": name})).await.map_err(failed)?;
+    let told: Value =
+        client.call("identity.parent", json!({"name": name})).await.map_err(failed)?;
     Ok(SecretToken::new(told["token"].as_str().context("could not get a token for the parent")?))
 }
 
@@ -205,14 +213,19 @@ pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> 
 pub(super) async fn migrate(global: &Global) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let sources = Sources {
-        files: [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
+        files: [Some(data_dir.join("plexus.toml")), user_config_file()]
+            .into_iter()
+            .flatten()
+            .collect(),
         env: std::env::vars_os().collect(),
         set: Vec::new(),
     };
     let config = config::load(&sources).map_err(could_not)?;
     let url = &config.store.url;
     if url.is_empty() {
-        bail!("could not migrate: say where to with DATABASE_URL=postgres://… or store.url in plexus.toml");
+        bail!(
+            "could not migrate: say where to with DATABASE_URL=postgres://… or store.url in plexus.toml"
+        );
     }
     if !data_dir.join("plexus.db").is_file() {
         bail!("could not migrate: there is no plexus.db in {}", data_dir.display());

@@ -78,14 +78,22 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
         Command::Ps(form) => sessions::ps(global, form.json).await,
         Command::Logs(logs) => sessions::logs(global, &logs).await,
-        Command::Pending { session, json } => approvals::pending(global, session.as_deref(), json.json).await,
+        Command::Pending { session, json } => {
+            approvals::pending(global, session.as_deref(), json.json).await
+        }
         Command::Approve(approve) => approvals::approve(global, &approve).await,
         Command::Deny(deny) => approvals::deny(global, &deny).await,
-        Command::Cancel { session, reason } => sessions::cancel(global, &session, reason.as_deref()).await,
+        Command::Cancel { session, reason } => {
+            sessions::cancel(global, &session, reason.as_deref()).await
+        }
         Command::Rules(rules) => approvals::rules(global, rules).await,
-        Command::Tree { session, json } => sessions::tree(global, session.as_deref(), json.json).await,
+        Command::Tree { session, json } => {
+            sessions::tree(global, session.as_deref(), json.json).await
+        }
         Command::Call { method, params } => manage::call(global, &method, &params).await,
-        Command::Serve(serve) => crate::serve::serve(serve.options(global)?).await.map(|()| exit::OK),
+        Command::Serve(serve) => {
+            crate::serve::serve(serve.options(global)?).await.map(|()| exit::OK)
+        }
         Command::Stop { children } => manage::stop(global, children).await,
         Command::Dashboard { print } => manage::dashboard(global, print).await,
         Command::Mcp(mcp) => manage::mcp(global, &mcp).await,
@@ -95,7 +103,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,
         Command::Migrate { .. } => manage::migrate(global).await,
         Command::Demo(demo) => demo::demo(&demo).await,
-        Command::Sim { .. } => anyhow::bail!("could not play the simulator: `sim` must be the first argument"),
+        Command::Sim { .. } => {
+            anyhow::bail!("could not play the simulator: `sim` must be the first argument")
+        }
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { dir } => manual::man(&dir),
     }

@@ -74,7 +74,14 @@ pub(crate) fn call(tool: &str, input: &Value, extent: Extent, screen: Screen) ->
     let text = |field: &str| input[field].as_str();
     match (tool, text("file_path")) {
         ("Bash", _) if text("command").is_some() => {
-            let mut lines = prefixed("$ ", "  ", text("command").unwrap_or_default(), extent, screen, Tone::Strong);
+            let mut lines = prefixed(
+                "$ ",
+                "  ",
+                text("command").unwrap_or_default(),
+                extent,
+                screen,
+                Tone::Strong,
+            );
             lines.extend(rest(input, &["command"], extent, screen));
             lines
         }
@@ -88,13 +95,16 @@ pub(crate) fn call(tool: &str, input: &Value, extent: Extent, screen: Screen) ->
         }
         ("Edit", Some(path)) if text("old_string").is_some() => {
             let mut lines = vec![header(path, "", screen)];
-            let (old, new) = (text("old_string").unwrap_or_default(), text("new_string").unwrap_or_default());
+            let (old, new) =
+                (text("old_string").unwrap_or_default(), text("new_string").unwrap_or_default());
             lines.extend(diff(old, new, extent, screen));
             lines.extend(rest(input, &["file_path", "old_string", "new_string"], extent, screen));
             lines
         }
         ("WebFetch", _) if text("url").is_some() => {
-            let mut lines = vec![screen.paint(Tone::Strong, &sanitize::one_line(text("url").unwrap_or_default()))];
+            let mut lines = vec![
+                screen.paint(Tone::Strong, &sanitize::one_line(text("url").unwrap_or_default())),
+            ];
             lines.extend(rest(input, &["url"], extent, screen));
             lines
         }
@@ -151,8 +161,11 @@ pub(crate) fn result(output: &Value, screen: Screen) -> Vec<String> {
         Value::Array(blocks) => blocks.iter().map(block_text).collect::<Vec<_>>().join("\n"),
         other => compact(other),
     };
-    let lines: Vec<String> =
-        text.trim_end().lines().map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4))).collect();
+    let lines: Vec<String> = text
+        .trim_end()
+        .lines()
+        .map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4)))
+        .collect();
     shorten(lines, MAX_RESULT_LINES, screen)
 }
 
@@ -184,7 +197,9 @@ fn current(path: &str) -> (String, &'static str) {
 
 /// Shows the fields that nothing else has shown yet.
 fn rest(input: &Value, shown: &[&str], extent: Extent, screen: Screen) -> Vec<String> {
-    let Some(fields) = input.as_object() else { return vec![sanitize::one_line(&compact(input)).into_owned()] };
+    let Some(fields) = input.as_object() else {
+        return vec![sanitize::one_line(&compact(input)).into_owned()];
+    };
     let mut lines = Vec::new();
     for (name, value) in fields.iter().filter(|(name, _)| !shown.contains(&name.as_str())) {
         let name = sanitize::one_line(name);
@@ -199,10 +214,20 @@ fn rest(input: &Value, shown: &[&str], extent: Extent, screen: Screen) -> Vec<St
     shorten(lines, extent.lines(), screen)
 }
 
-fn prefixed(first: &str, others: &str, text: &str, extent: Extent, screen: Screen, tone: Tone) -> Vec<String> {
+fn prefixed(
+    first: &str,
+    others: &str,
+    text: &str,
+    extent: Extent,
+    screen: Screen,
+    tone: Tone,
+) -> Vec<String> {
     let lines = text.trim_end_matches('\n').split('\n').enumerate().map(|(index, line)| {
         let prefix = if index == 0 { first } else { others };
-        format!("{prefix}{}", screen.paint(tone, &sanitize::one_line(line.strip_suffix('\r').unwrap_or(line))))
+        format!(
+            "{prefix}{}",
+            screen.paint(tone, &sanitize::one_line(line.strip_suffix('\r').unwrap_or(line)))
+        )
     });
     shorten(lines.collect(), extent.lines(), screen)
 }
@@ -237,9 +262,21 @@ mod tests {
     fn each_tool_is_shown_as_a_person_reads_it() {
         for (tool, input, expected) in [
             ("Bash", json!({"command": "ls\npwd", "timeout": 5}), "$ ls\n  pwd\ntimeout: 5"),
-            ("WebFetch", json!({"url": "https://a.example/", "prompt": "p"}), "https://a.example/\nprompt: p"),
-            ("Edit", json!({"file_path": "/a", "old_string": "x\ny\n", "new_string": "x\nz\n"}), "/a\n  x\n- y\n+ z"),
-            ("Write", json!({"file_path": "/no/such/file", "content": "a\n"}), "/no/such/file (new file)\n+ a"),
+            (
+                "WebFetch",
+                json!({"url": "https://a.example/", "prompt": "p"}),
+                "https://a.example/\nprompt: p",
+            ),
+            (
+                "Edit",
+                json!({"file_path": "/a", "old_string": "x\ny\n", "new_string": "x\nz\n"}),
+                "/a\n  x\n- y\n+ z",
+            ),
+            (
+                "Write",
+                json!({"file_path": "/no/such/file", "content": "a\n"}),
+                "/no/such/file (new file)\n+ a",
+            ),
             ("mcp__x__y", json!({"a": {"b": 1}, "c": "d"}), "a: {\"b\":1}\nc: d"),
         ] {
             assert_eq!(shown(tool, &input), expected);
@@ -277,16 +314,26 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted() {
         let long = (0..100).map(|n| format!("{n}\n")).collect::<String>();
-        assert!(shown("Write", &json!({"file_path": "/no/such", "content": long})).ends_with("… 40 more lines"));
+        assert!(
+            shown("Write", &json!({"file_path": "/no/such", "content": long}))
+                .ends_with("… 40 more lines")
+        );
         assert!(result(&json!(long), Screen::plain(80)).join("\n").ends_with("… 92 more lines"));
-        let whole = call("Write", &json!({"file_path": "/no/such", "content": long}), Extent::Whole, Screen::plain(80));
+        let whole = call(
+            "Write",
+            &json!({"file_path": "/no/such", "content": long}),
+            Extent::Whole,
+            Screen::plain(80),
+        );
         assert_eq!(whole.len(), 101, "the path and every line");
     }
 
     #[test]
     fn two_texts_made_to_be_slow_to_compare_are_shown_all_the_same() {
         // Nothing in common, in an order that finds no end: without a limit this takes hours.
-        let text = |step: u64| (0..100_000_u64).map(|n| format!("{}\n", n * step % 65_537)).collect::<String>();
+        let text = |step: u64| {
+            (0..100_000_u64).map(|n| format!("{}\n", n * step % 65_537)).collect::<String>()
+        };
         let lines = diff(&text(7_919), &text(104_729), Extent::Whole, Screen::plain(80));
         assert!(lines.len() > 60_000, "{}", lines.len());
     }

@@ -130,12 +130,19 @@ mod tests {
 
     #[test]
     fn spans_and_amounts_read_well() {
-        for (ms, text) in
-            [(5, "5 ms"), (1_999, "1 s"), (61_000, "1 min 1 s"), (3_660_000, "1 h 1 min"), (90_000_000, "1 d 1 h")]
-        {
+        for (ms, text) in [
+            (5, "5 ms"),
+            (1_999, "1 s"),
+            (61_000, "1 min 1 s"),
+            (3_660_000, "1 h 1 min"),
+            (90_000_000, "1 d 1 h"),
+        ] {
             assert_eq!(duration(ms), text);
         }
-        assert_eq!((dollars(0.0016), dollars(1.5), dollars(0.0)), ("$0.0016".into(), "$1.50".into(), "$0.00".into()));
+        assert_eq!(
+            (dollars(0.0016), dollars(1.5), dollars(0.0)),
+            ("$0.0016".into(), "$1.50".into(), "$0.00".into())
+        );
         assert_eq!(cut("abcdef", 4), "abc…");
     }
 }

@@ -53,7 +53,10 @@ pub(crate) async fn find(data_dir: &Path) -> Result<Client> {
 ///
 /// # Errors
 /// When it cannot be started; its own last words are in the message.
-pub(crate) async fn find_or_start(data_dir: &Path, arguments: &[String]) -> Result<(Client, Found)> {
+pub(crate) async fn find_or_start(
+    data_dir: &Path,
+    arguments: &[String],
+) -> Result<(Client, Found)> {
     let client = Client::from_data_dir(data_dir);
     match client.call::<Value>("plexus.version", json!({})).await {
         Ok(_) => return Ok((client, Found::Running)),
@@ -70,7 +73,8 @@ pub(crate) async fn find_or_start(data_dir: &Path, arguments: &[String]) -> Resu
         Ok(()) => {}
         // Whoever has the usual port, this server can have another: clients find it by its data directory.
         Err(error) if error.to_string().contains(PORT_TAKEN) => {
-            let elsewhere = [arguments, &["--listen".to_owned(), "127.0.0.1:0".to_owned()]].concat();
+            let elsewhere =
+                [arguments, &["--listen".to_owned(), "127.0.0.1:0".to_owned()]].concat();
             start(&client, data_dir, &log, &elsewhere).await?;
         }
         Err(error) => return Err(error),
@@ -82,7 +86,9 @@ async fn start(client: &Client, data_dir: &Path, log: &Path, arguments: &[String
     let mut child = spawn(data_dir, log, arguments)?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
-        if read_announcement(data_dir).is_some() && client.call::<Value>("plexus.version", json!({})).await.is_ok() {
+        if read_announcement(data_dir).is_some()
+            && client.call::<Value>("plexus.version", json!({})).await.is_ok()
+        {
             return Ok(());
         }
         if let Some(status) = child.try_wait().context("could not watch the server")? {

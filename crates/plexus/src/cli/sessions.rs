@@ -36,7 +36,8 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
     let mut below: BTreeMap<Option<SessionId>, Vec<&Session>> = BTreeMap::new();
     for session in sessions {
         // A parent that is not in the list (deleted since) leaves its children at the top.
-        let parent = session.parent.filter(|parent| sessions.iter().any(|other| other.id == *parent));
+        let parent =
+            session.parent.filter(|parent| sessions.iter().any(|other| other.id == *parent));
         below.entry(parent).or_default().push(session);
     }
     let mut lines = Vec::new();
@@ -44,7 +45,14 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
         below.get(&None).into_iter().flatten().rev().map(|session| (*session, 0)).collect();
     while let Some((session, depth)) = stack.pop() {
         lines.push(session_line(session, depth, screen));
-        stack.extend(below.get(&Some(session.id)).into_iter().flatten().rev().map(|child| (*child, depth + 1)));
+        stack.extend(
+            below
+                .get(&Some(session.id))
+                .into_iter()
+                .flatten()
+                .rev()
+                .map(|child| (*child, depth + 1)),
+        );
     }
     lines
 }
@@ -70,8 +78,11 @@ fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
     let folder = sanitize::one_line(&session.working_dir.display().to_string()).into_owned();
     let name = cut(&name, room);
     let left = room.saturating_sub(name.chars().count() + 2);
-    let folder =
-        if left >= 10 { format!("  {}", screen.paint(Tone::Faint, &cut(&folder, left))) } else { String::new() };
+    let folder = if left >= 10 {
+        format!("  {}", screen.paint(Tone::Faint, &cut(&folder, left)))
+    } else {
+        String::new()
+    };
     format!("{} {facts}{name}{folder}", screen.paint(tone, &format!("{word:<9}")))
 }
 
@@ -80,9 +91,14 @@ pub(super) async fn tree(global: &Global, which: Option<&str>, json: bool) -> Re
     let Some(which) = which else { return ps(global, json).await };
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
-    let tree: Value = client.call("claudecode.get_tree", json!({"session_id": session.id})).await.map_err(failed)?;
-    let rendered: Value =
-        client.call("arbor.tree_render", json!({"tree_id": tree["tree_id"]})).await.map_err(failed)?;
+    let tree: Value = client
+        .call("claudecode.get_tree", json!({"session_id": session.id}))
+        .await
+        .map_err(failed)?;
+    let rendered: Value = client
+        .call("arbor.tree_render", json!({"tree_id": tree["tree_id"]}))
+        .await
+        .map_err(failed)?;
     let text = rendered["text"].as_str().unwrap_or_default();
     screen::line(&if json { rendered.to_string() } else { sanitize::text(text).into_owned() })?;
     Ok(exit::OK)
@@ -147,7 +163,9 @@ async fn show(client: &Client, view: &mut View, event: &SessionEvent) -> Result<
     if matches!(event.event, Event::Start) {
         let node = &event.raw["event"]["user_position"]["node_id"];
         let found: Result<Value, _> = client.call("arbor.node_get", json!({"node_id": node})).await;
-        let prompt = found.ok().and_then(|found| found["node"]["data"]["content"].as_str().map(str::to_owned));
+        let prompt = found
+            .ok()
+            .and_then(|found| found["node"]["data"]["content"].as_str().map(str::to_owned));
         view.began(event.chat, prompt.as_deref().unwrap_or_default())?;
     }
     Ok(view.event(event)?)
@@ -157,7 +175,10 @@ async fn show(client: &Client, view: &mut View, event: &SessionEvent) -> Result<
 pub(super) async fn cancel(global: &Global, which: &str, reason: Option<&str>) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
-    client.cancel(session.id, reason.unwrap_or("the operator asked for it")).await.map_err(failed)?;
+    client
+        .cancel(session.id, reason.unwrap_or("the operator asked for it"))
+        .await
+        .map_err(failed)?;
     screen::line(&format!(
         "asked {} to stop; `plexus logs {}` shows how it ends",
         sanitize::one_line(&session.name),
@@ -194,7 +215,8 @@ mod tests {
         let other = session("other", None);
         let lost = session("lost", Some(&session("gone", None)));
         let lines = outline(&[top, a, b, below, other, lost], Screen::plain(60));
-        let names: Vec<&str> = lines.iter().map(|line| line.split_at(31).1.split("  /").next().unwrap()).collect();
+        let names: Vec<&str> =
+            lines.iter().map(|line| line.split_at(31).1.split("  /").next().unwrap()).collect();
         assert_eq!(names, ["top", "  a", "    below", "  b", "other", "lost"], "{lines:#?}");
     }
 
@@ -202,7 +224,10 @@ mod tests {
     fn a_line_fits_a_narrow_screen() {
         let long = session(&"x".repeat(200), None);
         for width in [40, 60, 100] {
-            assert!(session_line(&long, 3, Screen::plain(width)).chars().count() <= width, "{width}");
+            assert!(
+                session_line(&long, 3, Screen::plain(width)).chars().count() <= width,
+                "{width}"
+            );
         }
     }
 }

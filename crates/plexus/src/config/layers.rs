@@ -73,7 +73,9 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     }
     for (key, default) in &keys {
         let name = variable_of(key);
-        let Some(value) = sources.env.iter().find(|(variable, _)| *variable == *name).map(|(_, value)| value) else {
+        let Some(value) =
+            sources.env.iter().find(|(variable, _)| *variable == *name).map(|(_, value)| value)
+        else {
             continue;
         };
         let origin = format!("from {name}");
@@ -99,11 +101,12 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         }
         put(&mut merged, key, typed(key, default, text, "from the command line")?);
     }
-    let config: Config = Value::Table(merged).try_into().map_err(|error: toml::de::Error| ConfigError::Value {
-        key: "a key".into(),
-        origin: "all layers together".into(),
-        problem: error.message().to_owned(),
-    })?;
+    let config: Config =
+        Value::Table(merged).try_into().map_err(|error: toml::de::Error| ConfigError::Value {
+            key: "a key".into(),
+            origin: "all layers together".into(),
+            problem: error.message().to_owned(),
+        })?;
     if !config.store.url.is_empty() && !config.store.url.is_postgres() {
         return Err(wrong("store.url", "of all layers", "it begins with postgres://, or is empty"));
     }
@@ -112,7 +115,9 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
 
 /// `DATABASE_URL`, where `PLEXUS_STORE_URL` does not say it. Other programs use the variable too: one that names no PostgreSQL is not for us.
 fn database_url(env: &[(OsString, OsString)]) -> Option<String> {
-    let value = |wanted: &str| env.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.to_str());
+    let value = |wanted: &str| {
+        env.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.to_str())
+    };
     let url = value("DATABASE_URL").filter(|_| value("PLEXUS_STORE_URL").is_none())?;
     StoreUrl::new(url).is_postgres().then(|| url.to_owned())
 }
@@ -134,7 +139,8 @@ fn first_file(files: &[PathBuf]) -> Result<Option<(PathBuf, String)>, ConfigErro
 }
 
 fn is_absent(error: &std::io::Error, path: &Path) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) && !path.is_file()
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
+        && !path.is_file()
 }
 
 #[expect(clippy::expect_used, reason = "our own struct has nothing that TOML cannot say")]
@@ -181,10 +187,12 @@ fn put(table: &mut Table, key: &str, value: Value) {
 /// Reads a text as the type that the key's default has, and checks that the whole configuration takes it.
 fn typed(key: &str, default: &Value, text: &str, origin: &str) -> Result<Value, ConfigError> {
     let value = match default {
-        Value::Integer(_) => Value::Integer(text.parse().map_err(|_| wrong(key, origin, "it is not a whole number"))?),
-        Value::Boolean(_) => {
-            Value::Boolean(text.parse().map_err(|_| wrong(key, origin, "it is neither true nor false"))?)
-        }
+        Value::Integer(_) => Value::Integer(
+            text.parse().map_err(|_| wrong(key, origin, "it is not a whole number"))?,
+        ),
+        Value::Boolean(_) => Value::Boolean(
+            text.parse().map_err(|_| wrong(key, origin, "it is neither true nor false"))?,
+        ),
         Value::Array(_) => Value::Array(
             text.split(',')
                 .map(str::trim)
@@ -192,16 +200,24 @@ fn typed(key: &str, default: &Value, text: &str, origin: &str) -> Result<Value, 
                 .map(|item| Value::String(item.to_owned()))
                 .collect(),
         ),
-        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => Value::String(text.to_owned()),
+        Value::String(_) | Value::Float(_) | Value::Datetime(_) | Value::Table(_) => {
+            Value::String(text.to_owned())
+        }
     };
     let mut alone = table_of(&Config::default());
     put(&mut alone, key, value.clone());
-    Value::Table(alone).try_into::<Config>().map_err(|error| wrong(key, origin, error.message()))?;
+    Value::Table(alone)
+        .try_into::<Config>()
+        .map_err(|error| wrong(key, origin, error.message()))?;
     Ok(value)
 }
 
 fn wrong(key: &str, origin: &str, problem: &str) -> ConfigError {
-    ConfigError::Value { key: key.to_owned(), origin: origin.to_owned(), problem: problem.to_owned() }
+    ConfigError::Value {
+        key: key.to_owned(),
+        origin: origin.to_owned(),
+        problem: problem.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -211,7 +227,10 @@ mod tests {
     fn sources(file: Option<&Path>, env: &[(&str, &str)], set: &[(&str, &str)]) -> Sources {
         Sources {
             files: file.map(Path::to_owned).into_iter().collect(),
-            env: env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))).collect(),
+            env: env
+                .iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value)))
+                .collect(),
             set: set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
         }
     }
@@ -222,9 +241,15 @@ mod tests {
         let file = folder.path().join("plexus.toml");
         std::fs::write(&file, "listen = \"a\"\nlog = \"a\"\n[limits]\nstreams = 1\nconnections = 1\n[warm]\nmax = 1\n")
             .unwrap();
-        let env =
-            [("PLEXUS_LOG", "b"), ("PLEXUS_LIMITS_CONNECTIONS", "2"), ("PLEXUS_WARM_MAX", "2"), ("PLEXUS_OTHER", "x")];
-        let config = load(&sources(Some(&file), &env, &[("warm.max", "3"), ("allowed_hosts", "a, b")])).unwrap();
+        let env = [
+            ("PLEXUS_LOG", "b"),
+            ("PLEXUS_LIMITS_CONNECTIONS", "2"),
+            ("PLEXUS_WARM_MAX", "2"),
+            ("PLEXUS_OTHER", "x"),
+        ];
+        let config =
+            load(&sources(Some(&file), &env, &[("warm.max", "3"), ("allowed_hosts", "a, b")]))
+                .unwrap();
         assert_eq!((config.listen.as_str(), config.log.as_str()), ("a", "b"));
         assert_eq!((config.limits.streams, config.limits.connections, config.warm.max), (1, 2, 3));
         assert_eq!(config.allowed_hosts, ["a", "b"]);
@@ -233,13 +258,20 @@ mod tests {
 
     #[test]
     fn database_url_names_a_postgresql_and_nothing_else_and_the_command_line_takes_no_password() {
-        let url = |env: &[(&str, &str)]| load(&sources(None, env, &[])).unwrap().store.url.expose().to_owned();
+        let url = |env: &[(&str, &str)]| {
+            load(&sources(None, env, &[])).unwrap().store.url.expose().to_owned()
+        };
         assert_eq!(url(&[("DATABASE_URL", "postgres://u:p@db/one")]), "postgres://u:p@db/one");
         assert_eq!(url(&[("DATABASE_URL", "mysql://u:p@db/other")]), "");
-        let both = [("DATABASE_URL", "postgres://db/one"), ("PLEXUS_STORE_URL", "postgres://db/two")];
+        let both =
+            [("DATABASE_URL", "postgres://db/one"), ("PLEXUS_STORE_URL", "postgres://db/two")];
         assert_eq!(url(&both), "postgres://db/two");
         assert_eq!(
-            load(&sources(None, &[], &[("store.url", "postgres://u@db/x")])).unwrap().store.url.to_string(),
+            load(&sources(None, &[], &[("store.url", "postgres://u@db/x")]))
+                .unwrap()
+                .store
+                .url
+                .to_string(),
             "postgres://u@db/x"
         );
         for set in ["postgres://u:secret@db/x", "mysql://secret"] {
@@ -270,7 +302,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let second = folder.path().join("second.toml");
         std::fs::write(&second, "log = \"debug\"\n").unwrap();
-        let sources = Sources { files: vec![folder.path().join("first.toml"), second], ..Sources::default() };
+        let sources =
+            Sources { files: vec![folder.path().join("first.toml"), second], ..Sources::default() };
         assert_eq!(load(&sources).unwrap().log, "debug");
     }
 }

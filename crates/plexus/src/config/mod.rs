@@ -209,7 +209,8 @@ impl Config {
     /// Returns the bounds of the doors.
     #[must_use]
     pub fn door_limits(&self) -> plexus_transport::Limits {
-        let Limits { body_bytes, connections, streams, calls_per_caller, mcp_sessions, .. } = self.limits;
+        let Limits { body_bytes, connections, streams, calls_per_caller, mcp_sessions, .. } =
+            self.limits;
         plexus_transport::Limits {
             body_bytes,
             connections,

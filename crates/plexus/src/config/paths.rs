@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 /// No data directory could be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("find a data directory: neither PLEXUS_DATA_DIR, XDG_STATE_HOME nor HOME is set; name one with --data-dir")]
+#[error(
+    "find a data directory: neither PLEXUS_DATA_DIR, XDG_STATE_HOME nor HOME is set; name one with --data-dir"
+)]
 pub struct DataDirError;
 
 /// Returns the data directory for when nobody names one: `$PLEXUS_DATA_DIR`, else `$XDG_STATE_HOME/plexus`, else `~/.local/state/plexus`.
@@ -61,21 +63,34 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(&real, real.join("link")).unwrap();
-        for (path, expected) in [("a/../b", "b"), ("link/b/c", "b/c"), ("a/b/../../c", "c"), ("link", "")] {
-            assert_eq!(real_path(&real.join(path)), real.join(expected).components().collect::<PathBuf>(), "{path}");
+        for (path, expected) in
+            [("a/../b", "b"), ("link/b/c", "b/c"), ("a/b/../../c", "c"), ("link", "")]
+        {
+            assert_eq!(
+                real_path(&real.join(path)),
+                real.join(expected).components().collect::<PathBuf>(),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn the_nearest_variable_names_the_data_directory() {
         for (set, expected) in [
-            (&[("PLEXUS_DATA_DIR", "/d"), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")][..], Some("/d")),
-            (&[("PLEXUS_DATA_DIR", ""), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")], Some("/s/plexus")),
+            (
+                &[("PLEXUS_DATA_DIR", "/d"), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")][..],
+                Some("/d"),
+            ),
+            (
+                &[("PLEXUS_DATA_DIR", ""), ("XDG_STATE_HOME", "/s"), ("HOME", "/h")],
+                Some("/s/plexus"),
+            ),
             (&[("HOME", "/h")], Some("/h/.local/state/plexus")),
             (&[], None),
         ] {
-            let variable =
-                |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value));
+            let variable = |name: &str| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
+            };
             assert_eq!(data_dir_from(variable), expected.map(PathBuf::from), "{set:?}");
         }
     }

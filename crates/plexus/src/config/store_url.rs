@@ -39,8 +39,11 @@ impl StoreUrl {
     /// Whether it holds a password, or something that may be one.
     pub(super) fn has_password(&self) -> bool {
         let (place, query) = self.0.split_once('?').unwrap_or((&self.0, ""));
-        let is_harmless = |pair: &str| pair.split_once('=').is_some_and(|(name, _)| HARMLESS.contains(&name));
-        Self::new(place).to_string() != place || !query.split_terminator('&').all(is_harmless) || query.contains('#')
+        let is_harmless =
+            |pair: &str| pair.split_once('=').is_some_and(|(name, _)| HARMLESS.contains(&name));
+        Self::new(place).to_string() != place
+            || !query.split_terminator('&').all(is_harmless)
+            || query.contains('#')
     }
 }
 
@@ -92,7 +95,10 @@ mod tests {
     #[test]
     fn a_password_is_never_shown() {
         for (url, shown) in [
-            ("postgres://plexus:s3cret@db.example:5432/plexus", "postgres://plexus@db.example:5432/plexus"),
+            (
+                "postgres://plexus:s3cret@db.example:5432/plexus",
+                "postgres://plexus@db.example:5432/plexus",
+            ),
             ("postgres://plexus:s3@cret@db/plexus", "postgres://plexus@db/plexus"),
             ("postgresql://db/plexus?user=me&password=s3cret", "postgresql://db/plexus"),
             ("postgres://db/plexus", "postgres://db/plexus"),

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use plexus_activations::Activations;
 use plexus_store::{
-    AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError, Topic, UnixMillis,
+    AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError,
+    Topic, UnixMillis,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -272,8 +273,12 @@ fn give_up(entry: &OutboxEntry, why: &str) -> Vec<Change> {
     let body = json!({
         "id": entry.id, "event": entry.kind, "receiver": entry.target, "attempts": entry.attempts.saturating_add(1), "why": why,
     });
-    let line =
-        AuditLine { at: UnixMillis::now(), kind: "webhook.given_up".into(), session: None, body: JsonText::from(body) };
+    let line = AuditLine {
+        at: UnixMillis::now(),
+        kind: "webhook.given_up".into(),
+        session: None,
+        body: JsonText::from(body),
+    };
     let mut changes = mark(entry, Sending::GivenUp);
     changes.push(Change::AppendAudit(line));
     changes

@@ -38,7 +38,8 @@ pub(super) enum Attempt {
 
 /// Sends a message to its receiver.
 pub(super) async fn post(receiver: &Receiver, entry: &OutboxEntry, letter: String) -> Attempt {
-    let Some(signature) = sign::signature(&receiver.secret, UnixMillis::now().as_secs(), &letter) else {
+    let Some(signature) = sign::signature(&receiver.secret, UnixMillis::now().as_secs(), &letter)
+    else {
         return Attempt::Refused("it could not be signed".into());
     };
     let url = &receiver.url;
@@ -75,7 +76,9 @@ enum NoAnswer {
 
 /// Sends the request and returns the status of its answer. Everything else that the receiver has to say is dropped unread, with the connection.
 async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCode, NoAnswer> {
-    let connection = tokio::time::timeout(CONNECT_WITHIN, connect(receiver)).await.map_err(|_| NoAnswer::Slow)??;
+    let connection = tokio::time::timeout(CONNECT_WITHIN, connect(receiver))
+        .await
+        .map_err(|_| NoAnswer::Slow)??;
     let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
     let (mut connection, mut answer) = (pin!(connection), pin!(sender.send_request(request)));
     let answer = tokio::select! {

@@ -109,7 +109,10 @@ impl Receiver {
 ///
 /// # Errors
 /// With the first entry that is wrong, and what is wrong with it.
-pub fn receivers(webhooks: &[Webhook], env: &[(OsString, OsString)]) -> Result<Vec<Receiver>, WebhookError> {
+pub fn receivers(
+    webhooks: &[Webhook],
+    env: &[(OsString, OsString)],
+) -> Result<Vec<Receiver>, WebhookError> {
     if webhooks.len() > MAX_RECEIVERS {
         return Err(WebhookError::TooMany(webhooks.len()));
     }
@@ -132,7 +135,8 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     let url: Url = webhook.url.parse().map_err(|error| format!("its url is none: {error}"))?;
     let tls = match (url.scheme(), &webhook.ca_file) {
         ("https", ca_file) => {
-            let trusted = plexus_tls::trust(ca_file.as_deref(), "ca_file").map_err(|error| error.to_string())?;
+            let trusted = plexus_tls::trust(ca_file.as_deref(), "ca_file")
+                .map_err(|error| error.to_string())?;
             Some(Arc::new(trusted))
         }
         ("http", None) => None,
@@ -147,7 +151,9 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     }
     let secret = secret(webhook, env)?;
     if secret.expose().len() < MIN_SECRET_BYTES {
-        return Err(format!("its secret has less than {MIN_SECRET_BYTES} bytes; `openssl rand -hex 32` makes one"));
+        return Err(format!(
+            "its secret has less than {MIN_SECRET_BYTES} bytes; `openssl rand -hex 32` makes one"
+        ));
     }
     Ok(Receiver {
         name: webhook.name.clone(),
@@ -167,13 +173,23 @@ fn secret(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<SecretToken
             let read = |error: std::io::Error| format!("read {}: {error}", path.display());
             let mode = std::fs::metadata(path).map_err(read)?.permissions().mode() & 0o777;
             if mode & 0o077 != 0 {
-                return Err(format!("{} can be read by others (mode {mode:o}); chmod 600 it", path.display()));
+                return Err(format!(
+                    "{} can be read by others (mode {mode:o}); chmod 600 it",
+                    path.display()
+                ));
             }
-            Ok(SecretToken::new(std::fs::read_to_string(path).map_err(read)?.trim_end_matches(['\r', '\n'])))
+            Ok(SecretToken::new(
+                std::fs::read_to_string(path).map_err(read)?.trim_end_matches(['\r', '\n']),
+            ))
         }
         (None, Some(name)) => {
-            let value = env.iter().find(|(variable, _)| *variable == **name).and_then(|(_, value)| value.to_str());
-            value.map(SecretToken::new).ok_or_else(|| format!("the variable {name} is not set, or is no text"))
+            let value = env
+                .iter()
+                .find(|(variable, _)| *variable == **name)
+                .and_then(|(_, value)| value.to_str());
+            value
+                .map(SecretToken::new)
+                .ok_or_else(|| format!("the variable {name} is not set, or is no text"))
         }
         (None, None) | (Some(_), Some(_)) => Err("name either secret_file or secret_env".into()),
     }
@@ -184,7 +200,8 @@ mod tests {
     use super::*;
 
     fn webhook(change: impl FnOnce(&mut Webhook)) -> Webhook {
-        let text = "name = \"phone\"\nurl = \"http://127.0.0.1:9/hook\"\nsecret_env = \"HOOK_SECRET\"\n";
+        let text =
+            "name = \"phone\"\nurl = \"http://127.0.0.1:9/hook\"\nsecret_env = \"HOOK_SECRET\"\n";
         let mut webhook: Webhook = toml::from_str(text).unwrap();
         change(&mut webhook);
         webhook
@@ -196,15 +213,21 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_an_entry_is_said() {
-        assert_eq!(receivers(&[webhook(|_| {})], &env()).unwrap()[0].timeout, Duration::from_secs(10));
+        assert_eq!(
+            receivers(&[webhook(|_| {})], &env()).unwrap()[0].timeout,
+            Duration::from_secs(10)
+        );
         let folder = tempfile::tempdir().unwrap();
         let open = folder.path().join("open");
         std::fs::write(&open, "0123456789abcdef\n").unwrap();
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let file =
-            |path: &std::path::Path| webhook(|it| (it.secret_file, it.secret_env) = (Some(path.to_owned()), None));
+        let file = |path: &std::path::Path| {
+            webhook(|it| (it.secret_file, it.secret_env) = (Some(path.to_owned()), None))
+        };
         let over_tls = |ca_file: &std::path::Path| {
-            webhook(|it| (it.url, it.ca_file) = ("https://127.0.0.1:9/".into(), Some(ca_file.to_owned())))
+            webhook(|it| {
+                (it.url, it.ca_file) = ("https://127.0.0.1:9/".into(), Some(ca_file.to_owned()))
+            })
         };
         for (entry, expected) in [
             (webhook(|it| it.name = "a b".into()), "letters"),

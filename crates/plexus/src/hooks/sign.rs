@@ -13,7 +13,8 @@ pub(super) fn signature(secret: &SecretToken, timestamp: i64, body: &str) -> Opt
     mac.update(timestamp.to_string().as_bytes());
     mac.update(b".");
     mac.update(body.as_bytes());
-    let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String =
+        mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     Some(format!("t={timestamp},v1={hex}"))
 }
 
@@ -24,7 +25,12 @@ mod tests {
     #[test]
     fn the_signature_is_that_of_the_documented_example() {
         // `printf '%s' '1700000000.{"a":1}' | openssl dgst -sha256 -hmac 'a secret of the test'`
-        let signed = signature(&SecretToken::new("a secret of the test"), 1_700_000_000, "{\"a\":1}").unwrap();
-        assert_eq!(signed, "t=1700000000,v1=79d6f5024f3b9867ff18db9db735bfc20196f097771dc4045949f3f74b622a4d");
+        let signed =
+            signature(&SecretToken::new("a secret of the test"), 1_700_000_000, "{\"a\":1}")
+                .unwrap();
+        assert_eq!(
+            signed,
+            "t=1700000000,v1=79d6f5024f3b9867ff18db9db735bfc20196f097771dc4045949f3f74b622a4d"
+        );
     }
 }

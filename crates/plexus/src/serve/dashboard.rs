@@ -57,8 +57,13 @@ fn serve(asset: &'static Asset, request: &HeaderMap) -> Response {
         (header::CACHE_CONTROL, "no-cache"),
         (header::ETAG, tag.as_str()),
     ];
-    let known = request.get(header::IF_NONE_MATCH).is_some_and(|seen| seen.as_bytes() == tag.as_bytes());
-    if known { (StatusCode::NOT_MODIFIED, headers).into_response() } else { (headers, asset.bytes).into_response() }
+    let known =
+        request.get(header::IF_NONE_MATCH).is_some_and(|seen| seen.as_bytes() == tag.as_bytes());
+    if known {
+        (StatusCode::NOT_MODIFIED, headers).into_response()
+    } else {
+        (headers, asset.bytes).into_response()
+    }
 }
 
 /// A fingerprint of the contents. It only has to change with them; nobody gains by forging it.

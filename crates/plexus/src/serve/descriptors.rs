@@ -42,7 +42,9 @@ mod tests {
 
     #[test]
     fn some_files_are_kept_from_connections() {
-        for (files, expected) in [(0, 64), (256, 128), (1_024, 512), (2_048, 1_024), (20_000, 18_976)] {
+        for (files, expected) in
+            [(0, 64), (256, 128), (1_024, 512), (2_048, 1_024), (20_000, 18_976)]
+        {
             assert_eq!(fitting(files), expected, "{files}");
         }
     }
@@ -52,10 +54,15 @@ mod tests {
         for wanted in [10, usize::MAX] {
             let mut limits = Limits { connections: wanted, ..Limits::default() };
             make_room(&mut limits);
-            assert!(limits.connections <= wanted && limits.connections >= wanted.min(LEAST_CONNECTIONS));
+            assert!(
+                limits.connections <= wanted && limits.connections >= wanted.min(LEAST_CONNECTIONS)
+            );
             let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
             assert_eq!(current, maximum);
-            assert!(current.is_none_or(|files| wanted == 10 || limits.connections as u64 <= files.max(64)));
+            assert!(
+                current
+                    .is_none_or(|files| wanted == 10 || limits.connections as u64 <= files.max(64))
+            );
         }
     }
 }

@@ -31,16 +31,17 @@ impl LogLevel {
 /// When the filter cannot be read, or there is a log already.
 pub fn start(config: &Config, telemetry: Option<&Telemetry>) -> Result<LogLevel> {
     let (filter, handle) = reload::Layer::new(parse(&config.log)?);
-    let registry = tracing_subscriber::registry().with(filter).with(telemetry.map(Telemetry::layer));
+    let registry =
+        tracing_subscriber::registry().with(filter).with(telemetry.map(Telemetry::layer));
     let started = match config.log_format {
         LogFormat::Text => {
-            let colours =
-                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let colours = std::io::stderr().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
             registry.with(fmt::layer().with_writer(std::io::stderr).with_ansi(colours)).try_init()
         }
-        LogFormat::Json => {
-            registry.with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)).try_init()
-        }
+        LogFormat::Json => registry
+            .with(fmt::layer().json().flatten_event(true).with_writer(std::io::stderr))
+            .try_init(),
     };
     started.context("could not start the log")?;
     Ok(LogLevel(handle))

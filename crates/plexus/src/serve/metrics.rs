@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use plexus_core::LatencyReading;
-use plexus_store::{ApprovalFilter, PageRequest, Server, ServerState, Stage, StoreError, UnixMillis, limits};
+use plexus_store::{
+    ApprovalFilter, PageRequest, Server, ServerState, Stage, StoreError, UnixMillis, limits,
+};
 
 use super::pages::Pages;
 
@@ -40,7 +42,11 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
         ],
     );
     let waiting = Waiting::look(pages).await?;
-    text.gauge("plexus_approval_oldest_seconds", "Age of the oldest pending approval.", waiting.oldest_secs);
+    text.gauge(
+        "plexus_approval_oldest_seconds",
+        "Age of the oldest pending approval.",
+        waiting.oldest_secs,
+    );
     let older = waiting.older_than.map(|(secs, count)| (format!("age_seconds=\"{secs}\""), count));
     text.family(
         "plexus_approvals_pending_older",
@@ -79,17 +85,26 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
 
 /// The servers that share the store, and how far this one is from it. Nothing where the store is this server's alone.
 async fn nodes(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
-    let (Some(round_trip), Some(ours)) = (pages.activations.store_round_trip(), pages.store.lease()) else {
+    let (Some(round_trip), Some(ours)) =
+        (pages.activations.store_round_trip(), pages.store.lease())
+    else {
         return Ok(());
     };
     let servers = pages.store.servers().await?;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let labelled = |value: fn(&Server) -> u64| -> Vec<(String, u64)> {
-        let known = servers.iter().filter(|it| matches!(it.state, ServerState::Alive | ServerState::Expired));
-        known.map(|it| (format!("node=\"{}\",id=\"{}\"", escaped(&it.name), it.lease.server), value(it))).collect()
+        let known = servers
+            .iter()
+            .filter(|it| matches!(it.state, ServerState::Alive | ServerState::Expired));
+        known
+            .map(|it| {
+                (format!("node=\"{}\",id=\"{}\"", escaped(&it.name), it.lease.server), value(it))
+            })
+            .collect()
     };
     let mut family = |name: &str, help: &str, samples: Vec<(String, u64)>| {
-        let samples: Vec<(&str, u64)> = samples.iter().map(|(labels, value)| (labels.as_str(), *value)).collect();
+        let samples: Vec<(&str, u64)> =
+            samples.iter().map(|(labels, value)| (labels.as_str(), *value)).collect();
         text.family(name, "gauge", help, &samples);
     };
     family(
@@ -107,9 +122,17 @@ async fn nodes(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
         "How long ago a node was heard of.",
         labelled(|it| it.heartbeat_age.as_millis() as u64),
     );
-    family("plexus_node_runs_open", "Runs of a node that have not ended.", labelled(|it| it.open_runs));
+    family(
+        "plexus_node_runs_open",
+        "Runs of a node that have not ended.",
+        labelled(|it| it.open_runs),
+    );
     text.gauge("plexus_node_epoch", "How often this node has registered.", ours.epoch);
-    text.gauge("plexus_store_round_trip_ms", "How long the last renewal of the lease took.", millis(round_trip));
+    text.gauge(
+        "plexus_store_round_trip_ms",
+        "How long the last renewal of the lease took.",
+        millis(round_trip),
+    );
     Ok(())
 }
 
@@ -131,12 +154,15 @@ impl Waiting {
     async fn look(pages: &Pages) -> Result<Self, StoreError> {
         let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
         // Oldest first: whatever else there is, the oldest are on this page.
-        let oldest = pages.store.approvals(filter, PageRequest::first(limits::MAX_PAGE_ITEMS)).await?;
+        let oldest =
+            pages.store.approvals(filter, PageRequest::first(limits::MAX_PAGE_ITEMS)).await?;
         let now = UnixMillis::now();
-        let ages: Vec<u64> = oldest.items.iter().map(|approval| now.after(approval.created_at).as_secs()).collect();
+        let ages: Vec<u64> =
+            oldest.items.iter().map(|approval| now.after(approval.created_at).as_secs()).collect();
         Ok(Self {
             oldest_secs: ages.first().copied().unwrap_or(0),
-            older_than: AGES_SECS.map(|secs| (secs, ages.iter().filter(|age| **age > secs).count() as u64)),
+            older_than: AGES_SECS
+                .map(|secs| (secs, ages.iter().filter(|age| **age > secs).count() as u64)),
         })
     }
 }
@@ -151,19 +177,31 @@ async fn webhooks(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
     let now = UnixMillis::now();
     let of = |name: &str| waiting.iter().find(|waiting| waiting.target == name);
     let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&str) -> u64| {
-        let labels: Vec<String> = counted.keys().map(|name| format!("receiver=\"{name}\"")).collect();
+        let labels: Vec<String> =
+            counted.keys().map(|name| format!("receiver=\"{name}\"")).collect();
         let samples: Vec<(&str, u64)> =
             labels.iter().map(String::as_str).zip(counted.keys().map(|name| value(name))).collect();
         text.family(name, kind, help, &samples);
     };
     let count = |name: &str| counted.get(name).copied().unwrap_or_default();
-    family("plexus_webhook_delivered_total", "counter", "Messages that arrived.", &|name| count(name).delivered);
-    family("plexus_webhook_failed_total", "counter", "Attempts that failed.", &|name| count(name).failed);
-    family("plexus_webhook_given_up_total", "counter", "Messages given up.", &|name| count(name).given_up);
-    family("plexus_webhook_pending", "gauge", "Messages that wait.", &|name| of(name).map_or(0, |it| it.entries));
-    family("plexus_webhook_oldest_seconds", "gauge", "Age of the oldest message that waits.", &|name| {
-        of(name).map_or(0, |it| now.after(it.oldest).as_secs())
+    family("plexus_webhook_delivered_total", "counter", "Messages that arrived.", &|name| {
+        count(name).delivered
     });
+    family("plexus_webhook_failed_total", "counter", "Attempts that failed.", &|name| {
+        count(name).failed
+    });
+    family("plexus_webhook_given_up_total", "counter", "Messages given up.", &|name| {
+        count(name).given_up
+    });
+    family("plexus_webhook_pending", "gauge", "Messages that wait.", &|name| {
+        of(name).map_or(0, |it| it.entries)
+    });
+    family(
+        "plexus_webhook_oldest_seconds",
+        "gauge",
+        "Age of the oldest message that waits.",
+        &|name| of(name).map_or(0, |it| now.after(it.oldest).as_secs()),
+    );
     Ok(())
 }
 
@@ -186,7 +224,11 @@ impl Text {
         for (labels, read) in series {
             let comma = if labels.is_empty() { "" } else { "," };
             for (bound, count) in &read.up_to {
-                let _ = writeln!(self.0, "{name}_bucket{{{labels}{comma}le=\"{}\"}} {count}", bound.as_secs_f64());
+                let _ = writeln!(
+                    self.0,
+                    "{name}_bucket{{{labels}{comma}le=\"{}\"}} {count}",
+                    bound.as_secs_f64()
+                );
             }
             let _ = writeln!(self.0, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", read.count);
             let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
@@ -214,13 +256,19 @@ mod tests {
     fn a_family_has_its_help_its_type_and_its_samples() {
         let mut text = Text::default();
         text.family("a_total", "counter", "Help.", &[("x=\"1\"", 2), ("", 3)]);
-        assert_eq!(text.0, "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total 3\n");
+        assert_eq!(
+            text.0,
+            "# HELP a_total Help.\n# TYPE a_total counter\na_total{x=\"1\"} 2\na_total 3\n"
+        );
     }
 
     #[test]
     fn a_histogram_has_its_buckets_its_sum_and_its_count() {
-        let read =
-            LatencyReading { up_to: vec![(Duration::from_millis(5), 1)], count: 2, sum: Duration::from_millis(2_500) };
+        let read = LatencyReading {
+            up_to: vec![(Duration::from_millis(5), 1)],
+            count: 2,
+            sum: Duration::from_millis(2_500),
+        };
         for (labels, expected) in [
             ("", "a_bucket{le=\"0.005\"} 1\na_bucket{le=\"+Inf\"} 2\na_sum 2.5\na_count 2\n"),
             (

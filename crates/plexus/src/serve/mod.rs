@@ -71,7 +71,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
-    let receivers = receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
+    let receivers =
+        receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
     let mut builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
@@ -81,7 +82,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         .allowed_hosts(config.allowed_hosts.iter().cloned())
         .receivers(receivers);
     if !config.store.url.is_empty() {
-        builder = builder.shared_store(shared::open(&config.store.url).await?, shared::membership(&config));
+        builder = builder
+            .shared_store(shared::open(&config.store.url).await?, shared::membership(&config));
     }
     let plexus = builder.build().map_err(could_not)?;
     let rules = plexus.data_dir().join(RULE_FILE);
@@ -101,8 +103,11 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
             log_level,
         },
     ));
-    let pruning =
-        tokio::spawn(prune_daily(Arc::clone(plexus.activations()), config.prune_after_days, shutdown.clone()));
+    let pruning = tokio::spawn(prune_daily(
+        Arc::clone(plexus.activations()),
+        config.prune_after_days,
+        shutdown.clone(),
+    ));
     let stopped = plexus.serve(listener, shutdown.clone()).await.map_err(could_not);
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
@@ -158,7 +163,9 @@ fn load_rules(activations: &Activations, path: &Path) -> Result<()> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("could not read {}", path.display())),
+        Err(error) => {
+            return Err(error).with_context(|| format!("could not read {}", path.display()));
+        }
     };
     let rules = activations.load_rules(path, &text).map_err(could_not)?;
     if rules > 0 {
@@ -200,17 +207,27 @@ impl Reload {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
         }
         let config = config::load(&self.sources).map_err(anyhow::Error::from);
-        match config.as_ref().map_err(|error| anyhow!("{error:#}")).and_then(|config| self.log_level.set(&config.log)) {
+        match config
+            .as_ref()
+            .map_err(|error| anyhow!("{error:#}"))
+            .and_then(|config| self.log_level.set(&config.log))
+        {
             Ok(()) => tracing::info!("rules and log level read again"),
-            Err(error) => tracing::error!(error = format!("{error:#}"), "the log level stays as it was"),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "the log level stays as it was")
+            }
         }
-        match config.and_then(|config| Ok(receiver::receivers(&config.webhooks, &self.sources.env)?)) {
+        match config
+            .and_then(|config| Ok(receiver::receivers(&config.webhooks, &self.sources.env)?))
+        {
             Ok(receivers) => {
                 let count = receivers.len();
                 self.receivers.set(receivers);
                 tracing::info!(receivers = count, "webhooks read again");
             }
-            Err(error) => tracing::error!(error = format!("{error:#}"), "the webhooks stay as they were"),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "the webhooks stay as they were")
+            }
         }
     }
 }

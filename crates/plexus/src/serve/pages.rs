@@ -38,10 +38,13 @@ pub(crate) fn router(pages: Pages) -> Router {
 /// Says that the server lives and can read its store. Needs no token, so it says nothing else.
 async fn healthz(State(pages): State<Pages>) -> Response {
     match pages.store.newest_commit().await {
-        Ok(_) => Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")})).into_response(),
+        Ok(_) => {
+            Json(json!({"status": "ok", "version": env!("CARGO_PKG_VERSION")})).into_response()
+        }
         Err(error) => {
             tracing::warn!(%error, "not healthy");
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable"}))).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "unavailable"})))
+                .into_response()
         }
     }
 }
@@ -57,11 +60,16 @@ async fn metrics_page(State(pages): State<Pages>, headers: HeaderMap) -> Respons
     };
     if caller != Some(Caller::Operator) {
         let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
-        return (StatusCode::UNAUTHORIZED, challenge, "send the operator's token: Authorization: Bearer …\n")
+        return (
+            StatusCode::UNAUTHORIZED,
+            challenge,
+            "send the operator's token: Authorization: Bearer …\n",
+        )
             .into_response();
     }
     match metrics::render(&pages).await {
-        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
+            .into_response(),
         Err(error) => {
             tracing::warn!(%error, "could not count for the metrics");
             StatusCode::SERVICE_UNAVAILABLE.into_response()

@@ -13,14 +13,19 @@ pub(super) fn find(address: SocketAddr) -> Option<String> {
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
         .find(|pid| holds(*pid, &wanted))?;
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<String> =
-        line.split(|byte| *byte == 0).take(2).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let words: Vec<String> = line
+        .split(|byte| *byte == 0)
+        .take(2)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect();
     Some(format!("process {pid} ({})", crate::cli::sanitize::one_line(words.join(" ").trim())))
 }
 
 fn holds(pid: u32, wanted: &str) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    descriptors.flatten().any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == wanted))
+    descriptors
+        .flatten()
+        .any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == wanted))
 }
 
 /// Reads the kernel's table: `sl local_address rem_address st … inode`, the state of a listener is `0A`.
@@ -40,7 +45,9 @@ fn listening_inode(table: &str, address: SocketAddr) -> Option<u64> {
 /// The kernel writes an address as words in its own byte order.
 fn kernel_form(ip: IpAddr) -> String {
     let words = |bytes: &[u8]| {
-        let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+        let words = bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
         words.map(|word| format!("{word:08X}")).collect()
     };
     match ip {

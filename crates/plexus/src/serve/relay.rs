@@ -11,7 +11,13 @@ pub(crate) struct HttpRelay;
 
 #[async_trait]
 impl Relay for HttpRelay {
-    async fn call(&self, url: &str, token: &SecretToken, method: &str, params: Value) -> Result<Value, CallError> {
+    async fn call(
+        &self,
+        url: &str,
+        token: &SecretToken,
+        method: &str,
+        params: Value,
+    ) -> Result<Value, CallError> {
         match Client::connect(url, token.clone()).call(method, params).await {
             Ok(answer) => Ok(answer),
             Err(ClientError::Call(error)) => Err(error),
@@ -20,7 +26,9 @@ impl Relay for HttpRelay {
                 Err(CallError::unavailable(format_args!(
                     "{method}: the server at {url} has this session and cannot be reached from here"
                 ))
-                .with_hint(format_args!("ask it at {url}, or set node.url there to an address that this one reaches")))
+                .with_hint(format_args!(
+                    "ask it at {url}, or set node.url there to an address that this one reaches"
+                )))
             }
         }
     }

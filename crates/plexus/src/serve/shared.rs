@@ -27,12 +27,17 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
     loop {
         match PostgresStore::open(&options).await {
             Ok(store) => return Ok(Arc::new(store)),
-            Err(error @ StoreError::Unavailable { .. }) if tokio::time::Instant::now() + pause < deadline => {
+            Err(error @ StoreError::Unavailable { .. })
+                if tokio::time::Instant::now() + pause < deadline =>
+            {
                 tracing::warn!(%error, database = %url, "the database does not answer; trying again");
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }
-            Err(error) => return Err(could_not(error)).with_context(|| format!("could not use the database {url}")),
+            Err(error) => {
+                return Err(could_not(error))
+                    .with_context(|| format!("could not use the database {url}"));
+            }
         }
     }
 }
@@ -43,6 +48,7 @@ pub(crate) fn membership(config: &Config) -> Membership {
         "" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
         name => name.to_owned(),
     };
-    let url = (!config.node.url.is_empty()).then(|| config.node.url.trim_end_matches('/').to_owned());
+    let url =
+        (!config.node.url.is_empty()).then(|| config.node.url.trim_end_matches('/').to_owned());
     Membership { name, url, lease: Duration::from_secs(config.node.lease_secs) }
 }

@@ -65,7 +65,11 @@ struct BackupParams {
 struct Done {}
 
 impl Steward {
-    pub(crate) fn new(store: &Arc<dyn Store>, activations: &Arc<Activations>, stop: CancellationToken) -> Self {
+    pub(crate) fn new(
+        store: &Arc<dyn Store>,
+        activations: &Arc<Activations>,
+        stop: CancellationToken,
+    ) -> Self {
         Self { store: Arc::downgrade(store), activations: Arc::downgrade(activations), stop }
     }
 
@@ -86,16 +90,16 @@ impl Steward {
 
     async fn prune(&self, params: PruneParams) -> Result<PruneResult, CallError> {
         let activations = self.activations.upgrade().ok_or_else(gone)?;
-        let (pruned, run_directories) = activations.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
+        let (pruned, run_directories) =
+            activations.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
         let Pruned { approvals, chats, events, audit } = pruned;
         Ok(PruneResult { approvals, chats, events, audit, run_directories })
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
         if !params.path.is_absolute() {
-            return Err(
-                CallError::invalid("write a copy to a relative path").with_hint("give the whole path, from / on")
-            );
+            return Err(CallError::invalid("write a copy to a relative path")
+                .with_hint("give the whole path, from / on"));
         }
         self.store()?.backup_to(&params.path).await?;
         Ok(Done {})

@@ -20,8 +20,11 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::config::Config;
 
 /// The variables by which OpenTelemetry itself names a collector.
-const ENDPOINT_VARIABLES: [&str; 3] =
-    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"];
+const ENDPOINT_VARIABLES: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+];
 
 /// How long one sending may take before it is given up.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,9 +50,14 @@ impl Telemetry {
         if endpoint.is_empty() && !ENDPOINT_VARIABLES.iter().any(|name| named(name)) {
             return Ok(None);
         }
-        let problem = || format!("could not send telemetry to {endpoint:?}; an address is like http://127.0.0.1:4318");
+        let problem = || {
+            format!(
+                "could not send telemetry to {endpoint:?}; an address is like http://127.0.0.1:4318"
+            )
+        };
         // Without an address of ours the exporters read the variables by themselves.
-        let (mut spans, mut lines) = (SpanExporter::builder().with_http(), LogExporter::builder().with_http());
+        let (mut spans, mut lines) =
+            (SpanExporter::builder().with_http(), LogExporter::builder().with_http());
         if !endpoint.is_empty() {
             spans = spans.with_endpoint(format!("{endpoint}/v1/traces"));
             lines = lines.with_endpoint(format!("{endpoint}/v1/logs"));
@@ -88,7 +96,10 @@ impl Telemetry {
 
     /// Sends what is left, for a short while. Blocks.
     pub fn finish(self) {
-        for ended in [self.traces.shutdown_with_timeout(LAST_WORDS), self.logs.shutdown_with_timeout(LAST_WORDS)] {
+        for ended in [
+            self.traces.shutdown_with_timeout(LAST_WORDS),
+            self.logs.shutdown_with_timeout(LAST_WORDS),
+        ] {
             if let Err(error) = ended {
                 // The log may be one of those that are gone by now; stderr still has it.
                 tracing::warn!(%error, "the collector did not take everything");

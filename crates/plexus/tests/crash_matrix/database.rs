@@ -39,7 +39,13 @@ impl Database {
     }
 
     /// Deals the blow once the server stands at its point, whatever the story does meanwhile.
-    pub(crate) fn strike(&mut self, mark: PathBuf, blow: Blow, outage: Duration, frozen_for: Duration) {
+    pub(crate) fn strike(
+        &mut self,
+        mark: PathBuf,
+        blow: Blow,
+        outage: Duration,
+        frozen_for: Duration,
+    ) {
         let cluster = Arc::clone(&self.cluster);
         self.blow = Some(tokio::spawn(async move {
             let server = struck_pid(&mark).await;
@@ -48,7 +54,8 @@ impl Database {
                 Blow::Kill | Blow::KillWithServer => true,
                 Blow::Freeze | Blow::FreezeAndKill => false,
             };
-            on(&cluster, move |cluster| if kills { cluster.kill_9() } else { cluster.freeze() }).await?;
+            on(&cluster, move |cluster| if kills { cluster.kill_9() } else { cluster.freeze() })
+                .await?;
             process::signal(server, Signal::CONT);
             tokio::time::sleep(if kills { outage } else { frozen_for }).await;
             on(&cluster, move |cluster| match blow {
@@ -69,13 +76,16 @@ impl Database {
 
 /// Waits until a process that was told to stop has stopped: its mark is written just before.
 async fn until_it_stands(pid: u32) -> Result<()> {
-    let stands = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_stopped(&stat));
+    let stands =
+        || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_stopped(&stat));
     let standing = async {
         while !stands() {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
-    tokio::time::timeout(PATIENCE, standing).await.context("the server did not stand still at the point")
+    tokio::time::timeout(PATIENCE, standing)
+        .await
+        .context("the server did not stand still at the point")
 }
 
 /// The state is the first letter behind the name, which stands in parentheses and may hold any.
@@ -89,5 +99,8 @@ async fn on(
     work: impl FnOnce(&mut Postgres) -> Result<()> + Send + 'static,
 ) -> Result<()> {
     let cluster = Arc::clone(cluster);
-    tokio::task::spawn_blocking(move || work(&mut cluster.lock().unwrap_or_else(PoisonError::into_inner))).await?
+    tokio::task::spawn_blocking(move || {
+        work(&mut cluster.lock().unwrap_or_else(PoisonError::into_inner))
+    })
+    .await?
 }

@@ -32,7 +32,8 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(ABREAST);
     let full = std::env::var_os("PLEXUS_FULL").is_some_and(|value| value == "1");
     let cases = points::cases(full);
-    let trials = cases.into_iter().map(|case| Trial::test(case.to_string(), move || play(&case))).collect();
+    let trials =
+        cases.into_iter().map(|case| Trial::test(case.to_string(), move || play(&case))).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

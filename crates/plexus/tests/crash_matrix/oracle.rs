@@ -31,7 +31,8 @@ pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result
     answers_stand(told, &history, case)?;
     for chat in 0..4 {
         let events = stored.get(&chat).with_context(|| format!("chat {chat} has no events"))?;
-        chat_is_well_formed(chat, events, told, case).with_context(|| format!("chat {chat}: {}", kinds(events)))?;
+        chat_is_well_formed(chat, events, told, case)
+            .with_context(|| format!("chat {chat}: {}", kinds(events)))?;
     }
     what_ran_was_allowed(place, &history)?;
     what_ran_is_what_should(place, told, case)?;
@@ -39,12 +40,16 @@ pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result
     ensure!(pending["approvals"] == json!([]), "still waiting: {pending:#}");
     let audit = place.call("loopback.audit", json!({"session_id": told.session})).await??;
     ensure!(!audit.to_string().contains("\"breach\""), "a breach without a breach: {audit:#}");
-    ensure!(history.iter().all(|decision| decision.get("breach").is_none()), "a breach: {history:#?}");
+    ensure!(
+        history.iter().all(|decision| decision.get("breach").is_none()),
+        "a breach: {history:#?}"
+    );
     Ok(())
 }
 
 async fn history(place: &mut Place, session: &str) -> Result<Vec<Value>> {
-    let page = place.call("loopback.history", json!({"session_id": session, "limit": 100})).await??;
+    let page =
+        place.call("loopback.history", json!({"session_id": session, "limit": 100})).await??;
     Ok(page["decisions"].as_array().context("no decisions")?.clone())
 }
 
@@ -61,13 +66,22 @@ async fn stored_events(place: &mut Place, session: &str) -> Result<BTreeMap<u64,
 
 /// P1, P2: what a reader got by its cursor is what is stored, in order, without a gap and without a repeat.
 fn heard_is_stored(told: &Told, stored: &BTreeMap<u64, Vec<Value>>) -> Result<()> {
-    let key = |chat: u64, event: &Value| (chat, event["seq"].as_u64(), event["node_id"].as_str().map(str::to_owned));
+    let key = |chat: u64, event: &Value| {
+        (chat, event["seq"].as_u64(), event["node_id"].as_str().map(str::to_owned))
+    };
     let heard: Vec<_> = told.heard.iter().map(|(chat, _, event)| key(*chat, event)).collect();
-    let all: Vec<_> = stored.iter().flat_map(|(chat, events)| events.iter().map(|event| key(*chat, event))).collect();
+    let all: Vec<_> = stored
+        .iter()
+        .flat_map(|(chat, events)| events.iter().map(|event| key(*chat, event)))
+        .collect();
     ensure!(heard == all, "the reader heard {heard:?}\nand stored is {all:?}");
     for (chat, events) in stored {
-        let numbers: Vec<_> = events.iter().map(|event| event["seq"].as_u64().unwrap_or(u64::MAX)).collect();
-        ensure!(numbers.iter().copied().eq(0..numbers.len() as u64), "the numbers of chat {chat}: {numbers:?}");
+        let numbers: Vec<_> =
+            events.iter().map(|event| event["seq"].as_u64().unwrap_or(u64::MAX)).collect();
+        ensure!(
+            numbers.iter().copied().eq(0..numbers.len() as u64),
+            "the numbers of chat {chat}: {numbers:?}"
+        );
     }
     Ok(())
 }
@@ -75,23 +89,32 @@ fn heard_is_stored(told: &Told, stored: &BTreeMap<u64, Vec<Value>>) -> Result<()
 /// P1, P3: every acknowledged answer is the decision that stands, and every approval is decided once and finally.
 fn answers_stand(told: &Told, history: &[Value], case: &Case) -> Result<()> {
     for (id, answer) in &told.answered {
-        let found: Vec<_> = history.iter().filter(|decision| decision["approval_id"] == **id).collect();
+        let found: Vec<_> =
+            history.iter().filter(|decision| decision["approval_id"] == **id).collect();
         let [decision] = found[..] else { bail!("{} decisions for {id}", found.len()) };
         let stands = match answer {
-            Answer::Allow => decision["status"] == "allowed" && decision.get("updated_input").is_none(),
-            Answer::Edit => decision["status"] == "allowed" && decision["updated_input"]["command"] == edited(0),
+            Answer::Allow => {
+                decision["status"] == "allowed" && decision.get("updated_input").is_none()
+            }
+            Answer::Edit => {
+                decision["status"] == "allowed" && decision["updated_input"]["command"] == edited(0)
+            }
             Answer::Deny => decision["status"] == "denied",
         };
         ensure!(stands, "acknowledged was {answer:?}, and there is {decision:#}");
     }
-    let ids: BTreeSet<_> = history.iter().map(|decision| decision["approval_id"].as_str()).collect();
+    let ids: BTreeSet<_> =
+        history.iter().map(|decision| decision["approval_id"].as_str()).collect();
     ensure!(ids.len() == history.len(), "an approval is there twice: {history:#?}");
     // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. That question ends with it,
     // unanswered, and the process that serves the chat anew asks again.
-    let is_silent = case.victim == Victim::Shim && case.blow == Blow::KillWithServer && case.channel == Channel::Mcp;
+    let is_silent = case.victim == Victim::Shim
+        && case.blow == Blow::KillWithServer
+        && case.channel == Channel::Mcp;
     let counts = |decision: &&Value| !(is_silent && decision["decided_by"] == "agent_ended");
     let counted: Vec<_> = history.iter().filter(counts).collect();
-    let asked: BTreeSet<_> = counted.iter().map(|decision| decision["input"]["command"].as_str()).collect();
+    let asked: BTreeSet<_> =
+        counted.iter().map(|decision| decision["input"]["command"].as_str()).collect();
     ensure!(asked.len() == counted.len(), "something was asked twice: {history:#?}");
     Ok(())
 }
@@ -104,7 +127,8 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
     let status = told.ended.get(&chat).context("it never ended")?;
     let said: Vec<&str> = of("content").iter().filter_map(|event| event["text"].as_str()).collect();
     let expected = words(chat);
-    let said_in_order = said.iter().zip(&expected).all(|(said, expected)| said.starts_with(expected.as_str()));
+    let said_in_order =
+        said.iter().zip(&expected).all(|(said, expected)| said.starts_with(expected.as_str()));
     ensure!(said_in_order, "said: {said:?}");
     if may_fail(case) || case.loss == Loss::Questions {
         ensure!(chat != 3 || status == "complete", "the session does not go on: {status}");
@@ -112,18 +136,29 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
     } else {
         ensure!(status == if chat == 2 { "cancelled" } else { "complete" }, "it ended {status}");
         // A chat that ends with a tool call is closed by a word of its own.
-        ensure!(said.len() == expected.len() + usize::from(chat == 1 || chat == 3), "said: {said:?}");
+        ensure!(
+            said.len() == expected.len() + usize::from(chat == 1 || chat == 3),
+            "said: {said:?}"
+        );
         let (asked, due) = (of("awaiting_approval").len(), letters(chat).len());
-        let some_are_lost = case.loss == Loss::LaterQuestions && chat == 0 && (1..due).contains(&asked);
+        let some_are_lost =
+            case.loss == Loss::LaterQuestions && chat == 0 && (1..due).contains(&asked);
         ensure!(asked == due || some_are_lost, "asked {asked} times");
-        ensure!(of("tool_result").len() == letters(chat).len(), "{} results", of("tool_result").len());
+        ensure!(
+            of("tool_result").len() == letters(chat).len(),
+            "{} results",
+            of("tool_result").len()
+        );
     }
     ensure!(of("start").len() == 1 && events[0]["event"]["type"] == "start", "how it starts");
     let ends = of("complete").len() + of("error").len();
     ensure!(ends >= 1, "it has no end");
     ensure!(of("complete").len() <= 1, "it ends twice");
     let last = events.last().map(|event| event["event"]["type"].clone()).unwrap_or_default();
-    ensure!(last == if status == "complete" { "complete" } else { "error" }, "the last event is {last}");
+    ensure!(
+        last == if status == "complete" { "complete" } else { "error" },
+        "the last event is {last}"
+    );
     each_question_once(events)
 }
 
@@ -131,23 +166,41 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
 fn each_question_once(events: &[Value]) -> Result<()> {
     let at = |kind: &str, field: &str, id: &Value| -> Vec<usize> {
         let wanted = events.iter().map(|event| &event["event"]).enumerate();
-        wanted.filter(|(_, event)| event["type"] == kind && event[field] == *id).map(|(at, _)| at).collect()
+        wanted
+            .filter(|(_, event)| event["type"] == kind && event[field] == *id)
+            .map(|(at, _)| at)
+            .collect()
     };
     for event in events.iter().map(|event| &event["event"]) {
         match event["type"].as_str() {
             Some("awaiting_approval") => {
                 let (id, tool) = (&event["approval_id"], &event["tool_use_id"]);
-                let (asked, resolved) =
-                    (at("awaiting_approval", "approval_id", id), at("approval_resolved", "approval_id", id));
-                ensure!(asked.len() == 1 && resolved.len() == 1, "{id} asked at {asked:?}, resolved at {resolved:?}");
+                let (asked, resolved) = (
+                    at("awaiting_approval", "approval_id", id),
+                    at("approval_resolved", "approval_id", id),
+                );
+                ensure!(
+                    asked.len() == 1 && resolved.len() == 1,
+                    "{id} asked at {asked:?}, resolved at {resolved:?}"
+                );
                 ensure!(asked[0] < resolved[0], "{id} was resolved before it was asked");
-                ensure!(at("awaiting_approval", "tool_use_id", tool).len() == 1, "{tool} was asked about twice");
+                ensure!(
+                    at("awaiting_approval", "tool_use_id", tool).len() == 1,
+                    "{tool} was asked about twice"
+                );
             }
             Some("tool_use") => {
                 let tool = &event["tool_use_id"];
-                let (used, result) = (at("tool_use", "tool_use_id", tool), at("tool_result", "tool_use_id", tool));
-                ensure!(used.len() == 1 && result.len() <= 1, "{tool} at {used:?}, its result at {result:?}");
-                ensure!(result.first().is_none_or(|result| used[0] < *result), "{tool} has its result first");
+                let (used, result) =
+                    (at("tool_use", "tool_use_id", tool), at("tool_result", "tool_use_id", tool));
+                ensure!(
+                    used.len() == 1 && result.len() <= 1,
+                    "{tool} at {used:?}, its result at {result:?}"
+                );
+                ensure!(
+                    result.first().is_none_or(|result| used[0] < *result),
+                    "{tool} has its result first"
+                );
             }
             _ => {}
         }
@@ -176,7 +229,10 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
     let ran: Vec<&str> = text.lines().collect();
     let distinct: BTreeSet<_> = ran.iter().collect();
     ensure!(distinct.len() == ran.len(), "something ran twice: {ran:?}");
-    ensure!(!ran.iter().any(|word| word.starts_with('C') || *word == "B0"), "what was denied or edited ran: {ran:?}");
+    ensure!(
+        !ran.iter().any(|word| word.starts_with('C') || *word == "B0"),
+        "what was denied or edited ran: {ran:?}"
+    );
     let diary = place.diary()?;
     if may_fail(case) {
         return Ok(());
@@ -191,14 +247,21 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
     let expected = all.iter().filter(|word| ran.contains(word) || !may_miss(word));
     ensure!(ran.iter().eq(expected), "{ran:?} ran, answered were {:?}", told.answered);
     let later = [command('D', 1), command('E', 3)];
-    let of_chat_0 = |line: &&Value| !later.iter().any(|command| line["input"]["command"] == *command);
-    let pids: BTreeSet<_> = diary.iter().filter(of_chat_0).map(|line| line["pid"].as_u64()).collect();
+    let of_chat_0 =
+        |line: &&Value| !later.iter().any(|command| line["input"]["command"] == *command);
+    let pids: BTreeSet<_> =
+        diary.iter().filter(of_chat_0).map(|line| line["pid"].as_u64()).collect();
     ensure!(pids.len() == 1, "chat 0 was served by {} processes", pids.len());
     Ok(())
 }
 
 /// P9, after each chat: a run that has ended leaves nobody. A warm child with all that it started may stay, and only one run does.
-pub(crate) async fn nothing_of_a_dead_run_lives(place: &mut Place, told: &Told, case: &Case, chat: u64) -> Result<()> {
+pub(crate) async fn nothing_of_a_dead_run_lives(
+    place: &mut Place,
+    told: &Told,
+    case: &Case,
+    chat: u64,
+) -> Result<()> {
     let failed = told.ended.get(&chat).is_some_and(|status| status == "failed");
     let leaves = case.warmth == Warmth::Cold || case.channel == Channel::Mcp || failed;
     if leaves { gone(place, &format!("chat {chat}")).await } else { Ok(()) }
@@ -237,7 +300,11 @@ async fn gone(place: &mut Place, what: &str) -> Result<()> {
 fn kinds(events: &[Value]) -> String {
     let kind = |event: &Value| {
         let event = &event["event"];
-        let more = event.get("text").or_else(|| event.get("message")).and_then(Value::as_str).unwrap_or_default();
+        let more = event
+            .get("text")
+            .or_else(|| event.get("message"))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         format!("{} {more}", event["type"].as_str().unwrap_or("?"))
     };
     events.iter().map(kind).collect::<Vec<_>>().join(" | ")

@@ -57,20 +57,32 @@ impl Place {
             std::fs::create_dir(folder.path().join(name))?;
         }
         let warm = if case.warmth == Warmth::Warm { 4 } else { 0 };
-        let sets = [format!("warm.max={warm}"), "limits.grace_secs=1".into(), format!("node.lease_secs={LEASE_SECS}")];
+        let sets = [
+            format!("warm.max={warm}"),
+            "limits.grace_secs=1".into(),
+            format!("node.lease_secs={LEASE_SECS}"),
+        ];
         let mut arguments: Vec<OsString> = vec!["--log".into(), "info,rmcp=warn".into()];
         arguments.extend(sets.into_iter().flat_map(|set| ["--set".into(), set.into()]));
         let server = TestServer::prepared(ServerOptions {
             plexus_bin: Some(
-                std::env::var_os("PLEXUS_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into()).into(),
+                std::env::var_os("PLEXUS_BIN")
+                    .unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into())
+                    .into(),
             ),
             claude_bin: Some("sim".into()),
             listen: Some(lasting_address()?),
             arguments,
             ..ServerOptions::default()
         })?;
-        let mut place =
-            Self { case: case.clone(), server, folder, next_server_armed: false, outage_over: false, database };
+        let mut place = Self {
+            case: case.clone(),
+            server,
+            folder,
+            next_server_armed: false,
+            outage_over: false,
+            database,
+        };
         place.deal_the_blow();
         place.start(matches!(case.victim, Victim::Server | Victim::Database)).await?;
         Ok(Some(place))
@@ -93,7 +105,9 @@ impl Place {
     pub(crate) fn diary(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(self.folder.path().join("diary")).unwrap_or_default();
         text.lines()
-            .map(|line| serde_json::from_str(line).with_context(|| format!("a line of the diary: {line}")))
+            .map(|line| {
+                serde_json::from_str(line).with_context(|| format!("a line of the diary: {line}"))
+            })
             .collect()
     }
 
@@ -118,7 +132,11 @@ impl Place {
     }
 
     /// Calls until there is an answer, through whatever becomes of the server.
-    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Result<Result<Value, RpcError>> {
+    pub(crate) async fn call(
+        &mut self,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, RpcError>> {
         let mut deadline = Instant::now() + PATIENCE + self.case.outage;
         let mut last = None;
         while Instant::now() < deadline {
@@ -126,7 +144,12 @@ impl Place {
                 deadline = Instant::now() + PATIENCE;
             }
             let token = self.server.token()?.to_owned();
-            match tokio::time::timeout(CALL_PATIENCE, self.server.call_as(&token, method, params.clone())).await {
+            match tokio::time::timeout(
+                CALL_PATIENCE,
+                self.server.call_as(&token, method, params.clone()),
+            )
+            .await
+            {
                 // A server without its database says so, and whoever is patient comes back.
                 Ok(Ok(Err(error))) if self.database.is_some() && error.kind() == "unavailable" => {
                     last = Some(error.into());
@@ -173,7 +196,11 @@ impl Place {
             ("PLEXUS_FAULT_DIR".into(), self.marker()),
             ("HOME".into(), self.folder.path().display().to_string()),
         ];
-        env.extend(self.database.as_ref().map(|database| ("DATABASE_URL".into(), database.url().to_owned())));
+        env.extend(
+            self.database
+                .as_ref()
+                .map(|database| ("DATABASE_URL".into(), database.url().to_owned())),
+        );
         self.server.set_env(env);
         match self.server.start_again().await {
             Ok(()) => Ok(()),

@@ -225,7 +225,16 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                         Channel::Mcp if victim == Victim::Database => Loss::Nothing,
                         Channel::Mcp => loss_over_mcp,
                     };
-                    cases.push(Case { victim, point: name, nth, blow, outage, channel, warmth, loss });
+                    cases.push(Case {
+                        victim,
+                        point: name,
+                        nth,
+                        blow,
+                        outage,
+                        channel,
+                        warmth,
+                        loss,
+                    });
                 }
             }
         }
@@ -257,7 +266,10 @@ fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow
             .collect(),
         (Victim::Shim | Victim::Child, true) => {
             let mut blows = vec![(Blow::Kill, Duration::ZERO)];
-            blows.extend([with(Blow::KillWithServer), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat());
+            blows.extend(
+                [with(Blow::KillWithServer), with(Blow::Freeze), with(Blow::FreezeAndKill)]
+                    .concat(),
+            );
             blows
         }
     }

@@ -75,8 +75,12 @@ pub(crate) fn words(chat: u64) -> Vec<String> {
 }
 
 fn prompt(chat: u64) -> String {
-    let ask =
-        |letter: char| format!("tool Bash {}", json!({"command": command(letter, chat), "description": "the matrix"}));
+    let ask = |letter: char| {
+        format!(
+            "tool Bash {}",
+            json!({"command": command(letter, chat), "description": "the matrix"})
+        )
+    };
     match chat {
         0 => format!(
             "sim:\nsay zero begins\nburst 5 40\n{}\nsay zero goes on\n{}\n{}\nsay zero ends",
@@ -152,7 +156,12 @@ async fn start(place: &mut Place, session: &str, chat: u64) -> Result<()> {
 }
 
 /// Reads a chat to its end, answers what it asks, and cancels it where the story says so.
-async fn drive(place: &mut Place, told: &mut Told, cursor: &mut Option<String>, chat: u64) -> Result<()> {
+async fn drive(
+    place: &mut Place,
+    told: &mut Told,
+    cursor: &mut Option<String>,
+    chat: u64,
+) -> Result<()> {
     let mut cancelled = false;
     let began = Instant::now();
     loop {
@@ -161,7 +170,11 @@ async fn drive(place: &mut Place, told: &mut Told, cursor: &mut Option<String>, 
             Some(cursor) => params["cursor"] = json!(cursor),
             None => params["consumer"] = json!("a reader"),
         }
-        let page = place.call("claudecode.poll", params).await?.map_err(anyhow::Error::from).context("poll")?;
+        let page = place
+            .call("claudecode.poll", params)
+            .await?
+            .map_err(anyhow::Error::from)
+            .context("poll")?;
         *cursor = page["cursor"].as_str().map(str::to_owned);
         let events = page["events"].as_array().context("no events")?;
         let of_chat = page["chat"].as_u64().context("no chat")?;
@@ -175,12 +188,19 @@ async fn drive(place: &mut Place, told: &mut Told, cursor: &mut Option<String>, 
         for approval in &waiting {
             answer(place, told, approval).await?;
         }
-        let hanging = || told.heard.iter().any(|(of, _, event)| *of == 2 && event["event"]["text"] == words(2)[0]);
+        let hanging = || {
+            told.heard
+                .iter()
+                .any(|(of, _, event)| *of == 2 && event["event"]["text"] == words(2)[0])
+        };
         if chat == 2 && !cancelled && hanging() {
             cancelled = true;
             // It may have ended by itself in this moment.
             match place
-                .call("claudecode.cancel", json!({"session_id": told.session, "reason": "the story says so"}))
+                .call(
+                    "claudecode.cancel",
+                    json!({"session_id": told.session, "reason": "the story says so"}),
+                )
                 .await?
             {
                 Ok(_) => {}
@@ -207,17 +227,22 @@ async fn answer(place: &mut Place, told: &mut Told, approval: &Value) -> Result<
         return Ok(());
     }
     let answer = answer_for(approval)?;
-    let mut params =
-        json!({"approval_id": id, "approve": answer != Answer::Deny, "input_digest": approval["input_digest"]});
+    let mut params = json!({"approval_id": id, "approve": answer != Answer::Deny, "input_digest": approval["input_digest"]});
     match answer {
         Answer::Allow => {}
-        Answer::Edit => params["updated_input"] = json!({"command": edited(0), "description": "the matrix"}),
+        Answer::Edit => {
+            params["updated_input"] = json!({"command": edited(0), "description": "the matrix"})
+        }
         Answer::Deny => params["message"] = json!("the story says no"),
     }
     match place.call("loopback.respond", params.clone()).await? {
         Ok(_) => {}
         // The child is gone, and its questions with it; or it went on without an answer.
-        Err(error) if error.kind() == "conflict" && error.data["standing"]["status"] == "cancelled" => return Ok(()),
+        Err(error)
+            if error.kind() == "conflict" && error.data["standing"]["status"] == "cancelled" =>
+        {
+            return Ok(());
+        }
         Err(error) => bail!("respond: {error}"),
     }
     told.answered.insert(id, answer);
@@ -226,8 +251,10 @@ async fn answer(place: &mut Place, told: &mut Told, approval: &Value) -> Result<
     let opposite = json!({"approval_id": approval["id"], "approve": answer == Answer::Deny});
     let other = place.call("loopback.respond", opposite).await?;
     let stands = if answer == Answer::Deny { "denied" } else { "allowed" };
-    let conflict =
-        other.as_ref().err().is_some_and(|it| it.kind() == "conflict" && it.data["standing"]["status"] == stands);
+    let conflict = other
+        .as_ref()
+        .err()
+        .is_some_and(|it| it.kind() == "conflict" && it.data["standing"]["status"] == stands);
     ensure!(conflict, "another answer was not told what stands: {other:?}");
     Ok(())
 }

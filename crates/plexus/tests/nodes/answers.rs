@@ -15,7 +15,8 @@ async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three()
     let mut told = Vec::new();
     for (n, channel) in ["control", "mcp"].into_iter().enumerate() {
         let params = json!({"name": channel, "working_dir": cluster.work(), "channel": channel});
-        let session = cluster.call(n, "claudecode.create", params).await["id"].as_str().unwrap().to_owned();
+        let session =
+            cluster.call(n, "claudecode.create", params).await["id"].as_str().unwrap().to_owned();
         cluster.chat(0, &session, &writes(&format!("{channel}.txt"))).await;
         let approval = cluster.approval(1, &session).await;
         let seen = cluster.call(2, "loopback.pending", json!({"session_id": session})).await;
@@ -34,8 +35,15 @@ async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three()
                 "{channel} at {reader}"
             );
         }
-        assert_eq!(std::fs::read_to_string(cluster.work().join(format!("{channel}.txt"))).unwrap(), "hello");
-        told.push(Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true });
+        assert_eq!(
+            std::fs::read_to_string(cluster.work().join(format!("{channel}.txt"))).unwrap(),
+            "hello"
+        );
+        told.push(Told {
+            approval: approval["id"].as_str().unwrap().to_owned(),
+            approve: true,
+            ok: true,
+        });
         sessions.push(session);
     }
     history::check(&cluster, 1, &sessions, &told).await;
@@ -54,7 +62,9 @@ async fn prompts_messages_and_ends_reach_the_child_through_any_server() {
     cluster.chat(1, &session, "sim:\nrecall\nsay two\nhang").await;
     let begun = |page: &Value| page.to_string().contains("two");
     cluster.wait_for(1, &session, "the second chat", begun).await;
-    let busy = cluster.nodes[1].call("claudecode.chat_async", json!({"session_id": session, "prompt": "no"})).await;
+    let busy = cluster.nodes[1]
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": "no"}))
+        .await;
     assert!(format!("{:#}", busy.unwrap_err()).contains("busy"));
     assert_eq!(
         cluster.call(1, "claudecode.send", json!({"session_id": session, "text": "go on"})).await["type"],
@@ -89,7 +99,13 @@ async fn a_rule_that_comes_through_another_server_holds_at_once_and_answers_what
     let resolved = events.iter().find(|event| event["type"] == "approval_resolved").unwrap();
     assert_eq!((&resolved["approval_id"], &resolved["approved"]), (&approval["id"], &json!(true)));
 
-    cluster.call(1, "loopback.rule_add", json!({"decision": "deny", "pattern": "Write(forbidden.txt)"})).await;
+    cluster
+        .call(
+            1,
+            "loopback.rule_add",
+            json!({"decision": "deny", "pattern": "Write(forbidden.txt)"}),
+        )
+        .await;
     cluster.chat(0, &session, &writes("forbidden.txt")).await;
     let (_, events) = cluster.end(1, &session).await;
     let resolved = events.iter().find(|event| event["type"] == "approval_resolved").unwrap();
@@ -116,8 +132,8 @@ async fn a_conversation_is_not_begun_anew_where_its_transcript_is_not() {
         async { state.await.ok().filter(|state| state["nodes"][0]["state"] == "retired") }
     })
     .await;
-    let refused =
-        cluster.nodes[1].call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nrecall"}));
+    let refused = cluster.nodes[1]
+        .call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nrecall"}));
     let error = format!("{:#}", refused.await.unwrap_err());
     assert!(error.contains("is not on this server") && error.contains("transcript"), "{error}");
     cluster.nodes[0].kill_9().unwrap();
@@ -152,10 +168,16 @@ async fn nobody_reads_the_password_in_a_log_a_page_or_an_argument() {
         .bearer_auth(cluster.nodes[0].token().unwrap());
     let metrics = metrics.send().await.unwrap().text().await.unwrap();
     assert!(metrics.contains("plexus_node_alive{node=\"n0\""), "{metrics}");
-    let commits = metrics.lines().find_map(|line| line.strip_prefix("plexus_store_commit_seconds_count "));
-    assert!(commits.is_some_and(|count| count != "0"), "how long commits take is told here too: {metrics}");
+    let commits =
+        metrics.lines().find_map(|line| line.strip_prefix("plexus_store_commit_seconds_count "));
+    assert!(
+        commits.is_some_and(|count| count != "0"),
+        "how long commits take is told here too: {metrics}"
+    );
     let pid = cluster.nodes[0].pid().unwrap();
-    let arguments = String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap()).into_owned();
+    let arguments =
+        String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap())
+            .into_owned();
     for text in [cluster.nodes[0].log(), format!("{events:?}"), doctor, metrics, arguments] {
         assert!(!text.contains(postgres.password()), "{text}");
     }

@@ -58,7 +58,9 @@ impl Cluster {
     }
 
     pub(crate) async fn chat(&self, node: usize, session: &str, prompt: &str) -> u64 {
-        let started = self.call(node, "claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
+        let started = self
+            .call(node, "claudecode.chat_async", json!({"session_id": session, "prompt": prompt}))
+            .await;
         started["chat"].as_u64().unwrap()
     }
 
@@ -79,7 +81,11 @@ impl Cluster {
             {
                 return page.clone();
             }
-            assert!(began.elapsed() < DEADLINE, "{what} did not come at {node}: {page:#?}\n{}", self.nodes[node].log());
+            assert!(
+                began.elapsed() < DEADLINE,
+                "{what} did not come at {node}: {page:#?}\n{}",
+                self.nodes[node].log()
+            );
             let seen = page.ok().map_or(json!(0), |page| page["total_events"].clone());
             let rest = json!({"session_id": session, "from_seq": seen, "wait_ms": 200});
             if self.nodes[node].call("claudecode.poll", rest).await.is_err() {
@@ -90,37 +96,57 @@ impl Cluster {
 
     /// Waits for the end of the newest chat, as one server sees it, and returns its status and its events: numbered without gap or repeat.
     pub(crate) async fn end(&self, node: usize, session: &str) -> (String, Vec<Value>) {
-        let ended =
-            |page: &Value| !["running", "awaiting_permission", "idle"].contains(&page["status"].as_str().unwrap());
+        let ended = |page: &Value| {
+            !["running", "awaiting_permission", "idle"].contains(&page["status"].as_str().unwrap())
+        };
         let page = self.wait_for(node, session, "the end of the chat", ended).await;
         let events = page["events"].as_array().unwrap();
         for (n, event) in events.iter().enumerate() {
             assert_eq!(event["seq"], n, "a gap or a repeat");
         }
-        (page["status"].as_str().unwrap().to_owned(), events.iter().map(|event| event["event"].clone()).collect())
+        (
+            page["status"].as_str().unwrap().to_owned(),
+            events.iter().map(|event| event["event"].clone()).collect(),
+        )
     }
 
     /// Waits for a permission request, as one server sees it.
     pub(crate) async fn approval(&self, node: usize, session: &str) -> Value {
-        let waits = |page: &Value| page["pending_approvals"].as_array().is_some_and(|list| !list.is_empty());
-        self.wait_for(node, session, "a permission request", waits).await["pending_approvals"][0].clone()
+        let waits = |page: &Value| {
+            page["pending_approvals"].as_array().is_some_and(|list| !list.is_empty())
+        };
+        self.wait_for(node, session, "a permission request", waits).await["pending_approvals"][0]
+            .clone()
     }
 
     pub(crate) async fn allow(&self, node: usize, approval: &Value) {
-        self.call(node, "loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await;
+        self.call(
+            node,
+            "loopback.respond",
+            json!({"approval_id": approval["id"], "approve": true}),
+        )
+        .await;
     }
 
     /// The processes of the run `n` of a session, as the server that holds it wrote them down.
     pub(crate) fn pids(&self, node: usize, session: &str, n: u32) -> Vec<u32> {
-        let file = self.nodes[node].data_dir().join("runs").join(session).join(format!("{n}/pid.json"));
+        let file =
+            self.nodes[node].data_dir().join("runs").join(session).join(format!("{n}/pid.json"));
         let pids: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-        ["shim_pid", "child_pid"].iter().map(|key| u32::try_from(pids[key].as_u64().unwrap()).unwrap()).collect()
+        ["shim_pid", "child_pid"]
+            .iter()
+            .map(|key| u32::try_from(pids[key].as_u64().unwrap()).unwrap())
+            .collect()
     }
 }
 
 /// The options of the `n`-th server. Every log line is there when a test fails.
 pub(crate) fn options(n: usize, url: &str, lease_secs: u64, folder: &Path) -> ServerOptions {
-    let set = [format!("node.name=n{n}"), format!("node.lease_secs={lease_secs}"), "limits.grace_secs=1".to_owned()];
+    let set = [
+        format!("node.name=n{n}"),
+        format!("node.lease_secs={lease_secs}"),
+        "limits.grace_secs=1".to_owned(),
+    ];
     ServerOptions {
         plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
         claude_bin: Some("sim".into()),
@@ -135,10 +161,16 @@ pub(crate) fn options(n: usize, url: &str, lease_secs: u64, folder: &Path) -> Se
 
 /// A script that asks to write a file, and says something before and after.
 pub(crate) fn writes(name: &str) -> String {
-    format!("sim:\nsay before\ntool Write {{\"file_path\":\"{name}\",\"content\":\"hello\"}}\nsay after")
+    format!(
+        "sim:\nsay before\ntool Write {{\"file_path\":\"{name}\",\"content\":\"hello\"}}\nsay after"
+    )
 }
 
 /// The texts of all `content` events.
 pub(crate) fn texts(events: &[Value]) -> Vec<&str> {
-    events.iter().filter(|event| event["type"] == "content").map(|event| event["text"].as_str().unwrap()).collect()
+    events
+        .iter()
+        .filter(|event| event["type"] == "content")
+        .map(|event| event["text"].as_str().unwrap())
+        .collect()
 }

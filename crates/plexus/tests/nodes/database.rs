@@ -13,7 +13,10 @@ use crate::history::{self, Told};
 async fn answer(cluster: &Cluster, node: usize, approval: &str, approve: bool) -> Told {
     testkit::eventually_async("an answer to an answer", DEADLINE, || async {
         let params = json!({"approval_id": approval, "approve": approve});
-        match cluster.nodes[node].call_as(cluster.nodes[node].token().unwrap(), "loopback.respond", params).await {
+        match cluster.nodes[node]
+            .call_as(cluster.nodes[node].token().unwrap(), "loopback.respond", params)
+            .await
+        {
             Ok(Ok(_)) => Some(Told { approval: approval.to_owned(), approve, ok: true }),
             Ok(Err(error)) if error.kind() == "conflict" => {
                 Some(Told { approval: approval.to_owned(), approve, ok: false })
@@ -34,9 +37,13 @@ async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_chil
     cluster.chat(0, &talks, &format!("sim:{words}")).await;
     cluster.chat(1, &asks, &writes("asks.txt")).await;
     let approval = cluster.approval(0, &asks).await["id"].as_str().unwrap().to_owned();
-    cluster.wait_for(1, &talks, "its first words", |page| page["total_events"].as_u64().unwrap() > 5).await;
+    cluster
+        .wait_for(1, &talks, "its first words", |page| page["total_events"].as_u64().unwrap() > 5)
+        .await;
     postgres.kill_9().unwrap();
-    let refused = cluster.nodes[0].call("loopback.respond", json!({"approval_id": approval, "approve": true})).await;
+    let refused = cluster.nodes[0]
+        .call("loopback.respond", json!({"approval_id": approval, "approve": true}))
+        .await;
     assert!(refused.is_err(), "nothing is acknowledged that cannot be stored");
     postgres.start_again().unwrap();
     let told = answer(&cluster, 0, &approval, true).await;
@@ -57,9 +64,12 @@ async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_chil
 async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_and_nothing_else() {
     let Some(postgres) = postgres::shared() else { return };
     let url = postgres.fresh_database().unwrap();
-    let (asker, answerer) =
-        (Proxy::start(postgres.address()).await.unwrap(), Proxy::start(postgres.address()).await.unwrap());
-    let urls = [&asker, &answerer].map(|proxy| postgres.url_through(&url, proxy.address()).unwrap());
+    let (asker, answerer) = (
+        Proxy::start(postgres.address()).await.unwrap(),
+        Proxy::start(postgres.address()).await.unwrap(),
+    );
+    let urls =
+        [&asker, &answerer].map(|proxy| postgres.url_through(&url, proxy.address()).unwrap());
     let cluster = Cluster::start(&[&urls[0], &urls[1], &url], LONG_LEASE).await;
     type Fault = fn(&Proxy);
     let faults: [(&str, Fault); 5] = [
@@ -102,8 +112,15 @@ async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_an
         asker.set(Weather::Clear);
         asker.cut_open_connections();
         let (status, events) = cluster.end(2, &session).await;
-        assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]), "{name}");
-        assert!(cluster.work().join(format!("{name}.txt")).exists(), "{name}: written, and not removed");
+        assert_eq!(
+            (status.as_str(), texts(&events)),
+            ("complete", vec!["before", "after"]),
+            "{name}"
+        );
+        assert!(
+            cluster.work().join(format!("{name}.txt")).exists(),
+            "{name}: written, and not removed"
+        );
         sessions.push(session);
     }
     assert!(told.iter().all(|told| told.ok), "{told:#?}");

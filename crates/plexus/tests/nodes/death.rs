@@ -31,7 +31,8 @@ async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_bee
         before.iter().all(|pid| is_alive(*pid)),
         "the child that asked is the child that was answered, and is warm now"
     );
-    let told = Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
+    let told =
+        Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
     history::check(&cluster, 1, &[session], &[told]).await;
 }
 
@@ -40,16 +41,22 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
     let Some(postgres) = postgres::shared() else { return };
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url], SHORT_LEASE).await;
-    let (asks, decided, talks) =
-        (cluster.create(0, "asks").await, cluster.create(0, "decided").await, cluster.create(0, "talks").await);
+    let (asks, decided, talks) = (
+        cluster.create(0, "asks").await,
+        cluster.create(0, "decided").await,
+        cluster.create(0, "talks").await,
+    );
     cluster.chat(0, &asks, &writes("asks.txt")).await;
     cluster.chat(0, &decided, &writes("decided.txt")).await;
     let words: String = (0..600).map(|n| format!("\nsay {n}\nsleep 50")).collect();
     cluster.chat(0, &talks, &format!("sim:{words}")).await;
     cluster.approval(1, &asks).await;
     let approval = cluster.approval(1, &decided).await;
-    cluster.wait_for(1, &talks, "its first words", |page| page["total_events"].as_u64().unwrap() > 3).await;
-    let pids: Vec<u32> = [&asks, &decided, &talks].iter().flat_map(|session| cluster.pids(0, session, 0)).collect();
+    cluster
+        .wait_for(1, &talks, "its first words", |page| page["total_events"].as_u64().unwrap() > 3)
+        .await;
+    let pids: Vec<u32> =
+        [&asks, &decided, &talks].iter().flat_map(|session| cluster.pids(0, session, 0)).collect();
     cluster.nodes[0].kill_9().unwrap();
     cluster.allow(1, &approval).await;
 
@@ -60,20 +67,31 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
         assert!(last.contains("n0") && last.contains("did not come back"), "{last}");
     }
     assert!(!pids.iter().any(|pid| is_alive(*pid)), "no child outlives the lease of its server");
-    let record = &cluster.call(1, "loopback.history", json!({"session_id": decided})).await["decisions"][0];
-    assert_eq!((&record["status"], &record["delivered_at"]), (&json!("allowed"), &Value::Null), "void, not delivered");
-    let record = &cluster.call(1, "loopback.history", json!({"session_id": asks})).await["decisions"][0];
+    let record =
+        &cluster.call(1, "loopback.history", json!({"session_id": decided})).await["decisions"][0];
+    assert_eq!(
+        (&record["status"], &record["delivered_at"]),
+        (&json!("allowed"), &Value::Null),
+        "void, not delivered"
+    );
+    let record =
+        &cluster.call(1, "loopback.history", json!({"session_id": asks})).await["decisions"][0];
     assert_eq!(record["status"], "cancelled");
-    let told = Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
+    let told =
+        Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
     history::check(&cluster, 1, &[asks.clone(), decided.clone(), talks.clone()], &[told]).await;
-    assert!(!cluster.work().join("asks.txt").exists() && !cluster.work().join("decided.txt").exists());
+    assert!(
+        !cluster.work().join("asks.txt").exists() && !cluster.work().join("decided.txt").exists()
+    );
 
     // Too late: it finds its runs ended, and reports what their journals still hold instead of appending it.
     let ended = cluster.end(1, &talks).await.1.len();
     cluster.nodes[0].start_again().await.unwrap();
     let lost = cluster.nodes[0].data_dir().join("lost").join(format!("{talks}-0/lost.json"));
-    testkit::eventually_async("a note of what was lost", DEADLINE, || std::future::ready(lost.exists().then_some(())))
-        .await;
+    testkit::eventually_async("a note of what was lost", DEADLINE, || {
+        std::future::ready(lost.exists().then_some(()))
+    })
+    .await;
     let note: Value = serde_json::from_slice(&std::fs::read(&lost).unwrap()).unwrap();
     assert!(note["lines"].as_u64().unwrap() > 0, "{note}");
     assert_eq!(cluster.end(0, &talks).await.1.len(), ended, "what has ended gets no more events");
@@ -84,7 +102,8 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_loses_the_database_lets_its_children_go_before_another_takes_over_and_then_comes_back() {
+async fn a_server_that_loses_the_database_lets_its_children_go_before_another_takes_over_and_then_comes_back()
+ {
     let Some(postgres) = postgres::shared() else { return };
     let url = postgres.fresh_database().unwrap();
     let proxy = Proxy::start(postgres.address()).await.unwrap();
@@ -98,7 +117,9 @@ async fn a_server_that_loses_the_database_lets_its_children_go_before_another_ta
     let (status, _) = cluster.end(1, &session).await;
     assert_eq!(status, "failed");
     assert!(!pids.iter().any(|pid| is_alive(*pid)), "the child was gone before the chat was ended");
-    let late = cluster.nodes[1].call("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await;
+    let late = cluster.nodes[1]
+        .call("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
+        .await;
     assert!(
         format!("{:#}", late.unwrap_err()).contains("cancelled"),
         "nobody is told that a question without an asker was answered"

@@ -22,7 +22,10 @@ struct Host {
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
-    let output = Command::new("ip").args(arguments.split(' ')).output().map_err(|error| error.to_string())?;
+    let output = Command::new("ip")
+        .args(arguments.split(' '))
+        .output()
+        .map_err(|error| error.to_string())?;
     if output.status.success() {
         Ok(())
     } else {
@@ -66,13 +69,18 @@ impl Host {
     /// Starts a server there, which reaches the database through the link.
     async fn server(&self, n: usize, url: &str, folder: &std::path::Path) -> TestServer {
         let wrapper = folder.join(format!("plexus-{n}"));
-        let script = format!("#!/bin/sh\nexec ip netns exec {} {} \"$@\"\n", self.name, env!("CARGO_BIN_EXE_plexus"));
+        let script = format!(
+            "#!/bin/sh\nexec ip netns exec {} {} \"$@\"\n",
+            self.name,
+            env!("CARGO_BIN_EXE_plexus")
+        );
         std::fs::write(&wrapper, script).unwrap();
         std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut options: ServerOptions = options(n, url, SHORT_LEASE, folder);
         options.plexus_bin = Some(wrapper);
         options.listen = Some(format!("{}:0", self.address));
-        for set in ["allow_non_loopback=true".to_owned(), format!("allowed_hosts={}", self.address)] {
+        for set in ["allow_non_loopback=true".to_owned(), format!("allowed_hosts={}", self.address)]
+        {
             options.arguments.extend(["--set".into(), set.into()]);
         }
         TestServer::with(options).await.unwrap()
@@ -88,7 +96,8 @@ impl Drop for Host {
 }
 
 fn uuid_bytes() -> [u8; 3] {
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();
+    let nanos =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos();
     let [_, a, b, c] = (nanos ^ std::process::id().rotate_left(16)).to_be_bytes();
     [a, b, c]
 }
@@ -106,8 +115,11 @@ async fn two_hosts_share_a_database_and_one_that_is_cut_off_lets_its_children_go
     let options = PostgresOptions { listen: Ipv4Addr::UNSPECIFIED, ..PostgresOptions::default() };
     let Some(postgres) = postgres::own_with(options) else { return };
     let url = postgres.fresh_database().unwrap();
-    let through =
-        |host: &Host| postgres.url_through(&url, SocketAddr::from((host.gateway, postgres.address().port()))).unwrap();
+    let through = |host: &Host| {
+        postgres
+            .url_through(&url, SocketAddr::from((host.gateway, postgres.address().port())))
+            .unwrap()
+    };
     let mut cluster = Cluster::start(&[], SHORT_LEASE).await;
     for (n, host) in [&a, &b].into_iter().enumerate() {
         let server = host.server(n, &through(host), cluster.folder()).await;
@@ -119,7 +131,8 @@ async fn two_hosts_share_a_database_and_one_that_is_cut_off_lets_its_children_go
     cluster.allow(1, &approval).await;
     let (status, events) = cluster.end(1, &session).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
-    let told = Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
+    let told =
+        Told { approval: approval["id"].as_str().unwrap().to_owned(), approve: true, ok: true };
 
     let cut = cluster.create(0, "cut").await;
     cluster.chat(0, &cut, &writes("cut.txt")).await;
@@ -130,10 +143,14 @@ async fn two_hosts_share_a_database_and_one_that_is_cut_off_lets_its_children_go
     assert_eq!(status, "failed");
     assert!(!pids.iter().any(|pid| is_alive(*pid)), "the child was gone before the chat was ended");
     a.mend();
-    let state = testkit::eventually_async("the return of the first host", crate::cluster::DEADLINE, || async {
-        let state = cluster.nodes[1].call("health.state", json!({})).await.ok()?;
-        (state["nodes"][0]["state"] == "alive").then_some(state)
-    })
+    let state = testkit::eventually_async(
+        "the return of the first host",
+        crate::cluster::DEADLINE,
+        || async {
+            let state = cluster.nodes[1].call("health.state", json!({})).await.ok()?;
+            (state["nodes"][0]["state"] == "alive").then_some(state)
+        },
+    )
     .await;
     assert!(state["nodes"][0]["epoch"].as_u64().unwrap() > 1, "it registered anew: {state}");
     assert!(!cluster.work().join("cut.txt").exists());

@@ -3,7 +3,12 @@
 //! Every test has a database of its own in a cluster that this program starts; those that kill the cluster start one of their own. Where PostgreSQL is
 //! not installed they say so and show nothing.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod answers;
 mod cluster;

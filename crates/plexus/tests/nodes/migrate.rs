@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Output;
 
 use plexus_store::{
-    ApprovalFilter, Counts, PageRequest, PostgresOptions, PostgresStore, ReadLimit, SessionFilter, SqliteOptions,
-    SqliteStore, Store,
+    ApprovalFilter, Counts, PageRequest, PostgresOptions, PostgresStore, ReadLimit, SessionFilter,
+    SqliteOptions, SqliteStore, Store,
 };
 use serde_json::json;
 use testkit::postgres;
@@ -35,7 +35,10 @@ async fn everything(store: &dyn Store) -> Vec<String> {
         for chat in store.chats(Some(session.id), None, all).await.unwrap().items {
             lines.push(format!(
                 "{:?}",
-                store.read_events(session.id, chat.number, 0, ReadLimit::events(1_000)).await.unwrap()
+                store
+                    .read_events(session.id, chat.number, 0, ReadLimit::events(1_000))
+                    .await
+                    .unwrap()
             ));
             lines.push(format!("{chat:?}"));
         }
@@ -45,7 +48,10 @@ async fn everything(store: &dyn Store) -> Vec<String> {
         lines.push(format!("{:?}", store.leaves(tree.id, all).await.unwrap().items));
         lines.push(format!("{tree:?}"));
     }
-    lines.push(format!("{:?}", store.approvals(ApprovalFilter::default(), all).await.unwrap().items));
+    lines.push(format!(
+        "{:?}",
+        store.approvals(ApprovalFilter::default(), all).await.unwrap().items
+    ));
     lines.push(format!("{:?}", store.rules(all).await.unwrap().items));
     lines.push(format!("{:?}", store.audit(None, all).await.unwrap().items));
     lines.push(format!("{:?}", store.read_commits(0, ReadLimit::events(1_000)).await.unwrap()));
@@ -63,16 +69,25 @@ async fn a_store_that_moved_holds_everything_and_goes_on() {
     let mut cluster = Cluster::start(&[""], LONG_LEASE).await;
     let parent = cluster.create(0, "it's the parent").await;
     let params = json!({"name": "child", "working_dir": cluster.work(), "parent": parent});
-    let child = cluster.call(0, "claudecode.create", params).await["id"].as_str().unwrap().to_owned();
+    let child =
+        cluster.call(0, "claudecode.create", params).await["id"].as_str().unwrap().to_owned();
     for (session, approve) in [(&parent, true), (&child, false)] {
         cluster.chat(0, session, &writes("moves.txt")).await;
         let approval = cluster.approval(0, session).await;
-        cluster.call(0, "loopback.respond", json!({"approval_id": approval["id"], "approve": approve})).await;
+        cluster
+            .call(0, "loopback.respond", json!({"approval_id": approval["id"], "approve": approve}))
+            .await;
         cluster.end(0, session).await;
-        cluster.call(0, "claudecode.poll", json!({"session_id": session, "consumer": "reader"})).await;
+        cluster
+            .call(0, "claudecode.poll", json!({"session_id": session, "consumer": "reader"}))
+            .await;
     }
     cluster
-        .call(0, "loopback.rule_add", json!({"decision": "deny", "pattern": "Bash(rm:*)", "reason": "no \\ '"}))
+        .call(
+            0,
+            "loopback.rule_add",
+            json!({"decision": "deny", "pattern": "Bash(rm:*)", "reason": "no \\ '"}),
+        )
         .await;
     cluster.call(0, "claudecode.fork", json!({"session_id": parent, "new_name": "fork"})).await;
 
@@ -90,7 +105,10 @@ async fn a_store_that_moved_holds_everything_and_goes_on() {
     let said = String::from_utf8_lossy(&moved.stderr).into_owned();
     assert!(moved.status.success() && !said.contains(postgres.password()), "{said}");
     let again = migrate(&data_dir, &url);
-    assert!(String::from_utf8_lossy(&again.stderr).contains("in use"), "a database that holds something is left alone");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("in use"),
+        "a database that holds something is left alone"
+    );
 
     let file = SqliteStore::open(&SqliteOptions::new(&data_dir)).unwrap();
     let database = PostgresStore::open(&PostgresOptions::new(&url)).await.unwrap();

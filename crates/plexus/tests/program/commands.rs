@@ -8,17 +8,24 @@ use serde_json::{Value, json};
 #[test]
 fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
     let place = Place::new();
-    let run = place.command(&["run", "--name", "batch", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    let run =
+        place.command(&["run", "--name", "batch", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     let approval = place.pending();
     place.works(&["approve", approval["id"].as_str().unwrap()]);
     let output = run.wait_with_output().unwrap();
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
-    assert!(shown.contains(&format!("plexus approve {}", approval["id"].as_str().unwrap())), "{shown}");
+    assert!(
+        shown.contains(&format!("plexus approve {}", approval["id"].as_str().unwrap())),
+        "{shown}"
+    );
     assert!(!shown.contains('\u{1b}'), "no colours without a terminal: {shown:?}");
 
     let sessions: Value = serde_json::from_str(&place.works(&["ps", "--json"])).unwrap();
-    assert_eq!((&sessions[0]["name"], &sessions[0]["status"]), (&json!("batch"), &json!("complete")));
+    assert_eq!(
+        (&sessions[0]["name"], &sessions[0]["status"]),
+        (&json!("batch"), &json!("complete"))
+    );
     let log = place.works(&["logs", "batch"]);
     assert!(log.contains("[0] hello") && log.contains("Done: plexus-sim.txt is written."), "{log}");
     for line in place.works(&["logs", "batch", "--json"]).lines() {
@@ -32,7 +39,13 @@ fn exit_codes_tell_how_a_chat_ended() {
     let place = Place::new();
     for (prompt, code) in [("sim:\nsay fine", 0), ("sim:\nexit 7", 3), ("sim:\ncrash", 3)] {
         let output = place.plexus(&["run", prompt]);
-        assert_eq!(output.status.code(), Some(code), "{prompt:?}: {}{}", text(&output.stdout), text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{prompt:?}: {}{}",
+            text(&output.stdout),
+            text(&output.stderr)
+        );
     }
     assert_eq!(place.plexus(&["run"]).status.code(), Some(2));
     assert_eq!(place.plexus(&["run", "--session", "nobody", "hi"]).status.code(), Some(1));
@@ -55,7 +68,8 @@ fn a_denial_from_the_shell_reaches_the_agent() {
 #[test]
 fn a_running_session_can_be_cancelled() {
     let place = Place::new();
-    let run = place.command(&["run", "--name", "long", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    let run =
+        place.command(&["run", "--name", "long", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     place.pending();
     place.works(&["cancel", "long", "--reason", "enough"]);
     assert_eq!(run.wait_with_output().unwrap().status.code(), Some(4));
@@ -96,7 +110,10 @@ fn a_parent_gets_a_configuration_with_or_without_a_token() {
     assert!(entry["url"].as_str().unwrap().ends_with("/mcp"));
     let token = entry["headers"]["Authorization"].as_str().unwrap();
     let operator = place.works(&["token"]);
-    assert!(token.starts_with("Bearer plx_") && !token.contains(operator.trim()), "not the operator's");
+    assert!(
+        token.starts_with("Bearer plx_") && !token.contains(operator.trim()),
+        "not the operator's"
+    );
 }
 
 #[test]
@@ -142,9 +159,20 @@ fn the_tour_ends_by_itself_and_leaves_nothing() {
     let output = place.command(&["demo"]).env("TMPDIR", place.work()).output().unwrap();
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));
-    for words in ["allowed by rule", "4 still are", "test the parser first", "denied by operator", "4 decisions"] {
+    for words in [
+        "allowed by rule",
+        "4 still are",
+        "test the parser first",
+        "denied by operator",
+        "4 decisions",
+    ] {
         assert!(shown.contains(words), "{words:?} is not in:\n{shown}");
     }
-    eventually("an empty folder", || std::fs::read_dir(place.work()).unwrap().next().is_none().then_some(()));
-    assert!(!place.work().join("../.claude").exists(), "nothing in the home of whoever took the tour");
+    eventually("an empty folder", || {
+        std::fs::read_dir(place.work()).unwrap().next().is_none().then_some(())
+    });
+    assert!(
+        !place.work().join("../.claude").exists(),
+        "nothing in the home of whoever took the tour"
+    );
 }

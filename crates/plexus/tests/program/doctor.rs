@@ -20,9 +20,15 @@ struct Said {
 fn ask(command: &mut Command, what: &str) -> Said {
     let output = command.output().unwrap();
     let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let found = findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).expect(what);
+    let found =
+        findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).expect(what);
     let word = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
-    Said { verdict: word("verdict"), words: word("words"), next: word("next"), code: output.status.code() }
+    Said {
+        verdict: word("verdict"),
+        words: word("words"),
+        next: word("next"),
+        code: output.status.code(),
+    }
 }
 
 fn doctor(place: &Place) -> Command {
@@ -65,7 +71,11 @@ fn an_agent_that_is_missing_old_or_not_signed_in() {
         command.env("PLEXUS_CLAUDE_BIN", named).env("PATH", &bin).env("HOME", &home);
         command
     };
-    odd(&ask(&mut doctor(""), "agent"), "there is no `claude`", "npm install -g @anthropic-ai/claude-code");
+    odd(
+        &ask(&mut doctor(""), "agent"),
+        "there is no `claude`",
+        "npm install -g @anthropic-ai/claude-code",
+    );
     bad(&ask(&mut doctor("/no/such/claude"), "agent"), "/no/such/claude", "--claude-bin");
     executable(&claude, "#!/bin/sh\necho '1.0.3 (Claude Code)'\n");
     bad(&ask(&mut doctor(""), "agent"), "1.0.3", "claude update");
@@ -97,7 +107,11 @@ fn tools_that_are_not_there() {
 fn a_data_directory_that_cannot_be_used() {
     let place = Place::new();
     // Nobody can write there, not even root.
-    bad(&ask(doctor(&place).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"), "could not write", "--data-dir");
+    bad(
+        &ask(doctor(&place).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"),
+        "could not write",
+        "--data-dir",
+    );
     std::fs::write(place.data(), "a file").unwrap();
     bad(&ask(&mut doctor(&place), "data"), "not a directory", "--data-dir");
     std::fs::remove_file(place.data()).unwrap();
@@ -143,10 +157,15 @@ fn a_server_that_runs_was_killed_or_hangs() {
     for what in ["server", "store", "port"] {
         assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
     }
-    let announced: Value = serde_json::from_slice(&std::fs::read(place.data().join("server.json")).unwrap()).unwrap();
-    let pid = rustix::process::Pid::from_raw(i32::try_from(announced["pid"].as_u64().unwrap()).unwrap()).unwrap();
+    let announced: Value =
+        serde_json::from_slice(&std::fs::read(place.data().join("server.json")).unwrap()).unwrap();
+    let pid =
+        rustix::process::Pid::from_raw(i32::try_from(announced["pid"].as_u64().unwrap()).unwrap())
+            .unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    eventually("the end of the server", || (ask(&mut doctor(&place), "server").verdict == "odd").then_some(()));
+    eventually("the end of the server", || {
+        (ask(&mut doctor(&place), "server").verdict == "odd").then_some(())
+    });
     odd(&ask(&mut doctor(&place), "server"), "ended without saying so", "picks up its children");
     assert_eq!(ask(&mut doctor(&place), "store").verdict, "good", "what it left is whole");
 
@@ -175,5 +194,9 @@ fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
 fn a_directory_where_no_agent_may_run() {
     let place = Place::new();
     let mut command = doctor(&place);
-    odd(&ask(command.current_dir(place.work().join("..")), "directory"), "no agent can run", "directory of a project");
+    odd(
+        &ask(command.current_dir(place.work().join("..")), "directory"),
+        "no agent can run",
+        "directory of a project",
+    );
 }

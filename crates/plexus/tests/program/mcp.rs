@@ -19,8 +19,12 @@ struct Parent {
 impl Parent {
     fn start(place: &Place) -> Self {
         let mut command = place.command(&["mcp", "--as", "planner"]);
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("plexus mcp");
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("plexus mcp");
         let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || {
@@ -31,8 +35,7 @@ impl Parent {
             }
         });
         let mut parent = Self { process, to, lines };
-        let params =
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let begun = parent.ask(0, "initialize", params);
         assert_eq!(begun["result"]["serverInfo"]["name"], "plexus", "{begun}");
         parent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -47,7 +50,10 @@ impl Parent {
     fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
-            let line = self.lines.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("no answer to {method}"));
+            let line = self
+                .lines
+                .recv_timeout(DEADLINE)
+                .unwrap_or_else(|_| panic!("no answer to {method}"));
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return message;
@@ -75,7 +81,8 @@ fn a_server_that_comes_back_on_another_port_is_found_again() {
     let server = Server::start(&place, &[]);
     let first = server.url.clone();
     let mut parent = Parent::start(&place);
-    let created = parent.call(1, "claudecode_create", json!({"name": "child", "working_dir": place.work()}));
+    let created =
+        parent.call(1, "claudecode_create", json!({"name": "child", "working_dir": place.work()}));
     server.kill_9();
 
     // Somebody else has the old port by now: whoever still goes there is not answered.

@@ -12,14 +12,20 @@ fn samples(place: &Place, server: &Server) -> BTreeMap<String, f64> {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let page = runtime.block_on(async {
-        let response = http.get(format!("{}/metrics", server.url)).bearer_auth(token(place)).send().await.unwrap();
+        let response = http
+            .get(format!("{}/metrics", server.url))
+            .bearer_auth(token(place))
+            .send()
+            .await
+            .unwrap();
         assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
         response.text().await.unwrap()
     });
     let lines = page.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
-            let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
+            let (name, value) =
+                line.rsplit_once(' ').unwrap_or_else(|| panic!("no sample: {line}"));
             (name.to_owned(), value.parse().unwrap_or_else(|_| panic!("no number: {line}")))
         })
         .collect()
@@ -36,20 +42,26 @@ fn they_tell_of_a_decision_of_commits_of_what_waits_and_of_connections() {
     let asked = place.pending();
     place.works(&["approve", asked["id"].as_str().unwrap()]);
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "decided"}))["session"]["status"] == "complete").then_some(())
+        (place.call("claudecode.get", &json!({"name": "decided"}))["session"]["status"]
+            == "complete")
+            .then_some(())
     });
     place.call("claudecode.chat_async", &json!({"name": "waiting", "prompt": "hello"}));
     place.pending();
 
     let samples = samples(&place, &server);
-    let value = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not in {samples:?}"));
+    let value =
+        |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not in {samples:?}"));
     assert_eq!(value("plexus_decision_seconds_count{by=\"operator\"}"), 1.0);
     assert_eq!(value("plexus_decision_seconds_bucket{by=\"operator\",le=\"+Inf\"}"), 1.0);
     assert_eq!(value("plexus_decision_seconds_bucket{by=\"operator\",le=\"86400\"}"), 1.0);
     assert_eq!(value("plexus_decision_seconds_count{by=\"deadline\"}"), 0.0);
     assert!(value("plexus_store_commit_seconds_count") >= 10.0);
     assert!(value("plexus_store_commit_seconds_sum") > 0.0);
-    assert_eq!(value("plexus_store_commit_seconds_count"), value("plexus_store_commit_seconds_bucket{le=\"+Inf\"}"),);
+    assert_eq!(
+        value("plexus_store_commit_seconds_count"),
+        value("plexus_store_commit_seconds_bucket{le=\"+Inf\"}"),
+    );
     assert_eq!(value("plexus_approvals{state=\"pending\"}"), 1.0);
     assert_eq!(value("plexus_approvals{state=\"allowed\"}"), 1.0);
     assert_eq!(value("plexus_approvals_pending_older{age_seconds=\"3600\"}"), 0.0);

@@ -43,7 +43,12 @@ impl Place {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plexus"));
-        command.args(arguments).current_dir(self.work()).env_clear().envs(self.env()).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .current_dir(self.work())
+            .env_clear()
+            .envs(self.env())
+            .stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
     }
@@ -111,7 +116,12 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
 /// Writes a program. A process of its own does so: a file that another thread's child still has open for writing cannot be run.
 pub(crate) fn executable(path: &Path, script: &str) {
     let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
-    let status = Command::new("sh").args(["-c", line, "sh"]).arg(path).arg(script).status().expect("a shell");
+    let status = Command::new("sh")
+        .args(["-c", line, "sh"])
+        .arg(path)
+        .arg(script)
+        .status()
+        .expect("a shell");
     assert!(status.success(), "{}", path.display());
 }
 

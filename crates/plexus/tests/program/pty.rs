@@ -26,7 +26,12 @@ struct Seen {
 
 impl Terminal {
     /// Starts `plexus` with a terminal of this many columns.
-    pub(crate) fn start(place: &Place, columns: u16, env: &[(&str, &str)], arguments: &[&str]) -> Self {
+    pub(crate) fn start(
+        place: &Place,
+        columns: u16,
+        env: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
         let size = PtySize { rows: 24, cols: columns, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_plexus"));
@@ -70,14 +75,19 @@ impl Terminal {
         let (lock, changed) = &*self.seen;
         let mut seen = lock.lock().expect("no panic holds it");
         loop {
-            let found = seen.bytes[self.from..].windows(what.len()).position(|window| window == what.as_bytes());
+            let found = seen.bytes[self.from..]
+                .windows(what.len())
+                .position(|window| window == what.as_bytes());
             if let Some(at) = found {
                 self.from += at + what.len();
                 return;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let shown = String::from_utf8_lossy(&seen.bytes).into_owned();
-            assert!(!seen.ended && !left.is_zero(), "{what:?} did not come; the terminal shows:\n{shown}");
+            assert!(
+                !seen.ended && !left.is_zero(),
+                "{what:?} did not come; the terminal shows:\n{shown}"
+            );
             seen = changed.wait_timeout(seen, left).expect("no panic holds it").0;
         }
     }
@@ -101,13 +111,20 @@ impl Terminal {
             if let Some(status) = self.child.try_wait().expect("it can be watched") {
                 break status;
             }
-            assert!(Instant::now() < deadline, "the program did not end; the terminal shows:\n{}", self.shown());
+            assert!(
+                Instant::now() < deadline,
+                "the program did not end; the terminal shows:\n{}",
+                self.shown()
+            );
             std::thread::sleep(std::time::Duration::from_millis(10));
         };
         let (lock, changed) = &*self.seen;
         let mut seen = lock.lock().expect("no panic holds it");
         while !seen.ended && Instant::now() < deadline {
-            seen = changed.wait_timeout(seen, std::time::Duration::from_millis(100)).expect("no panic holds it").0;
+            seen = changed
+                .wait_timeout(seen, std::time::Duration::from_millis(100))
+                .expect("no panic holds it")
+                .0;
         }
         drop(seen);
         (status.exit_code(), self.shown())

@@ -13,21 +13,27 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Place, arguments: &[&str]) -> Self {
-        let log = std::fs::File::options().create(true).append(true).open(place.work().join("../log")).unwrap();
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(place.work().join("../log"))
+            .unwrap();
         let mut command = place.command(&[&["serve"], arguments].concat());
         let mut process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let pid = process.id();
         let url = eventually("server.json", || {
             assert!(process.try_wait().unwrap().is_none(), "the server ended:\n{}", log_of(place));
             let announced: Value =
-                serde_json::from_slice(&std::fs::read(place.data().join("server.json")).ok()?).ok()?;
+                serde_json::from_slice(&std::fs::read(place.data().join("server.json")).ok()?)
+                    .ok()?;
             (announced["pid"] == pid).then(|| announced["url"].as_str().unwrap().to_owned())
         });
         Self { process, url }
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.process), signal)
+            .unwrap();
     }
 
     pub(crate) fn kill_9(mut self) {
@@ -98,18 +104,25 @@ async fn pages_answer_as_they_should() {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = |path: &str| http.get(format!("{}{path}", server.url));
 
-    let health: Value = serde_json::from_str(&get("/healthz").send().await.unwrap().text().await.unwrap()).unwrap();
+    let health: Value =
+        serde_json::from_str(&get("/healthz").send().await.unwrap().text().await.unwrap()).unwrap();
     assert_eq!(health["status"], "ok");
 
     assert_eq!(get("/metrics").send().await.unwrap().status(), 401);
-    let metrics = get("/metrics").bearer_auth(token(&place)).send().await.unwrap().text().await.unwrap();
-    for name in ["plexus_children 0", "plexus_approvals{state=\"pending\"} 0", "plexus_events_total"] {
+    let metrics =
+        get("/metrics").bearer_auth(token(&place)).send().await.unwrap().text().await.unwrap();
+    for name in
+        ["plexus_children 0", "plexus_approvals{state=\"pending\"} 0", "plexus_events_total"]
+    {
         assert!(metrics.contains(name), "{name} is not in\n{metrics}");
     }
 
     let page = get("/").send().await.unwrap();
     let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
-    assert!(policy.starts_with("default-src 'none'; script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
     assert_eq!(page.headers()["x-content-type-options"], "nosniff");
     assert_eq!(page.headers()["referrer-policy"], "no-referrer");
     let tag = page.headers()["etag"].clone();
@@ -121,9 +134,13 @@ async fn pages_answer_as_they_should() {
     });
     let link = link.await.unwrap();
     let code = link.trim().split("#code=").nth(1).expect("a code");
-    let exchange = || http.post(format!("{}/auth/exchange", server.url)).body(json!({"code": code}).to_string());
-    let told: Value = serde_json::from_str(&exchange().send().await.unwrap().text().await.unwrap()).unwrap();
-    let signed_in = get("/metrics").bearer_auth(told["token"].as_str().unwrap()).send().await.unwrap();
+    let exchange = || {
+        http.post(format!("{}/auth/exchange", server.url)).body(json!({"code": code}).to_string())
+    };
+    let told: Value =
+        serde_json::from_str(&exchange().send().await.unwrap().text().await.unwrap()).unwrap();
+    let signed_in =
+        get("/metrics").bearer_auth(told["token"].as_str().unwrap()).send().await.unwrap();
     assert_eq!(signed_in.status(), 200);
     assert_eq!(exchange().send().await.unwrap().status(), 401, "a code works once");
     server.kill_9();
@@ -131,7 +148,9 @@ async fn pages_answer_as_they_should() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_expired_token_opens_no_door() {
-    use plexus_store::{Change, Priority, SqliteOptions, SqliteStore, Store as _, Token, TokenHash, UnixMillis};
+    use plexus_store::{
+        Change, Priority, SqliteOptions, SqliteStore, Store as _, Token, TokenHash, UnixMillis,
+    };
     const EXPIRED: &str = "plx_expired-0123456789abcdef";
     const GOOD: &str = "plx_good-0123456789abcdef";
     let place = Place::new();
@@ -140,7 +159,9 @@ async fn an_expired_token_opens_no_door() {
     assert!(server.wait().success());
     let store = SqliteStore::open(&SqliteOptions::new(place.data())).unwrap();
     let hour = std::time::Duration::from_secs(3_600);
-    for (text, expires_at) in [(EXPIRED, UnixMillis(UnixMillis::now().0 - 1)), (GOOD, UnixMillis::now().plus(hour))] {
+    for (text, expires_at) in
+        [(EXPIRED, UnixMillis(UnixMillis::now().0 - 1)), (GOOD, UnixMillis::now().plus(hour))]
+    {
         let token = Token {
             hash: TokenHash::of(text),
             caller: plexus_core::Caller::Operator,
@@ -157,7 +178,8 @@ async fn an_expired_token_opens_no_door() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "plexus.version"});
     let ask = |path: &str, token: &str| {
         let url = format!("{}{path}", server.url);
-        let request = if path == "/rpc" { http.post(url).body(call.to_string()) } else { http.get(url) };
+        let request =
+            if path == "/rpc" { http.post(url).body(call.to_string()) } else { http.get(url) };
         request.bearer_auth(token).header("accept", "text/event-stream").send()
     };
     // `/mcp` knows whoever holds the good one, and misses a session.
@@ -179,12 +201,15 @@ fn hangup_reads_the_rules_again() {
         serde_json::from_str::<Value>(&told).unwrap()["decision"].as_str().unwrap().to_owned()
     };
     assert_eq!(asked(), "ask");
-    std::fs::write(&rules, "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(git fetch:*)\"\n").unwrap();
+    std::fs::write(&rules, "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(git fetch:*)\"\n")
+        .unwrap();
     server.signal(rustix::process::Signal::HUP);
     eventually("the new rule", || (asked() == "allow").then_some(()));
     std::fs::write(&rules, "[[rule]]\ndecision = \"perhaps\"\n").unwrap();
     server.signal(rustix::process::Signal::HUP);
-    eventually("a word about the bad rule", || log_of(&place).contains("the rules stay as they were").then_some(()));
+    eventually("a word about the bad rule", || {
+        log_of(&place).contains("the rules stay as they were").then_some(())
+    });
     assert_eq!(asked(), "allow");
     server.kill_9();
 }
@@ -194,7 +219,9 @@ fn hangup_reads_the_log_level_again() {
     let place = Place::new();
     let folder = place.work().join("../.config/plexus");
     std::fs::create_dir_all(&folder).unwrap();
-    let set = |filter: &str| std::fs::write(folder.join("plexus.toml"), format!("log = {filter:?}\n")).unwrap();
+    let set = |filter: &str| {
+        std::fs::write(folder.join("plexus.toml"), format!("log = {filter:?}\n")).unwrap()
+    };
     let seen = |words: &str| eventually(words, || log_of(&place).contains(words).then_some(()));
     set("error");
     let server = Server::start(&place, &[]);
@@ -224,7 +251,8 @@ fn children_outlive_the_server_and_are_counted() {
     assert_eq!(after["id"], before["id"], "the question is the same one");
     place.works(&["approve", after["id"].as_str().unwrap()]);
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete").then_some(())
+        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete")
+            .then_some(())
     });
     assert!(place.work().join("plexus-sim.txt").exists());
 }
@@ -234,7 +262,8 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let client = Client::from_data_dir(place.data());
-    let session = client.create(&plexus_client::CreateSession::new("s", place.work())).await.unwrap();
+    let session =
+        client.create(&plexus_client::CreateSession::new("s", place.work())).await.unwrap();
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let events = |more: &str| {
         let request = http.get(format!("{}/events?session_id={session}{more}", server.url));
@@ -248,10 +277,16 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     async fn bodies(response: &mut reqwest::Response, times: usize) -> Vec<Value> {
         let mut text = String::new();
         // Pieces and events travel apart: on a loaded machine the pieces come last.
-        while !text.contains("\"type\":\"complete\"") || text.matches("two").count() < times || !text.ends_with("\n\n")
+        while !text.contains("\"type\":\"complete\"")
+            || text.matches("two").count() < times
+            || !text.ends_with("\n\n")
         {
-            let chunk = tokio::time::timeout(place::DEADLINE, response.chunk()).await.expect("the end of the chat");
-            text.push_str(std::str::from_utf8(&chunk.unwrap().expect("the stream stays open")).unwrap());
+            let chunk = tokio::time::timeout(place::DEADLINE, response.chunk())
+                .await
+                .expect("the end of the chat");
+            text.push_str(
+                std::str::from_utf8(&chunk.unwrap().expect("the stream stays open")).unwrap(),
+            );
         }
         let bodies = text.lines().filter_map(|line| line.strip_prefix("data: "));
         bodies.map(|body| serde_json::from_str(body).unwrap()).collect()
@@ -264,7 +299,12 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     let plain = bodies(&mut plain, 1).await;
     assert!(plain.iter().all(|body| body["seq"].is_u64()), "nobody gets pieces unasked: {plain:?}");
     // Pieces of all sessions at once are not to be had.
-    let all = http.get(format!("{}/events?deltas=true", server.url)).bearer_auth(token(&place)).send().await.unwrap();
+    let all = http
+        .get(format!("{}/events?deltas=true", server.url))
+        .bearer_auth(token(&place))
+        .send()
+        .await
+        .unwrap();
     assert_eq!(all.status(), 400);
     client.call::<Value>("claudecode.delete", json!({"session_id": session})).await.unwrap();
     server.kill_9();
@@ -275,7 +315,8 @@ async fn a_follower_misses_nothing_and_hears_nothing_twice_across_a_kill() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
     let client = Client::from_data_dir(place.data());
-    let session = client.create(&plexus_client::CreateSession::new("f", place.work())).await.unwrap();
+    let session =
+        client.create(&plexus_client::CreateSession::new("f", place.work())).await.unwrap();
     let mut events = client.follow(Some(session), None);
     let script = "sim:\nburst 50 10\nsleep 300\nburst 50 10\nsleep 300\nburst 50 10\nsay end";
     client.chat_async(session, script).await.unwrap();

@@ -58,7 +58,8 @@ impl Collector {
             }
             let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
             self.heard.lock().unwrap().push((path, body));
-            if reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
+            if reader.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err()
+            {
                 return;
             }
         }
@@ -74,10 +75,15 @@ impl Collector {
 
 /// Lets a child say something and end.
 fn one_chat(place: &Place) -> String {
-    let created = place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
-    place.call("claudecode.chat_async", &json!({"name": "a", "prompt": "sim:\nsay the-secret-of-this-chat"}));
+    let created =
+        place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
+    place.call(
+        "claudecode.chat_async",
+        &json!({"name": "a", "prompt": "sim:\nsay the-secret-of-this-chat"}),
+    );
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete").then_some(())
+        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete")
+            .then_some(())
     });
     created["id"].as_str().unwrap().to_owned()
 }
@@ -86,7 +92,8 @@ fn one_chat(place: &Place) -> String {
 fn a_collector_is_sent_spans_and_lines_and_no_secrets() {
     let place = Place::new();
     let collector = Collector::start();
-    let server = Server::start(&place, &["--set", &format!("otel.endpoint=http://{}", collector.address)]);
+    let server =
+        Server::start(&place, &["--set", &format!("otel.endpoint=http://{}", collector.address)]);
     let session = one_chat(&place);
     assert!(!place.plexus(&["call", "no.such-method", "{}"]).status.success());
     // Its last words are sent before it goes.
@@ -94,7 +101,9 @@ fn a_collector_is_sent_spans_and_lines_and_no_secrets() {
     assert!(server.wait().success());
 
     let (spans, lines) = (collector.told("/v1/traces"), collector.told("/v1/logs"));
-    for expected in ["claudecode.create", "claudecode.chat_async", "serve_chat", "operator", "plexus", &session] {
+    for expected in
+        ["claudecode.create", "claudecode.chat_async", "serve_chat", "operator", "plexus", &session]
+    {
         assert!(spans.contains(expected), "no {expected} in {spans}");
     }
     assert!(lines.contains("listening"), "{lines}");

@@ -23,8 +23,14 @@ fn a_new_user_approves_a_write_and_sees_the_outcome() {
     terminal.wait_for("plexus run --session");
     let (code, shown) = terminal.finish();
     assert_eq!(code, 0, "{shown}");
-    assert!(std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap().contains("say hello"));
-    assert_eq!(shown.matches("Done: plexus-sim.txt").count(), 1, "live text and its event are shown once:\n{shown}");
+    assert!(
+        std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap().contains("say hello")
+    );
+    assert_eq!(
+        shown.matches("Done: plexus-sim.txt").count(),
+        1,
+        "live text and its event are shown once:\n{shown}"
+    );
 }
 
 #[test]
@@ -46,20 +52,26 @@ fn an_edited_input_is_what_runs() {
     let place = Place::new();
     let editor = place.work().join("editor.sh");
     executable(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n");
-    let mut terminal = Terminal::start(&place, 100, &[("EDITOR", editor.to_str().unwrap())], &["run", "hello"]);
+    let mut terminal =
+        Terminal::start(&place, 100, &[("EDITOR", editor.to_str().unwrap())], &["run", "hello"]);
     terminal.answer(ASKS, "e\n");
     terminal.wait_for("+ written by a person");
     terminal.answer("run it like this?", "y\n");
     terminal.wait_for("allowed as edited");
     assert_eq!(terminal.finish().0, 0);
-    assert_eq!(std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap(), "written by a person\n");
+    assert_eq!(
+        std::fs::read_to_string(place.work().join("plexus-sim.txt")).unwrap(),
+        "written by a person\n"
+    );
 }
 
 #[test]
 fn a_long_call_can_be_seen_whole_before_it_is_answered() {
     let place = Place::new();
     let content: String = (0..200).map(|n| format!("line {n}\\n")).collect();
-    let script = format!("sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end");
+    let script = format!(
+        "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
+    );
     // A pager that numbers what it gets, with an argument of its own.
     let mut terminal = Terminal::start(&place, 100, &[("PAGER", "cat -n")], &["run", &script]);
     terminal.wait_for("… 140 more lines");
@@ -75,8 +87,11 @@ fn a_long_call_can_be_seen_whole_before_it_is_answered() {
 fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
     let place = Place::new();
     let content: String = (0..100).map(|n| format!("line {n}\\n")).collect();
-    let script = format!("sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end");
-    let mut terminal = Terminal::start(&place, 100, &[("PAGER", "no-such-pager")], &["run", &script]);
+    let script = format!(
+        "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
+    );
+    let mut terminal =
+        Terminal::start(&place, 100, &[("PAGER", "no-such-pager")], &["run", &script]);
     terminal.answer(ASKS, "v\n");
     terminal.wait_for("+ line 99");
     terminal.answer(ASKS, "n\n");
@@ -87,7 +102,8 @@ fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
 #[test]
 fn a_remembered_rule_answers_the_next_call() {
     let place = Place::new();
-    let script = "sim:\ntool Bash {\"command\":\"touch a\"}\ntool Bash {\"command\":\"touch a\"}\nsay end";
+    let script =
+        "sim:\ntool Bash {\"command\":\"touch a\"}\ntool Bash {\"command\":\"touch a\"}\nsay end";
     let mut terminal = run(&place, script);
     terminal.answer(ASKS, "a\n");
     terminal.wait_for("exactly this command");
@@ -99,7 +115,8 @@ fn a_remembered_rule_answers_the_next_call() {
 #[test]
 fn what_was_typed_before_the_question_does_not_answer_it() {
     let place = Place::new();
-    let mut terminal = run(&place, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");
+    let mut terminal =
+        run(&place, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");
     terminal.wait_for("wait");
     terminal.send("y\ny\n");
     terminal.answer(ASKS, "n\n");
@@ -119,7 +136,11 @@ fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
     terminal.wait_for("cancelled in");
     let (code, shown) = terminal.finish();
     assert_eq!(code, 130, "{shown}");
-    let name = shown.split("plexus logs ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a name");
+    let name = shown
+        .split("plexus logs ")
+        .nth(1)
+        .and_then(|rest| rest.split_whitespace().next())
+        .expect("a name");
     let log = place.works(&["logs", name]);
     assert!(log.contains("before") && log.contains("Ctrl-C"), "{log}");
     assert!(!place.work().join("x").exists());
@@ -176,9 +197,11 @@ fn a_narrow_terminal_gets_short_questions() {
 fn colours_come_only_where_they_are_wanted() {
     let place = Place::new();
     // The place says NO_COLOR; empty means unset.
-    for (env, colours) in
-        [(&[("NO_COLOR", "")][..], true), (&[], false), (&[("NO_COLOR", ""), ("TERM", "dumb")], false)]
-    {
+    for (env, colours) in [
+        (&[("NO_COLOR", "")][..], true),
+        (&[], false),
+        (&[("NO_COLOR", ""), ("TERM", "dumb")], false),
+    ] {
         let mut terminal = Terminal::start(&place, 100, env, &["run", "sim:\nsay hi"]);
         terminal.wait_for("complete in");
         let (code, shown) = terminal.finish();
@@ -190,8 +213,7 @@ fn colours_come_only_where_they_are_wanted() {
 fn an_agent_cannot_control_the_terminal() {
     let place = Place::new();
     // Clears the screen, sets the title, rings, and hides a command behind a carriage return.
-    let script =
-        "sim:\nsay \u{1b}[2J\u{1b}]0;owned\u{7} hi\ntool Bash {\"command\":\"touch a\\r\\u001b[1Anothing\"}\nsay end";
+    let script = "sim:\nsay \u{1b}[2J\u{1b}]0;owned\u{7} hi\ntool Bash {\"command\":\"touch a\\r\\u001b[1Anothing\"}\nsay end";
     let mut terminal = run(&place, script);
     terminal.wait_for("␛[2J");
     terminal.wait_for("␍␛[1Anothing");
@@ -199,7 +221,8 @@ fn an_agent_cannot_control_the_terminal() {
     terminal.answer("why not?", "no\n");
     let (code, shown) = terminal.finish();
     assert_eq!(code, 0, "{shown}");
-    let bad: Vec<char> = shown.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')).collect();
+    let bad: Vec<char> =
+        shown.chars().filter(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')).collect();
     assert!(bad.is_empty(), "{bad:?} in {shown:?}");
     assert!(!shown.replace("\r\n", "\n").contains('\r'), "{shown:?}");
 }
@@ -225,7 +248,8 @@ fn a_session_goes_on_where_it_was() {
     let mut first = Terminal::start(&place, 100, &[], &["run", "--name", "mine", "sim:\nsay one"]);
     first.wait_for("complete in");
     assert_eq!(first.finish().0, 0);
-    let mut second = Terminal::start(&place, 100, &[], &["run", "--session", "mine", "sim:\nrecall"]);
+    let mut second =
+        Terminal::start(&place, 100, &[], &["run", "--session", "mine", "sim:\nrecall"]);
     second.wait_for("say one");
     let (code, shown) = second.finish();
     assert_eq!(code, 0, "{shown}");

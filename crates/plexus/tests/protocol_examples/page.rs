@@ -13,7 +13,9 @@ pub(crate) struct Example {
 
 /// Every example, by its method.
 pub(crate) fn read() -> BTreeMap<String, Example> {
-    let page = std::fs::read_to_string(testkit::fixtures::workspace_root().join("docs/protocol.md")).unwrap();
+    let page =
+        std::fs::read_to_string(testkit::fixtures::workspace_root().join("docs/protocol.md"))
+            .unwrap();
     page.split("\n### ").skip(1).filter_map(example).collect()
 }
 
@@ -21,7 +23,8 @@ fn example(section: &str) -> Option<(String, Example)> {
     let (method, text) = section.split_once('\n')?;
     let block = text.split("\n```json\n").nth(1)?.split("\n```").next()?;
     let values = serde_json::Deserializer::from_str(block).into_iter::<Value>();
-    let values: Vec<Value> = values.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{method}: {error}"));
+    let values: Vec<Value> =
+        values.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{method}: {error}"));
     match <[Value; 2]>::try_from(values) {
         Ok([params, answer]) => Some((method.to_owned(), Example { params, answer })),
         Err(_) => None,

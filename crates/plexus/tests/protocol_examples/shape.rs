@@ -34,7 +34,9 @@ impl Names {
                 text.into()
             }
             Value::Array(items) => items.iter().map(|item| self.meant(item)).collect(),
-            Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), self.meant(value))).collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, value)| (name.clone(), self.meant(value))).collect()
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => request.clone(),
         }
     }
@@ -52,16 +54,18 @@ impl Names {
 
     fn compare(&mut self, shown: &Value, real: &Value, at: &str) -> Result<(), String> {
         match (shown, real) {
-            (Value::Null, Value::Null) | (Value::Bool(_), Value::Bool(_)) | (Value::Number(_), Value::Number(_)) => {
-                Ok(())
-            }
+            (Value::Null, Value::Null)
+            | (Value::Bool(_), Value::Bool(_))
+            | (Value::Number(_), Value::Number(_)) => Ok(()),
             (Value::String(shown), Value::String(real)) => self.compare_text(shown, real, at),
             (Value::Array(shown), Value::Array(real)) => {
                 shown.iter().try_for_each(|item| self.find(item, real, &format!("{at}[]")))
             }
             (Value::Object(shown), Value::Object(real)) => {
                 for (name, value) in shown.iter().filter(|(name, _)| !name.contains(CUT)) {
-                    let real = real.get(name).ok_or_else(|| format!("{at}.{name} is shown and not there"))?;
+                    let real = real
+                        .get(name)
+                        .ok_or_else(|| format!("{at}.{name} is shown and not there"))?;
                     self.compare(value, real, &format!("{at}.{name}"))?;
                 }
                 let cut = shown.keys().any(|name| name.contains(CUT));
@@ -98,20 +102,27 @@ impl Names {
         }
         if shown.len() >= NAME_CHARS && !shown.contains([' ', '/', '(', '-']) || is_uuid(shown) {
             return match self.known.insert(shown.to_owned(), real.to_owned()) {
-                Some(before) if before != real => Err(format!("{at} is {real}, and {shown} was {before} before")),
+                Some(before) if before != real => {
+                    Err(format!("{at} is {real}, and {shown} was {before} before"))
+                }
                 _ => Ok(()),
             };
         }
-        let tells_apart =
-            at.ends_with(".type") || at.ends_with(".kind") || at.ends_with(".status") || at.ends_with(".behavior");
-        if tells_apart && shown != real { Err(format!("{at} is {real:?}, and {shown:?} is shown")) } else { Ok(()) }
+        let tells_apart = at.ends_with(".type")
+            || at.ends_with(".kind")
+            || at.ends_with(".status")
+            || at.ends_with(".behavior");
+        if tells_apart && shown != real {
+            Err(format!("{at} is {real:?}, and {shown:?} is shown"))
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
-        && text
-            .bytes()
-            .enumerate()
-            .all(|(at, byte)| if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+        })
 }

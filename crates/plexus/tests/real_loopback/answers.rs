@@ -12,7 +12,10 @@ pub(crate) async fn an_allowed_call_runs_once(cli: PathBuf, way: Way) -> Result<
     let site = Site::new(cli, way).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
-    ensure!(asked["tool_name"] == "Bash" && asked["input"]["command"] == "echo ran >> made", "{asked:#}");
+    ensure!(
+        asked["tool_name"] == "Bash" && asked["input"]["command"] == "echo ran >> made",
+        "{asked:#}"
+    );
     ensure!(site.text_of("made").is_empty(), "it ran before anybody was asked");
     site.allow(&asked).await?;
     let events = site.completed().await?;
@@ -36,7 +39,8 @@ pub(crate) async fn a_model_repeats_why_it_was_refused(cli: PathBuf, way: Way) -
     let events = site.completed().await?;
     let said = events.iter().any(|event| event["text"] == format!("I was told: {words}"));
     ensure!(said && site.text_of("made").is_empty(), "{events:#?}");
-    let refused = events.iter().any(|event| event["type"] == "tool_result" && event["is_error"] == true);
+    let refused =
+        events.iter().any(|event| event["type"] == "tool_result" && event["is_error"] == true);
     ensure!(refused, "{events:#?}");
     ensure!(site.decisions().await?[0]["status"] == "denied");
     Ok(())
@@ -56,18 +60,27 @@ pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf, way: Way) -> Resu
     Ok(())
 }
 
-pub(crate) async fn parallel_bash_calls_ask_one_after_the_other(cli: PathBuf, way: Way) -> Result<()> {
+pub(crate) async fn parallel_bash_calls_ask_one_after_the_other(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
     let site = Site::new(cli, way).await?;
     let step = Step::bash("echo 1 >> made").and_bash("echo 2 >> made").and_bash("echo 3 >> made");
     site.chat(&[step, Step::text("done")]).await?;
     for (number, approve) in [(1, true), (2, false), (3, true)] {
         let asked = site.asked().await?;
         ensure!(asked["input"]["command"] == format!("echo {number} >> made"), "{asked:#}");
-        site.respond(json!({"approval_id": asked["id"], "approve": approve, "message": "as I say"})).await?;
+        site.respond(
+            json!({"approval_id": asked["id"], "approve": approve, "message": "as I say"}),
+        )
+        .await?;
     }
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "1\n3\n", "{events:#?}");
-    ensure!(count(&events, "tool_result") == 3 && site.decisions().await?.len() == 3, "{events:#?}");
+    ensure!(
+        count(&events, "tool_result") == 3 && site.decisions().await?.len() == 3,
+        "{events:#?}"
+    );
     Ok(())
 }
 
@@ -101,7 +114,10 @@ pub(crate) fn all_were_read(site: &Site, events: &[serde_json::Value]) -> Result
     let results = site.api.tool_results();
     ensure!(results.len() == 3 && count(events, "tool_result") == 3, "{results:?}\n{events:#?}");
     for name in ["one", "two", "three"] {
-        let got = results.iter().filter(|it| !it.is_error && it.text.contains(&format!("this is {name}"))).count();
+        let got = results
+            .iter()
+            .filter(|it| !it.is_error && it.text.contains(&format!("this is {name}")))
+            .count();
         ensure!(got == 1, "{name} was read {got} times: {results:?}");
     }
     Ok(())

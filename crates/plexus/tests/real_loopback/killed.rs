@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use plexus_store::{
-    Again, Change, DecideApproval, DecidedBy, Priority, SqliteOptions, SqliteStore, Store, UnixMillis, Verdict,
+    Again, Change, DecideApproval, DecidedBy, Priority, SqliteOptions, SqliteStore, Store,
+    UnixMillis, Verdict,
 };
 use serde_json::Value;
 use testkit::messages_api::Step;
@@ -60,7 +61,10 @@ pub(crate) async fn a_wait_outlives_two_killed_servers(cli: PathBuf, way: Way) -
     ran_once(&site).await
 }
 
-pub(crate) async fn three_parallel_reads_outlive_a_killed_server(cli: PathBuf, way: Way) -> Result<()> {
+pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
     for _ in 0..MOST_TRIES {
         let mut site = Site::new(cli.clone(), way).await?;
         site.chat(&three_reads(&site)?).await?;
@@ -85,7 +89,10 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(cli: PathBuf, w
 
 /// The server dies after a decision is committed and before its answer leaves. What that leaves behind is made here without luck: the decision
 /// is written into the store of a server that is down.
-pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(cli: PathBuf, way: Way) -> Result<()> {
+pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
     let mut site = Site::new(cli, way).await?;
     site.chat(&leaves_a_line()).await?;
     let asked = site.asked().await?;
@@ -95,7 +102,10 @@ pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(cli: P
     site.server.start_again().await?;
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
-    ensure!(count(&events, "awaiting_approval") == 1 && count(&events, "tool_result") == 1, "{events:#?}");
+    ensure!(
+        count(&events, "awaiting_approval") == 1 && count(&events, "tool_result") == 1,
+        "{events:#?}"
+    );
     ensure!(site.decisions().await?.len() == 1);
     Ok(())
 }
@@ -125,13 +135,18 @@ async fn asks_nobody(site: &mut Site) -> Result<()> {
     let first = site.asked().await?;
     site.allow(&first).await?;
     let begun = site.sandbox.work().join("begun");
-    testkit::eventually_async("the first call", PATIENCE, || std::future::ready(begun.exists().then_some(()))).await;
+    testkit::eventually_async("the first call", PATIENCE, || {
+        std::future::ready(begun.exists().then_some(()))
+    })
+    .await;
     site.server.kill_9()?;
     std::fs::write(site.sandbox.work().join("go"), "")?;
     Ok(())
 }
 
-pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
+    cli: PathBuf,
+) -> Result<()> {
     let mut site = Site::new(cli, CONTROL).await?;
     asks_nobody(&mut site).await?;
     let journal = site.server.data_dir().join("runs").join(&site.session).join("0/journal");
@@ -143,19 +158,28 @@ pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(cli
     site.allow(&second).await?;
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
-    ensure!(count(&events, "awaiting_approval") == 2 && site.decisions().await?.len() == 2, "{events:#?}");
+    ensure!(
+        count(&events, "awaiting_approval") == 2 && site.decisions().await?.len() == 2,
+        "{events:#?}"
+    );
     Ok(())
 }
 
 /// Over MCP the CLI cannot even ask: its call is refused by the system, and it does not try again. Nothing runs, and the model is told.
-pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_nothing(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_nothing(
+    cli: PathBuf,
+) -> Result<()> {
     let mut site = Site::new(cli, MCP).await?;
     asks_nobody(&mut site).await?;
     site.api.wait_for_main_requests(3, PATIENCE).await;
     site.server.start_again().await?;
     let events = site.completed().await?;
-    let refused = events.iter().any(|event| event["type"] == "tool_result" && event["is_error"] == true);
-    ensure!(refused && count(&events, "awaiting_approval") == 1 && site.text_of("made").is_empty(), "{events:#?}");
+    let refused =
+        events.iter().any(|event| event["type"] == "tool_result" && event["is_error"] == true);
+    ensure!(
+        refused && count(&events, "awaiting_approval") == 1 && site.text_of("made").is_empty(),
+        "{events:#?}"
+    );
     // Asked again, it is a question like any other.
     site.chat(&leaves_a_line()).await?;
     let asked = site.asked().await?;
@@ -168,6 +192,7 @@ pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_noth
 /// Whether a journal holds a permission request about `what`.
 fn holds_request(journal: &std::path::Path, what: &str) -> Option<()> {
     let segments = std::fs::read_dir(journal).ok()?;
-    let text: String = segments.filter_map(|it| std::fs::read_to_string(it.ok()?.path()).ok()).collect();
+    let text: String =
+        segments.filter_map(|it| std::fs::read_to_string(it.ok()?.path()).ok()).collect();
     text.lines().any(|line| line.contains("can_use_tool") && line.contains(what)).then_some(())
 }

@@ -15,7 +15,10 @@ const LONG_WAIT: Duration = Duration::from_secs(390);
 /// How long a server is away where it is long.
 const LONG_OUTAGE: Duration = Duration::from_secs(60);
 
-pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(cli: PathBuf, way: Way) -> Result<()> {
+pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
     let site = Site::new(cli, way).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
@@ -41,7 +44,9 @@ pub(crate) async fn a_wait_outlives_a_client_that_found_nobody(cli: PathBuf) -> 
 }
 
 /// The client gives up after 30 s: nobody needs to answer it any more, and nothing waits for an answer.
-pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(
+    cli: PathBuf,
+) -> Result<()> {
     let mut site = Site::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
@@ -50,6 +55,9 @@ pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_r
     ensure!(site.text_of("made").is_empty(), "{events:#?}");
     let history = site.server.call("loopback.history", json!({"session_id": site.session})).await?;
     let decision = &history["decisions"][0];
-    ensure!(decision["approval_id"] == asked["id"] && decision["status"] == "cancelled", "{history:#}");
+    ensure!(
+        decision["approval_id"] == asked["id"] && decision["status"] == "cancelled",
+        "{history:#}"
+    );
     Ok(())
 }

@@ -48,8 +48,7 @@ impl Site {
         };
         let server = TestServer::with(options).await?;
         // A question waits for as long as the case lets it.
-        let params =
-            json!({"name": "child", "working_dir": sandbox.work(), "channel": way.channel, "loopback_timeout_secs": 0});
+        let params = json!({"name": "child", "working_dir": sandbox.work(), "channel": way.channel, "loopback_timeout_secs": 0});
         let created = server.call("claudecode.create", params).await?;
         let session = created["id"].as_str().context("a session has no id")?.to_owned();
         Ok(Self { api, sandbox, server, session, way })
@@ -65,7 +64,8 @@ impl Site {
     pub(crate) async fn pending(&self, count: usize) -> Result<Vec<Value>> {
         let what = format!("{count} permission requests");
         let found = self.eventually(&what, async || {
-            let found = self.server.call("loopback.pending", json!({"session_id": self.session})).await?;
+            let found =
+                self.server.call("loopback.pending", json!({"session_id": self.session})).await?;
             let found = found["approvals"].as_array().cloned().unwrap_or_default();
             Ok((found.len() == count).then_some(found))
         });
@@ -100,7 +100,13 @@ impl Site {
         }
         let came_back = self.eventually("the client of a waiting call", async || {
             let url = format!("{}/metrics", self.server.url()?);
-            let text = reqwest::Client::new().get(url).bearer_auth(self.server.token()?).send().await?.text().await?;
+            let text = reqwest::Client::new()
+                .get(url)
+                .bearer_auth(self.server.token()?)
+                .send()
+                .await?
+                .text()
+                .await?;
             Ok(text.lines().any(|line| line == "plexus_streams 1").then_some(()))
         });
         came_back.await
@@ -132,11 +138,15 @@ impl Site {
 
     /// The decisions on record, oldest first. Every answer has reached the child, and nothing was a breach.
     pub(crate) async fn decisions(&self) -> Result<Vec<Value>> {
-        let history = self.server.call("loopback.history", json!({"session_id": self.session})).await?;
+        let history =
+            self.server.call("loopback.history", json!({"session_id": self.session})).await?;
         let mut decisions = history["decisions"].as_array().cloned().context("no decisions")?;
         decisions.reverse();
         for decision in &decisions {
-            ensure!(decision["delivered_at"].is_i64() && decision.get("breach").is_none(), "{decision:#}");
+            ensure!(
+                decision["delivered_at"].is_i64() && decision.get("breach").is_none(),
+                "{decision:#}"
+            );
         }
         Ok(decisions)
     }
@@ -147,7 +157,11 @@ impl Site {
     }
 
     /// Looks until there is something to return, or fails with the server's log.
-    async fn eventually<T>(&self, what: &str, look: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
+    async fn eventually<T>(
+        &self,
+        what: &str,
+        look: impl AsyncFn() -> Result<Option<T>>,
+    ) -> Result<T> {
         let search = async {
             loop {
                 if let Some(found) = look().await? {
@@ -161,7 +175,10 @@ impl Site {
         }
         let params = json!({"session_id": self.session, "from_seq": 0, "limit": 1000});
         let page = self.server.call("claudecode.poll", params).await?;
-        bail!("this did not come within {PATIENCE:?}: {what}; the chat is {page:#}\n{}", self.server.log())
+        bail!(
+            "this did not come within {PATIENCE:?}: {what}; the chat is {page:#}\n{}",
+            self.server.log()
+        )
     }
 }
 

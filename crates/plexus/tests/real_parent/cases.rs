@@ -32,27 +32,41 @@ async fn only_decision(stage: &Stage) -> Result<Value> {
     Ok(decisions[0].clone())
 }
 
-pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(
+    cli: PathBuf,
+) -> Result<()> {
     let (stage, last_word) = played(cli, asks("control", json!({"approve": true}))).await?;
     ensure!(last_word == "The child said: the child is done", "{last_word}");
     ensure!(stage.sandbox.work().join("made").exists(), "the child's command did not run");
     let decision = only_decision(&stage).await?;
     ensure!(
-        decision["status"] == "allowed" && decision["decided_by"] == json!({"session": stage.parent}),
+        decision["status"] == "allowed"
+            && decision["decided_by"] == json!({"session": stage.parent}),
         "{decision}"
     );
     ensure!(decision["delivered_at"].is_i64() && decision.get("breach").is_none(), "{decision}");
     // The model was taught the flow, and offered what it takes, before its first turn.
     let first = &stage.parent_requests()[0];
     let told = first.body.to_string();
-    ensure!(told.contains("Plexus runs Claude Code sessions for you"), "the model was not instructed: {told}");
+    ensure!(
+        told.contains("Plexus runs Claude Code sessions for you"),
+        "the model was not instructed: {told}"
+    );
     // With many tools the CLI names them to the model, which loads what it wants; with few it sends them whole.
-    ensure!(told.contains("mcp__plexus__claudecode_create"), "the tools did not reach the model: {told}");
-    ensure!(!told.contains("mcp__plexus__loopback_permit"), "a parent was offered what is for children: {told}");
+    ensure!(
+        told.contains("mcp__plexus__claudecode_create"),
+        "the tools did not reach the model: {told}"
+    );
+    ensure!(
+        !told.contains("mcp__plexus__loopback_permit"),
+        "a parent was offered what is for children: {told}"
+    );
     Ok(())
 }
 
-pub(crate) async fn a_child_that_asks_over_mcp_is_answered_by_its_parent(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_child_that_asks_over_mcp_is_answered_by_its_parent(
+    cli: PathBuf,
+) -> Result<()> {
     let (stage, last_word) = played(cli, asks("mcp", json!({"approve": true}))).await?;
     ensure!(last_word == "The child said: the child is done", "{last_word}");
     ensure!(stage.sandbox.work().join("made").exists(), "the child's command did not run");
@@ -63,8 +77,12 @@ pub(crate) async fn a_child_that_asks_over_mcp_is_answered_by_its_parent(cli: Pa
 
 pub(crate) async fn a_child_reads_why_its_parent_refused(cli: PathBuf) -> Result<()> {
     let (stage, last_word) =
-        played(cli, asks("control", json!({"approve": false, "message": "not on a Sunday"}))).await?;
-    ensure!(last_word == "The child said: the child is done", "a refusal does not end the child: {last_word}");
+        played(cli, asks("control", json!({"approve": false, "message": "not on a Sunday"})))
+            .await?;
+    ensure!(
+        last_word == "The child said: the child is done",
+        "a refusal does not end the child: {last_word}"
+    );
     ensure!(!stage.sandbox.work().join("made").exists(), "what was refused ran");
     let told = stage.child_results();
     ensure!(told.len() == 1 && told[0].0 && told[0].1.contains("not on a Sunday"), "{told:?}");
@@ -73,9 +91,13 @@ pub(crate) async fn a_child_reads_why_its_parent_refused(cli: PathBuf) -> Result
 
 pub(crate) async fn an_edit_of_the_parent_is_what_runs(cli: PathBuf) -> Result<()> {
     let edited = json!({"command": "touch edited", "description": "edited"});
-    let (stage, _) = played(cli, asks("control", json!({"approve": true, "updated_input": edited}))).await?;
+    let (stage, _) =
+        played(cli, asks("control", json!({"approve": true, "updated_input": edited}))).await?;
     let work = stage.sandbox.work();
-    ensure!(work.join("edited").exists() && !work.join("made").exists(), "not the edited command ran");
+    ensure!(
+        work.join("edited").exists() && !work.join("made").exists(),
+        "not the edited command ran"
+    );
     let decision = only_decision(&stage).await?;
     ensure!(decision["updated_input"] == edited && decision.get("breach").is_none(), "{decision}");
     Ok(())

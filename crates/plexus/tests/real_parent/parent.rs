@@ -57,7 +57,9 @@ impl Stage {
         };
         let server = TestServer::with(options).await?;
         let identity = server.call("identity.parent", json!({"name": "parent"})).await?;
-        let text = |field: &str| identity[field].as_str().map(str::to_owned).with_context(|| format!("no {field}"));
+        let text = |field: &str| {
+            identity[field].as_str().map(str::to_owned).with_context(|| format!("no {field}"))
+        };
         Ok(Self { parent: text("session_id")?, token: text("token")?, api, sandbox, server })
     }
 
@@ -65,12 +67,21 @@ impl Stage {
     pub(crate) async fn play(&self, cli: &Path, plan: Plan) -> Result<Output> {
         let work = self.sandbox.work().display().to_string();
         // Everything else (the child's requests) is left to the script in the prompt.
-        self.api.respond_with(move |request| is_parent(request).then(|| next_step(&plan, &work, request)));
+        self.api.respond_with(move |request| {
+            is_parent(request).then(|| next_step(&plan, &work, request))
+        });
         let config = self.sandbox.outside("mcp.json");
         let entry = json!({"type": "http", "url": format!("{}/mcp", self.server.url()?), "headers": {"Authorization": format!("Bearer {}", self.token)}});
         std::fs::write(&config, json!({"mcpServers": {"plexus": entry}}).to_string())?;
         let parent = Command::new(cli)
-            .args(["--print", "--output-format", "json", "--strict-mcp-config", "--setting-sources", "user"])
+            .args([
+                "--print",
+                "--output-format",
+                "json",
+                "--strict-mcp-config",
+                "--setting-sources",
+                "user",
+            ])
             .args(["--allowedTools", "mcp__plexus", "--mcp-config"])
             .arg(&config)
             .args(["--", TASK])
@@ -119,20 +130,31 @@ fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
     if let Some(failed) = results.iter().find(|result| result.is_error) {
         return Step::text(&format!("It failed: {}", failed.text));
     }
-    let said: Vec<Value> =
-        results.iter().map(|result| serde_json::from_str(&result.text).unwrap_or_default()).collect();
+    let said: Vec<Value> = results
+        .iter()
+        .map(|result| serde_json::from_str(&result.text).unwrap_or_default())
+        .collect();
     let session = said.first().map(|created| created["id"].clone()).unwrap_or_default();
     match said.last() {
-        None => tool("claudecode_create", json!({"name": "child", "working_dir": work, "channel": plan.channel})),
+        None => tool(
+            "claudecode_create",
+            json!({"name": "child", "working_dir": work, "channel": plan.channel}),
+        ),
         Some(last) if last["type"] == "created" => {
             tool("claudecode_chat_async", json!({"session_id": session, "prompt": plan.prompt}))
         }
         Some(last) => match last["pending_approvals"].get(0) {
             Some(asked) => tool("loopback_respond", decision(plan, asked)),
-            None if last["status"] == "complete" => Step::text(&format!("The child said: {}", texts(&said))),
-            None if last["status"] == "failed" => Step::text(&format!("The child failed: {}", json!(said))),
+            None if last["status"] == "complete" => {
+                Step::text(&format!("The child said: {}", texts(&said)))
+            }
+            None if last["status"] == "failed" => {
+                Step::text(&format!("The child failed: {}", json!(said)))
+            }
             None if said.len() > MOST_TURNS => Step::text(&format!("It takes too long: {last}")),
-            None => tool("claudecode_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS})),
+            None => {
+                tool("claudecode_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS}))
+            }
         },
     }
 }

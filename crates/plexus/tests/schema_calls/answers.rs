@@ -8,7 +8,11 @@ const NOTES: &[&str] = &["$defs", "description", "title", "default", "examples"]
 /// Says where `value` does not fit `schema`, which may refer to definitions in `root`.
 pub(crate) fn fits(root: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let Value::Object(words) = schema else {
-        return if schema == &Value::Bool(true) { Ok(()) } else { Err(format!("{at}: nothing fits {schema}")) };
+        return if schema == &Value::Bool(true) {
+            Ok(())
+        } else {
+            Err(format!("{at}: nothing fits {schema}"))
+        };
     };
     for (word, says) in words {
         match word.as_str() {
@@ -24,13 +28,19 @@ pub(crate) fn fits(root: &Value, schema: &Value, value: &Value, at: &str) -> Res
             }
             "format" => has_format(says, value, at)?,
             "$ref" => {
-                let pointer = says.as_str().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
-                let meant = root.pointer(pointer).ok_or_else(|| format!("{at}: {says} leads nowhere"))?;
+                let pointer =
+                    says.as_str().and_then(|pointer| pointer.strip_prefix('#')).unwrap_or_default();
+                let meant =
+                    root.pointer(pointer).ok_or_else(|| format!("{at}: {says} leads nowhere"))?;
                 fits(root, meant, value, at)?;
             }
             "anyOf" | "oneOf" => {
-                let tried: Vec<_> =
-                    says.as_array().into_iter().flatten().map(|one| fits(root, one, value, at)).collect();
+                let tried: Vec<_> = says
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|one| fits(root, one, value, at))
+                    .collect();
                 let fitting = tried.iter().filter(|one| one.is_ok()).count();
                 if fitting == 0 || (word == "oneOf" && fitting > 1) {
                     return Err(format!("{at}: {fitting} of {} forms fit: {tried:?}", tried.len()));
@@ -67,8 +77,12 @@ pub(crate) fn fits(root: &Value, schema: &Value, value: &Value, at: &str) -> Res
 }
 
 /// The fields that the schema does not name.
-fn others<'a>(words: &'a Map<String, Value>, value: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    let named = move |name: &str| words.get("properties").is_some_and(|all| all.get(name).is_some());
+fn others<'a>(
+    words: &'a Map<String, Value>,
+    value: &'a Value,
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let named =
+        move |name: &str| words.get("properties").is_some_and(|all| all.get(name).is_some());
     value.as_object().into_iter().flatten().filter(move |(name, _)| !named(name))
 }
 
@@ -93,7 +107,9 @@ fn is_of_type(says: &Value, value: &Value, at: &str) -> Result<(), String> {
 fn has_format(says: &Value, value: &Value, at: &str) -> Result<(), String> {
     let fits = match (says.as_str().unwrap_or_default(), value) {
         ("uuid", Value::String(text)) => uuid_like(text),
-        ("uint8" | "uint16" | "uint32" | "uint64" | "uint", Value::Number(number)) => number.is_u64(),
+        ("uint8" | "uint16" | "uint32" | "uint64" | "uint", Value::Number(number)) => {
+            number.is_u64()
+        }
         ("int8" | "int16" | "int32" | "int64", Value::Number(number)) => number.is_i64(),
         ("float" | "double", Value::Number(_)) | (_, Value::Null) => true,
         _ => false,
@@ -104,7 +120,10 @@ fn has_format(says: &Value, value: &Value, at: &str) -> Result<(), String> {
 fn uuid_like(text: &str) -> bool {
     let dashes = |at: usize| matches!(at, 8 | 13 | 18 | 23);
     text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| if dashes(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| if dashes(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
 #[test]

@@ -65,7 +65,8 @@ pub(crate) struct Pool {
 impl Pool {
     /// Collects what answers of the server show, by the names of the parameters that take it.
     pub(crate) fn new(answers: &[&Value], work: &str) -> Self {
-        let mut pool = Self { by_name: HashMap::new(), uuids: Vec::new(), mcp_sessions: HashMap::new() };
+        let mut pool =
+            Self { by_name: HashMap::new(), uuids: Vec::new(), mcp_sessions: HashMap::new() };
         for answer in answers {
             pool.collect("", answer);
         }
@@ -74,7 +75,10 @@ impl Pool {
                 pool.by_name.insert(name, values.as_array().cloned().unwrap_or_default());
             }
         };
-        set(&["name", "new_name"], json!(["own", "below", "parent", "another", "", "a name with spaces"]));
+        set(
+            &["name", "new_name"],
+            json!(["own", "below", "parent", "another", "", "a name with spaces"]),
+        );
         set(&["working_dir"], json!([work]));
         set(&["add_dirs"], json!([[work], []]));
         // A wait of a minute would be one call of the test.
@@ -82,7 +86,10 @@ impl Pool {
         // Short stories, since each starts a process.
         set(&["prompt", "text"], json!(["sim:\nsay hi", "sim:\nexit 3", "sim:\nsay one\nsay two"]));
         // Only below the folder of the test does anybody write.
-        set(&["path"], json!([format!("{work}/copy.db"), format!("{work}/no/such/folder/copy.db"), "copy.db"]));
+        set(
+            &["path"],
+            json!([format!("{work}/copy.db"), format!("{work}/no/such/folder/copy.db"), "copy.db"]),
+        );
         set(&["method"], json!(["claudecode.poll", "plexus.schema", "no.such"]));
         set(&["tool_name"], json!(["Bash", "Write", "mcp__x__y"]));
         set(
@@ -103,7 +110,9 @@ impl Pool {
                 fields.iter().for_each(|(name, value)| self.collect(name, value));
             }
             Value::Array(items) => items.iter().for_each(|item| self.collect(name, item)),
-            Value::String(text) if name == "cursor" => self.by_name.entry("cursor").or_default().push(json!(text)),
+            Value::String(text) if name == "cursor" => {
+                self.by_name.entry("cursor").or_default().push(json!(text))
+            }
             Value::String(text) if text.len() == 36 => self.uuids.push(text.clone()),
             _ => {}
         }
@@ -144,7 +153,8 @@ impl Maker<'_> {
             return constant.clone();
         }
         for choices in ["enum", "anyOf", "oneOf"] {
-            if let Some(choices) = schema[choices].as_array().filter(|choices| !choices.is_empty()) {
+            if let Some(choices) = schema[choices].as_array().filter(|choices| !choices.is_empty())
+            {
                 let choice = random.pick(choices);
                 return if schema.get("enum").is_some() {
                     choice.clone()
@@ -154,7 +164,9 @@ impl Maker<'_> {
             }
         }
         let kind = match &schema["type"] {
-            Value::Array(kinds) if !kinds.is_empty() => random.pick(kinds).as_str().unwrap_or_default(),
+            Value::Array(kinds) if !kinds.is_empty() => {
+                random.pick(kinds).as_str().unwrap_or_default()
+            }
             kind => kind.as_str().unwrap_or_default(),
         };
         match kind {
@@ -182,7 +194,10 @@ impl Maker<'_> {
             }
         }
         if schema["additionalProperties"].is_object() && depth > 0 {
-            made.insert("KEY".into(), self.value(random, "", &schema["additionalProperties"], depth - 1));
+            made.insert(
+                "KEY".into(),
+                self.value(random, "", &schema["additionalProperties"], depth - 1),
+            );
         }
         Value::Object(made)
     }
@@ -192,8 +207,18 @@ impl Maker<'_> {
             let known = !self.pool.uuids.is_empty() && !random.one_in(4);
             return if known { random.pick(&self.pool.uuids).clone() } else { random.uuid() };
         }
-        let texts =
-            ["", "a", "own", "Bash(ls:*)", "../..", "/", "\u{0}", "🦀 ünïcode", "'; DROP TABLE sessions; --", "%s%n"];
+        let texts = [
+            "",
+            "a",
+            "own",
+            "Bash(ls:*)",
+            "../..",
+            "/",
+            "\u{0}",
+            "🦀 ünïcode",
+            "'; DROP TABLE sessions; --",
+            "%s%n",
+        ];
         (*random.pick(&texts)).to_owned()
     }
 }

@@ -22,7 +22,9 @@ async fn asked(more: Value) -> Asked {
     let session = stage.create("asks", more).await;
     let approval = stage.ask(&session).await;
     let letter = receiver.wait_for_type("approval.requested").await.body();
-    let word = |name: &str| letter["respond"][name].as_str().unwrap_or_else(|| panic!("{letter:#}")).to_owned();
+    let word = |name: &str| {
+        letter["respond"][name].as_str().unwrap_or_else(|| panic!("{letter:#}")).to_owned()
+    };
     Asked { url: word("url"), token: word("token"), stage, receiver, session, approval }
 }
 
@@ -40,16 +42,20 @@ fn kind(answer: &Value) -> &str {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_decides_once_and_the_audit_says_by_whom() {
     let Asked { stage, receiver, session, approval, url, token } = asked(json!({})).await;
-    let yes =
-        json!({"token": token, "approve": true, "message": "from my phone", "input_digest": approval["input_digest"]});
+    let yes = json!({"token": token, "approve": true, "message": "from my phone", "input_digest": approval["input_digest"]});
     let (status, done) = post(&url, &yes).await;
     assert_eq!((status, &done["status"]), (StatusCode::OK, &json!("allowed")), "{done}");
     receiver
-        .wait_for("the end of the chat", |body| body["type"] == "session.ended" && body["status"] == "complete")
+        .wait_for("the end of the chat", |body| {
+            body["type"] == "session.ended" && body["status"] == "complete"
+        })
         .await;
     let history = stage.call("loopback.history", json!({"session_id": session})).await;
     let decision = &history["decisions"][0];
-    assert_eq!((&decision["decided_by"], &decision["message"]), (&json!("webhook"), &json!("from my phone")));
+    assert_eq!(
+        (&decision["decided_by"], &decision["message"]),
+        (&json!("webhook"), &json!("from my phone"))
+    );
     let lines = stage.audit("approval.answered").await;
     assert_eq!((lines.len(), &lines[0]["body"]["receiver"]), (1, &json!("phone")));
     // The same again, and another word: both are told that it is used.
@@ -82,13 +88,20 @@ async fn a_token_is_good_for_nothing_else() {
     let Asked { stage, receiver, approval, url, token, .. } = asked(json!({})).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let got = client.get(format!("{url}?token={token}&approve=true")).send().await.unwrap();
-    assert_eq!(got.status(), StatusCode::METHOD_NOT_ALLOWED, "a link that somebody previews decides nothing");
+    assert_eq!(
+        got.status(),
+        StatusCode::METHOD_NOT_ALLOWED,
+        "a link that somebody previews decides nothing"
+    );
     // It is nobody's token at the other doors.
     let as_caller = stage.server.call_as(&token, "loopback.pending", json!({})).await.unwrap();
     assert_eq!(as_caller.unwrap_err().kind(), "unauthorized");
     let other = stage.create("other", json!({})).await;
     let second = stage.ask(&other).await;
-    let letter = receiver.wait_for("the second request", |body| body["approval"]["id"] == second["id"]).await.body();
+    let letter = receiver
+        .wait_for("the second request", |body| body["approval"]["id"] == second["id"])
+        .await
+        .body();
     let second_token = letter["respond"]["token"].as_str().unwrap();
     assert_ne!(second_token, token);
     // The proof of one approval with the name of another: the id is what stands in front.
@@ -98,8 +111,16 @@ async fn a_token_is_good_for_nothing_else() {
         (json!({"token": mixed, "approve": true}), StatusCode::UNAUTHORIZED, "unauthorized"),
         (json!({"token": "plx_hook_", "approve": true}), StatusCode::UNAUTHORIZED, "unauthorized"),
         (json!({"token": token}), StatusCode::BAD_REQUEST, "invalid"),
-        (json!({"token": token, "approve": true, "updated_input": {}}), StatusCode::BAD_REQUEST, "invalid"),
-        (json!({"token": token, "approve": true, "input_digest": "0".repeat(64)}), StatusCode::CONFLICT, "conflict"),
+        (
+            json!({"token": token, "approve": true, "updated_input": {}}),
+            StatusCode::BAD_REQUEST,
+            "invalid",
+        ),
+        (
+            json!({"token": token, "approve": true, "input_digest": "0".repeat(64)}),
+            StatusCode::CONFLICT,
+            "conflict",
+        ),
         (
             json!({"token": token, "approve": true, "message": "x".repeat(100_000)}),
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -111,14 +132,20 @@ async fn a_token_is_good_for_nothing_else() {
         assert!(!answer.to_string().contains(&token), "an answer shows the token");
     }
     let pending = stage.call("loopback.pending", json!({})).await["approvals"].clone();
-    let ids: Vec<&Value> = pending.as_array().unwrap().iter().map(|approval| &approval["id"]).collect();
+    let ids: Vec<&Value> =
+        pending.as_array().unwrap().iter().map(|approval| &approval["id"]).collect();
     assert_eq!(ids, [&approval["id"], &second["id"]], "nothing of this decided anything");
-    assert_eq!(stage.audit("refused").await.len(), 3, "what was tried with tokens that are none is on record");
+    assert_eq!(
+        stage.audit("refused").await.len(),
+        3,
+        "what was tried with tokens that are none is on record"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_ends_with_its_time() {
-    let Asked { stage, receiver, url, token, .. } = asked(json!({"loopback_timeout_secs": 2})).await;
+    let Asked { stage, receiver, url, token, .. } =
+        asked(json!({"loopback_timeout_secs": 2})).await;
     receiver.wait_for_type("approval.expired").await;
     let (status, late) = post(&url, &json!({"token": token, "approve": true})).await;
     assert_eq!((status, kind(&late)), (StatusCode::GONE, "expired"), "{late}");
@@ -132,7 +159,8 @@ async fn a_token_works_after_a_restart_and_not_for_a_receiver_that_may_no_longer
     // The server has another port now; the token is the same.
     let path = url.rsplit_once("/hooks").unwrap().1;
     let url = format!("{}/hooks{path}", stage.server.url().unwrap());
-    let (status, done) = post(&url, &json!({"token": token, "approve": false, "message": "no"})).await;
+    let (status, done) =
+        post(&url, &json!({"token": token, "approve": false, "message": "no"})).await;
     assert_eq!((status, &done["status"]), (StatusCode::OK, &json!("denied")), "{done}");
     let resolved = receiver.wait_for_type("approval.resolved").await.body();
     assert_eq!(resolved["approval"]["decided_by"], "webhook");
@@ -142,5 +170,9 @@ async fn a_token_works_after_a_restart_and_not_for_a_receiver_that_may_no_longer
     let stage = Stage::new(&[("phone", silent.port, "")]).await;
     let url = format!("{}/hooks/respond", stage.server.url().unwrap());
     let (status, refused) = post(&url, &json!({"token": token, "approve": true})).await;
-    assert_eq!((status, kind(&refused)), (StatusCode::NOT_FOUND, "not_found"), "nobody may answer here");
+    assert_eq!(
+        (status, kind(&refused)),
+        (StatusCode::NOT_FOUND, "not_found"),
+        "nobody may answer here"
+    );
 }

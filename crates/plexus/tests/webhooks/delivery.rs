@@ -11,9 +11,16 @@ use crate::stage::Stage;
 fn by_id(letters: &[Letter]) -> BTreeMap<String, String> {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     for letter in letters {
-        assert_eq!(letter.body()["id"], letter.id.as_str(), "the header and the body name another id");
+        assert_eq!(
+            letter.body()["id"],
+            letter.id.as_str(),
+            "the header and the body name another id"
+        );
         let before = known.insert(letter.id.clone(), letter.text.clone());
-        assert!(before.is_none_or(|before| before == letter.text), "an id came again with something else");
+        assert!(
+            before.is_none_or(|before| before == letter.text),
+            "an id came again with something else"
+        );
     }
     known
 }
@@ -40,7 +47,9 @@ async fn what_happens_to_an_approval_is_told_once_each() {
         (&ended["status"], &ended["chat"], &ended["session"]["name"]),
         (&json!("complete"), &json!(0), &json!("asks"))
     );
-    stage.wait_for_metric("plexus_webhook_delivered_total", "phone", |delivered| delivered == 3).await;
+    stage
+        .wait_for_metric("plexus_webhook_delivered_total", "phone", |delivered| delivered == 3)
+        .await;
     assert_eq!(by_id(&receiver.letters()).len(), 3);
     assert_eq!(stage.metric("plexus_webhook_pending", "phone").await, 0);
 }
@@ -55,19 +64,28 @@ async fn a_receiver_that_fails_breaks_off_or_redirects_gets_every_event_in_the_e
         _ => Act::Take,
     })
     .await;
-    let stage = Stage::new(&[("rude", receiver.port, "events = [\"session.ended\"]\ntimeout_secs = 60")]).await;
+    let stage =
+        Stage::new(&[("rude", receiver.port, "events = [\"session.ended\"]\ntimeout_secs = 60")])
+            .await;
     let session = stage.create("s", json!({})).await;
     for _ in 0..3 {
         stage.chat_to_end(&session).await;
     }
-    stage.wait_for_metric("plexus_webhook_delivered_total", "rude", |delivered| delivered == 3).await;
+    stage
+        .wait_for_metric("plexus_webhook_delivered_total", "rude", |delivered| delivered == 3)
+        .await;
     stage.wait_for_metric("plexus_webhook_pending", "rude", |waiting| waiting == 0).await;
     assert_eq!(stage.metric("plexus_webhook_failed_total", "rude").await, 3);
     let told = by_id(&receiver.letters());
-    assert_eq!((told.len(), receiver.letters().len()), (3, 6), "three events, three of them sent twice");
+    assert_eq!(
+        (told.len(), receiver.letters().len()),
+        (3, 6),
+        "three events, three of them sent twice"
+    );
     let chats: Vec<u64> = {
         let letters = receiver.letters();
-        let mut chats: Vec<u64> = letters.iter().map(|letter| letter.body()["chat"].as_u64().unwrap()).collect();
+        let mut chats: Vec<u64> =
+            letters.iter().map(|letter| letter.body()["chat"].as_u64().unwrap()).collect();
         chats.sort_unstable();
         chats.dedup();
         chats
@@ -98,7 +116,8 @@ async fn a_server_that_is_killed_tells_after_its_restart_what_it_had_not() {
     let receiver = Receiver::new(|_| Act::Take).await;
     let mut deaf = Receiver::new(|_| Act::Hang).await;
     let config = "events = [\"approval.requested\", \"session.ended\"]\ntimeout_secs = 60";
-    let mut stage = Stage::new(&[("phone", receiver.port, config), ("deaf", deaf.port, config)]).await;
+    let mut stage =
+        Stage::new(&[("phone", receiver.port, config), ("deaf", deaf.port, config)]).await;
     let session = stage.create("s", json!({})).await;
     let approval = stage.ask(&session).await;
     stage.wait_for_metric("plexus_webhook_pending", "deaf", |waiting| waiting == 1).await;
@@ -122,22 +141,39 @@ async fn a_slow_or_endless_receiver_holds_nobody_else() {
     let slow = Receiver::new(|_| Act::Hang).await;
     let endless = Receiver::new(|_| Act::Babble).await;
     let config = "events = [\"session.ended\"]\ntimeout_secs = 60";
-    let webhooks = [("slow", slow.port, config), ("endless", endless.port, config), ("quick", quick.port, config)];
+    let webhooks = [
+        ("slow", slow.port, config),
+        ("endless", endless.port, config),
+        ("quick", quick.port, config),
+    ];
     let stage = Stage::new(&webhooks).await;
     let session = stage.create("s", json!({})).await;
     for _ in 0..5 {
         stage.chat_to_end(&session).await;
     }
-    stage.wait_for_metric("plexus_webhook_delivered_total", "quick", |delivered| delivered == 5).await;
-    stage.wait_for_metric("plexus_webhook_delivered_total", "endless", |delivered| delivered == 5).await;
-    assert_eq!(stage.metric("plexus_webhook_pending", "slow").await, 5, "its messages wait for it alone");
+    stage
+        .wait_for_metric("plexus_webhook_delivered_total", "quick", |delivered| delivered == 5)
+        .await;
+    stage
+        .wait_for_metric("plexus_webhook_delivered_total", "endless", |delivered| delivered == 5)
+        .await;
+    assert_eq!(
+        stage.metric("plexus_webhook_pending", "slow").await,
+        5,
+        "its messages wait for it alone"
+    );
     assert_eq!(by_id(&quick.letters()).len(), 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_takes_is_given_up_and_the_audit_says_so() {
     let receiver = Receiver::new(|_| Act::Fail).await;
-    let stage = Stage::new(&[("never", receiver.port, "events = [\"session.ended\"]\ngive_up_after_secs = 0")]).await;
+    let stage = Stage::new(&[(
+        "never",
+        receiver.port,
+        "events = [\"session.ended\"]\ngive_up_after_secs = 0",
+    )])
+    .await;
     let session = stage.create("s", json!({})).await;
     stage.chat_to_end(&session).await;
     stage.wait_for_metric("plexus_webhook_given_up_total", "never", |given_up| given_up == 1).await;
@@ -173,7 +209,9 @@ async fn escalation_and_expiry_are_told_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_told_of_when_most_and_when_all_of_it_is_used_up() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "events = [\"budget.warned\", \"budget.stopped\"]")]).await;
+    let stage =
+        Stage::new(&[("phone", receiver.port, "events = [\"budget.warned\", \"budget.stopped\"]")])
+            .await;
     let priced = stage.create("priced", json!({})).await;
     stage.chat_to_end(&priced).await;
     let shown = stage.call("claudecode.get", json!({"session_id": priced})).await;
@@ -200,6 +238,9 @@ async fn a_breach_is_told_of_with_what_was_done() {
     stage.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
     let told = receiver.wait_for_type("breach").await.body();
     assert_eq!(told["session"]["id"], session.as_str());
-    assert!(told["what"].as_str().unwrap().contains("ran a tool that nobody here allowed"), "{told:#}");
+    assert!(
+        told["what"].as_str().unwrap().contains("ran a tool that nobody here allowed"),
+        "{told:#}"
+    );
     assert!(stage.audit("breach").await.iter().any(|line| line["body"]["what"] == told["what"]));
 }

@@ -13,7 +13,10 @@ fn block(language: &str, containing: &str) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     let blocks = text.split("```").skip(1).step_by(2);
     let mut of_language = blocks.filter_map(|block| block.strip_prefix(&format!("{language}\n")));
-    of_language.find(|block| block.contains(containing)).unwrap_or_else(|| panic!("no {language}")).to_owned()
+    of_language
+        .find(|block| block.contains(containing))
+        .unwrap_or_else(|| panic!("no {language}"))
+        .to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,9 +34,11 @@ async fn the_documented_ways_to_verify_accept_a_message_and_refuse_a_changed_one
     );
     let changed = letter.text.replacen("complete", "failed", 1);
     assert_ne!(changed, letter.text);
-    for (text, secret, genuine) in
-        [(&letter.text, SECRET, true), (&changed, SECRET, false), (&letter.text, "another secret", false)]
-    {
+    for (text, secret, genuine) in [
+        (&letter.text, SECRET, true),
+        (&changed, SECRET, false),
+        (&letter.text, "another secret", false),
+    ] {
         let body = folder.path().join("body");
         std::fs::write(&body, text).unwrap();
         for (program, script) in [("sh", &shell), ("python3", &python)] {
@@ -45,9 +50,18 @@ async fn the_documented_ways_to_verify_accept_a_message_and_refuse_a_changed_one
                 eprintln!("{needed} is not here, so its example is not run");
                 continue;
             }
-            let output =
-                Command::new(program).arg(&file).args([secret, &letter.signature]).arg(&body).output().unwrap();
-            assert_eq!(output.status.success(), genuine, "{program}: {}", String::from_utf8_lossy(&output.stderr));
+            let output = Command::new(program)
+                .arg(&file)
+                .args([secret, &letter.signature])
+                .arg(&body)
+                .output()
+                .unwrap();
+            assert_eq!(
+                output.status.success(),
+                genuine,
+                "{program}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Webhooks, against a real server and receivers of every kind: deaf, slow, rude, dead, and one that answers.
 //!
 //! [`receiver`] is somebody who listens; [`stage`] a server that tells it.
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "in a test, a panic is the answer")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "in a test, a panic is the answer"
+)]
 
 mod answers;
 mod delivery;

@@ -54,7 +54,8 @@ async fn a_receiver_is_told_over_tls_if_its_authority_is_known_and_it_is_who_was
     let receiver = Receiver::over_tls(|_| Act::Take, known.vouch_for("127.0.0.1")).await;
     let stranger = Receiver::over_tls(|_| Act::Take, unknown.vouch_for("127.0.0.1")).await;
     let other = Receiver::over_tls(|_| Act::Take, known.vouch_for("elsewhere.example")).await;
-    let more = format!("events = [\"session.ended\"]\nca_file = {:?}", known.file(&folder, "known.pem"));
+    let more =
+        format!("events = [\"session.ended\"]\nca_file = {:?}", known.file(&folder, "known.pem"));
     let webhooks = [
         ("receiver", receiver.port, more.as_str()),
         ("stranger", stranger.port, more.as_str()),
@@ -76,6 +77,9 @@ async fn a_receiver_is_told_over_tls_if_its_authority_is_known_and_it_is_who_was
         })
         .await;
     }
-    assert!(stranger.letters().is_empty() && other.letters().is_empty(), "who is not believed learns nothing");
+    assert!(
+        stranger.letters().is_empty() && other.letters().is_empty(),
+        "who is not believed learns nothing"
+    );
     assert_eq!(stage.metric("plexus_webhook_failed_total", "receiver").await, 0);
 }

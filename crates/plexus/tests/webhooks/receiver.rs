@@ -83,7 +83,8 @@ impl Receiver {
     }
 
     fn listen(&mut self, listener: TcpListener) {
-        let (letters, seen, manner) = (Arc::clone(&self.letters), Arc::clone(&self.seen), Arc::clone(&self.manner));
+        let (letters, seen, manner) =
+            (Arc::clone(&self.letters), Arc::clone(&self.seen), Arc::clone(&self.manner));
         let tls = self.tls.clone();
         self.task = Some(tokio::spawn(async move {
             loop {
@@ -160,7 +161,11 @@ fn bound(port: u16) -> TcpSocket {
     socket
 }
 
-async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, act: Act, letters: Arc<Mutex<Vec<Letter>>>) {
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    act: Act,
+    letters: Arc<Mutex<Vec<Letter>>>,
+) {
     if matches!(act, Act::Hang) {
         std::future::pending::<()>().await;
     }
@@ -188,12 +193,19 @@ async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Letter> {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
             let header = |name: &str| {
-                head.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap_or_default().to_owned()
+                head.lines()
+                    .find_map(|line| line.strip_prefix(&format!("{name}: ")))
+                    .unwrap_or_default()
+                    .to_owned()
             };
             let length: usize = header("content-length").parse().ok()?;
             if bytes.len() >= end + 4 + length {
                 let text = String::from_utf8(bytes[end + 4..end + 4 + length].to_vec()).ok()?;
-                return Some(Letter { signature: header("plexus-signature"), id: header("plexus-webhook-id"), text });
+                return Some(Letter {
+                    signature: header("plexus-signature"),
+                    id: header("plexus-webhook-id"),
+                    text,
+                });
             }
         }
         match stream.read(&mut buffer).await {

@@ -19,7 +19,9 @@ async fn hangup_changes_who_is_told_and_a_bad_entry_changes_nothing() {
     old.wait_for("the end of the first chat", |body| body["chat"] == 0).await;
     stage.wait_for_metric("plexus_webhook_pending", "old", |waiting| waiting == 0).await;
 
-    stage.reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again").await;
+    stage
+        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again")
+        .await;
     stage.chat_to_end(&session).await;
     new.wait_for("the end of the second chat", |body| body["chat"] == 1).await;
     stage.wait_for_metric("plexus_webhook_pending", "new", |waiting| waiting == 0).await;
@@ -30,10 +32,14 @@ async fn hangup_changes_who_is_told_and_a_bad_entry_changes_nothing() {
     // What waits for somebody who is taken out is given up, and the audit says so.
     let mut dead = Receiver::new(|_| Act::Take).await;
     dead.kill().await;
-    stage.reconfigure(&entries("http", &[("dead", dead.port, only_ends)]), "webhooks read again").await;
+    stage
+        .reconfigure(&entries("http", &[("dead", dead.port, only_ends)]), "webhooks read again")
+        .await;
     stage.chat_to_end(&session).await;
     stage.wait_for_metric("plexus_webhook_failed_total", "dead", |failed| failed >= 1).await;
-    stage.reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again").await;
+    stage
+        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again")
+        .await;
     stage.chat_to_end(&session).await;
     new.wait_for("the end of the fourth chat", |body| body["chat"] == 3).await;
     let given_up = stage.audit("webhook.given_up").await;

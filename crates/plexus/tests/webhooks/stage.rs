@@ -66,21 +66,26 @@ impl Stage {
 
     pub(crate) async fn create(&self, name: &str, more: Value) -> String {
         let env = json!({"CLAUDE_CONFIG_DIR": self.folder.path().join("config")});
-        let mut params = json!({"name": name, "working_dir": self.folder.path().join("work"), "env": env});
+        let mut params =
+            json!({"name": name, "working_dir": self.folder.path().join("work"), "env": env});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.call("claudecode.create", params).await["id"].as_str().unwrap().to_owned()
     }
 
     /// Starts a chat that asks to write a file, and waits until it asks. Returns the approval.
     pub(crate) async fn ask(&self, session: &str) -> Value {
-        let prompt = "sim:\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay done";
+        let prompt =
+            "sim:\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay done";
         self.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
-        let waited = self.call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": 60_000})).await;
+        let waited = self
+            .call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": 60_000}))
+            .await;
         waited["approvals"][0].clone()
     }
 
     pub(crate) async fn allow(&self, approval: &Value) {
-        self.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true})).await;
+        self.call("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
+            .await;
     }
 
     /// Runs a chat that ends by itself.
@@ -94,17 +99,32 @@ impl Stage {
     pub(crate) async fn metric(&self, name: &str, receiver: &str) -> u64 {
         let url = format!("{}/metrics", self.server.url().unwrap());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let text =
-            client.get(url).bearer_auth(self.server.token().unwrap()).send().await.unwrap().text().await.unwrap();
+        let text = client
+            .get(url)
+            .bearer_auth(self.server.token().unwrap())
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap();
         let line = format!("{name}{{receiver=\"{receiver}\"}} ");
         let value = text.lines().find_map(|it| it.strip_prefix(&line));
         value.unwrap_or_else(|| panic!("no {line} in {text}")).parse().unwrap()
     }
 
     /// Waits until a metric of a receiver is as wanted.
-    pub(crate) async fn wait_for_metric(&self, name: &str, receiver: &str, wanted: impl Fn(u64) -> bool) {
+    pub(crate) async fn wait_for_metric(
+        &self,
+        name: &str,
+        receiver: &str,
+        wanted: impl Fn(u64) -> bool,
+    ) {
         let what = format!("{name} of {receiver}");
-        eventually_async(&what, PATIENCE, || async { wanted(self.metric(name, receiver).await).then_some(()) }).await;
+        eventually_async(&what, PATIENCE, || async {
+            wanted(self.metric(name, receiver).await).then_some(())
+        })
+        .await;
     }
 
     /// Lines of the audit of this kind.

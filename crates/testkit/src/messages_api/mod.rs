@@ -67,7 +67,9 @@ struct Inner {
 impl MessagesApi {
     /// Starts a stand-in on a free loopback port.
     pub async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("could not listen for the Messages API")?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("could not listen for the Messages API")?;
         let address = listener.local_addr()?;
         let state = Arc::new(State::default());
         let task = tokio::spawn(serve::serve(listener, Arc::clone(&state)));
@@ -86,7 +88,10 @@ impl MessagesApi {
     }
 
     /// Sets what decides about every main request from now on.
-    pub fn respond_with(&self, responder: impl Fn(&Recorded) -> Option<Step> + Send + Sync + 'static) {
+    pub fn respond_with(
+        &self,
+        responder: impl Fn(&Recorded) -> Option<Step> + Send + Sync + 'static,
+    ) {
         self.state.lock().responder = Some(Arc::new(responder));
     }
 
@@ -189,7 +194,9 @@ impl State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("requests", &self.lock().requests.len()).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("requests", &self.lock().requests.len())
+            .finish_non_exhaustive()
     }
 }
 

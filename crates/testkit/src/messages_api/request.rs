@@ -34,7 +34,8 @@ impl Recorded {
     /// Tells whether this is a turn of the conversation: titles, summaries and other side requests offer no tools.
     #[must_use]
     pub fn is_main(&self) -> bool {
-        self.path == "/v1/messages" && self.body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
+        self.path == "/v1/messages"
+            && self.body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
     }
 
     /// Returns the model that was asked for.
@@ -52,7 +53,12 @@ impl Recorded {
     /// Returns the names of the tools that were offered to the model.
     #[must_use]
     pub fn tool_names(&self) -> Vec<&str> {
-        self.body["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect()
+        self.body["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect()
     }
 
     /// Returns the newest text of the user; empty when there is none.
@@ -66,13 +72,18 @@ impl Recorded {
     /// passes a message that came in the middle of a turn on as role `system`.
     #[must_use]
     pub fn texts_to_model(&self) -> Vec<&str> {
-        self.messages().iter().filter(|message| message["role"] != "assistant").flat_map(texts).collect()
+        self.messages()
+            .iter()
+            .filter(|message| message["role"] != "assistant")
+            .flat_map(texts)
+            .collect()
     }
 
     /// Returns every result of a tool in this conversation, oldest first.
     #[must_use]
     pub fn tool_results(&self) -> Vec<ToolResult> {
-        let blocks = self.messages().iter().filter_map(|message| message["content"].as_array()).flatten();
+        let blocks =
+            self.messages().iter().filter_map(|message| message["content"].as_array()).flatten();
         blocks
             .filter(|block| block["type"] == "tool_result")
             .map(|block| ToolResult {
@@ -87,7 +98,9 @@ impl Recorded {
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => {
+            blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     }
 }

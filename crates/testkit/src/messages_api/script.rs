@@ -177,9 +177,11 @@ pub(super) fn find(body: &Value) -> Option<Found> {
 pub(super) fn texts(message: &Value) -> Vec<&str> {
     match &message["content"] {
         Value::String(text) => vec![text],
-        Value::Array(blocks) => {
-            blocks.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str()).collect()
-        }
+        Value::Array(blocks) => blocks
+            .iter()
+            .filter(|block| block["type"] == "text")
+            .filter_map(|block| block["text"].as_str())
+            .collect(),
         _ => Vec::new(),
     }
 }
@@ -203,7 +205,8 @@ mod tests {
         let script = prompt(&[Step::bash("ls"), Step::text("done")]);
         let user = json!({"role": "user", "content": script});
         let assistant = json!({"role": "assistant", "content": []});
-        let result = json!({"role": "user", "content": [{"type": "tool_result", "content": "@@[]@@"}]});
+        let result =
+            json!({"role": "user", "content": [{"type": "tool_result", "content": "@@[]@@"}]});
         assert_eq!(step_of(json!([user])), Some(Step::bash("ls")));
         assert_eq!(step_of(json!([user, assistant, result])), Some(Step::text("done")));
         assert_eq!(step_of(json!([user, assistant, result, assistant])), Some(script_ended()));

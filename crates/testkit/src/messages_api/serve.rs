@@ -37,11 +37,16 @@ async fn answer(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
         return failure(StatusCode::PAYLOAD_TOO_LARGE);
     };
-    let text = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let text =
+        |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let recorded = Recorded {
         method: head.method.to_string(),
         path: head.uri.path().to_owned(),
-        headers: head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
+        headers: head
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+            .collect(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     state.record(recorded.clone());
@@ -147,6 +152,9 @@ fn response(status: StatusCode, content_type: &'static str, body: Body) -> Respo
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
-    headers.insert(HeaderName::from_static("request-id"), header::HeaderValue::from_static("req_standin"));
+    headers.insert(
+        HeaderName::from_static("request-id"),
+        header::HeaderValue::from_static("req_standin"),
+    );
     response
 }

@@ -26,19 +26,27 @@ impl Answer {
     pub(super) fn new(step: &Step, model: &str) -> Self {
         let mut blocks = Vec::new();
         if let Some(thinking) = &step.thinking {
-            blocks.push(json!({"type": "thinking", "thinking": thinking, "signature": "c3RhbmQtaW4="}));
+            blocks.push(
+                json!({"type": "thinking", "thinking": thinking, "signature": "c3RhbmQtaW4="}),
+            );
         }
         if let Some(text) = &step.text {
             blocks.push(json!({"type": "text", "text": text}));
         }
         for tool in &step.tools {
-            blocks.push(json!({"type": "tool_use", "id": id("toolu_"), "name": tool.0, "input": tool.1}));
+            blocks.push(
+                json!({"type": "tool_use", "id": id("toolu_"), "name": tool.0, "input": tool.1}),
+            );
         }
         Self { id: id("msg_"), model: model.to_owned(), blocks }
     }
 
     fn stop_reason(&self) -> &'static str {
-        if self.blocks.iter().any(|block| block["type"] == "tool_use") { "tool_use" } else { "end_turn" }
+        if self.blocks.iter().any(|block| block["type"] == "tool_use") {
+            "tool_use"
+        } else {
+            "end_turn"
+        }
     }
 
     fn message(&self, content: Value, stop_reason: Value, output_tokens: u64) -> Value {
@@ -57,7 +65,8 @@ impl Answer {
 
     /// Returns the stream up to the end of the content, with deltas of `chunk` characters.
     pub(super) fn content_events(&self, chunk: Option<usize>) -> Vec<Event> {
-        let start = json!({"type": "message_start", "message": self.message(json!([]), Value::Null, 1)});
+        let start =
+            json!({"type": "message_start", "message": self.message(json!([]), Value::Null, 1)});
         let mut events = vec![("message_start", start)];
         for (index, block) in self.blocks.iter().enumerate() {
             let (empty, deltas) = pieces(block, chunk);
@@ -69,7 +78,10 @@ impl Answer {
                 let data = json!({"type": "content_block_delta", "index": index, "delta": delta});
                 events.push(("content_block_delta", data));
             }
-            events.push(("content_block_stop", json!({"type": "content_block_stop", "index": index})));
+            events.push((
+                "content_block_stop",
+                json!({"type": "content_block_stop", "index": index}),
+            ));
         }
         events
     }
@@ -97,11 +109,16 @@ fn pieces(block: &Value, chunk: Option<usize>) -> (Value, Vec<Value>) {
         }
         Some("tool_use") => {
             let input = block["input"].to_string();
-            let deltas = split(&input, chunk).map(|part| json!({"type": "input_json_delta", "partial_json": part}));
-            (json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}), deltas.collect())
+            let deltas = split(&input, chunk)
+                .map(|part| json!({"type": "input_json_delta", "partial_json": part}));
+            (
+                json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}),
+                deltas.collect(),
+            )
         }
         _ => {
-            let deltas = split(text_of("text"), chunk).map(|part| json!({"type": "text_delta", "text": part}));
+            let deltas = split(text_of("text"), chunk)
+                .map(|part| json!({"type": "text_delta", "text": part}));
             (json!({"type": "text", "text": ""}), deltas.collect())
         }
     }

@@ -19,7 +19,10 @@ pub struct Sandbox {
 impl Sandbox {
     /// Makes the folders for children that talk to `api`.
     pub fn new(api: &MessagesApi) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("real-claude-").tempdir().context("could not make a sandbox")?;
+        let folder = tempfile::Builder::new()
+            .prefix("real-claude-")
+            .tempdir()
+            .context("could not make a sandbox")?;
         for part in ["home", "work", "tmp"] {
             std::fs::create_dir(folder.path().join(part)).context("could not make a sandbox")?;
         }

@@ -60,7 +60,11 @@ impl Suite {
 
     /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a deadline.
     #[must_use]
-    pub fn case<F>(self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    pub fn case<F>(
+        self,
+        name: &'static str,
+        case: impl FnOnce(PathBuf) -> F + Send + 'static,
+    ) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + 'static,
     {
@@ -69,7 +73,11 @@ impl Suite {
 
     /// Adds a case that takes minutes: it is ignored unless `--ignored` asks for it.
     #[must_use]
-    pub fn slow_case<F>(self, name: &'static str, case: impl FnOnce(PathBuf) -> F + Send + 'static) -> Self
+    pub fn slow_case<F>(
+        self,
+        name: &'static str,
+        case: impl FnOnce(PathBuf) -> F + Send + 'static,
+    ) -> Self
     where
         F: Future<Output = anyhow::Result<()>> + 'static,
     {
@@ -88,7 +96,8 @@ impl Suite {
     {
         let run = move |cli: PathBuf| -> Result<(), Failed> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let outcome = runtime.block_on(async { tokio::time::timeout(deadline, case(cli)).await });
+            let outcome =
+                runtime.block_on(async { tokio::time::timeout(deadline, case(cli)).await });
             match outcome {
                 Ok(Ok(())) => Ok(()),
                 Ok(Err(error)) => Err(format!("{error:#}").into()),
@@ -137,7 +146,10 @@ impl std::fmt::Debug for Suite {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "whoever runs the suite must see why its cases were ignored")]
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever runs the suite must see why its cases were ignored"
+)]
 fn explain(reason: &str) {
     eprintln!("the cases with the real CLI were ignored: {reason}");
 }

@@ -1,6 +1,8 @@
 //! What a program decides for all runs of the backend.
 
-use std::{collections::BTreeMap, env, ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, env, ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use super::sessions::{ClaudeCodeSessionLookup, ClaudeCodeTranscripts};
 use crate::AgentWrapperRunRequest;
@@ -111,8 +113,10 @@ mod tests {
 
     #[test]
     fn the_request_says_first_where_the_cli_keeps_its_sessions() {
-        let mut config =
-            ClaudeCodeBackendConfig { environment: ClaudeCodeEnvironment::Clear, ..ClaudeCodeBackendConfig::default() };
+        let mut config = ClaudeCodeBackendConfig {
+            environment: ClaudeCodeEnvironment::Clear,
+            ..ClaudeCodeBackendConfig::default()
+        };
         let mut request = AgentWrapperRunRequest::new("p");
         assert_eq!(config.cli_config_dir(&request), None);
         let home = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
@@ -126,7 +130,8 @@ mod tests {
 
     #[test]
     fn debug_shows_no_value() {
-        let config = ClaudeCodeBackendConfig { env: with_env("TOKEN", "hunter2"), ..Default::default() };
+        let config =
+            ClaudeCodeBackendConfig { env: with_env("TOKEN", "hunter2"), ..Default::default() };
         let shown = format!("{config:?}");
         assert!(shown.contains("TOKEN") && !shown.contains("hunter2"), "{shown}");
     }

@@ -7,8 +7,8 @@ use futures::StreamExt;
 
 use super::translate::Translator;
 use crate::{
-    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind, AgentWrapperOutcome, CANCELLED,
-    TIMED_OUT,
+    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
+    AgentWrapperOutcome, CANCELLED, TIMED_OUT,
     gate::{Forwarded, RunSink},
     run::failed_status,
 };
@@ -108,19 +108,27 @@ fn end_of(
         Err(error) => {
             let message = match error {
                 ClaudeCodeError::Timeout { .. } => TIMED_OUT,
-                ClaudeCodeError::RunLost => "the run was given up because its runtime was shut down",
+                ClaudeCodeError::RunLost => {
+                    "the run was given up because its runtime was shut down"
+                }
                 // The others are errors of starting, and the process was started.
                 _ => "could not tell how the agent ended",
             };
-            return (Err(AgentWrapperError::backend(message)), Some(AgentWrapperEvent::error(kind, message)));
+            return (
+                Err(AgentWrapperError::backend(message)),
+                Some(AgentWrapperEvent::error(kind, message)),
+            );
         }
     };
     let told = translator.told();
     let outcome = told.verdict.outcome(status);
     let last = match &outcome {
         AgentWrapperOutcome::Succeeded => told.unreadable,
-        AgentWrapperOutcome::Failed { reason } => Some(AgentWrapperEvent::error(kind, reason.as_str())),
+        AgentWrapperOutcome::Failed { reason } => {
+            Some(AgentWrapperEvent::error(kind, reason.as_str()))
+        }
     };
-    let end = AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
+    let end =
+        AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
     (Ok(end), last)
 }

@@ -29,7 +29,11 @@ pub(super) async fn start(
         client = client.termination_grace(grace);
     }
     let print = print_request(config, request, checked, session);
-    client.build().print_stream_json(print).await.map_err(|error| AgentWrapperError::backend(in_full(&error)))
+    client
+        .build()
+        .print_stream_json(print)
+        .await
+        .map_err(|error| AgentWrapperError::backend(in_full(&error)))
 }
 
 /// Translates the request into the CLI's terms. Later variables win, so the order of the environment is the order of say.
@@ -39,8 +43,9 @@ fn print_request(
     checked: CheckedRequest,
     session: SessionToUse,
 ) -> ClaudePrintRequest {
-    let mut print =
-        ClaudePrintRequest::new(request.prompt).include_partial_messages(true).working_dir(checked.working_dir);
+    let mut print = ClaudePrintRequest::new(request.prompt)
+        .include_partial_messages(true)
+        .working_dir(checked.working_dir);
     if config.project_settings == ClaudeCodeProjectSettings::Ignore {
         print = print.setting_sources("user").strict_mcp_config(true);
     }
@@ -96,9 +101,19 @@ mod tests {
         }
     }
 
-    fn arguments(config: &ClaudeCodeBackendConfig, checked: CheckedRequest, session: SessionToUse) -> String {
-        let print = print_request(config, AgentWrapperRunRequest::new("the prompt"), checked, session);
-        print.arguments().iter().map(|argument| argument.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+    fn arguments(
+        config: &ClaudeCodeBackendConfig,
+        checked: CheckedRequest,
+        session: SessionToUse,
+    ) -> String {
+        let print =
+            print_request(config, AgentWrapperRunRequest::new("the prompt"), checked, session);
+        print
+            .arguments()
+            .iter()
+            .map(|argument| argument.to_str().unwrap())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
@@ -118,7 +133,10 @@ mod tests {
             ..ClaudeCodeBackendConfig::default()
         };
         let seen = arguments(&config, checked(), SessionToUse::New);
-        assert!(!seen.contains("--setting-sources") && !seen.contains("--strict-mcp-config"), "{seen}");
+        assert!(
+            !seen.contains("--setting-sources") && !seen.contains("--strict-mcp-config"),
+            "{seen}"
+        );
     }
 
     #[test]
@@ -131,12 +149,16 @@ mod tests {
             ..checked()
         };
         let seen = arguments(&config, rich, SessionToUse::Fork("id".to_owned()));
-        let flags = ["--resume id", "--fork-session", "--model opus", "--add-dir /a", "--add-dir /b"];
+        let flags =
+            ["--resume id", "--fork-session", "--model opus", "--add-dir /a", "--add-dir /b"];
         for flag in flags.into_iter().chain(["--dangerously-skip-permissions"]) {
             assert!(seen.contains(flag), "{flag} is not in {seen}");
         }
         let resumed = arguments(&config, checked(), SessionToUse::Resume("id".to_owned()));
-        assert!(resumed.contains("--resume id") && !resumed.contains("--fork-session"), "{resumed}");
+        assert!(
+            resumed.contains("--resume id") && !resumed.contains("--fork-session"),
+            "{resumed}"
+        );
     }
 
     #[tokio::test]
@@ -147,8 +169,13 @@ mod tests {
             ..ClaudeCodeBackendConfig::default()
         };
         let here = CheckedRequest { working_dir: ".".into(), ..checked() };
-        let error = start(&config, AgentWrapperRunRequest::new("p"), here, SessionToUse::New).await.err().unwrap();
-        let AgentWrapperError::Backend { message } = error else { panic!("not an error of the backend: {error:?}") };
+        let error = start(&config, AgentWrapperRunRequest::new("p"), here, SessionToUse::New)
+            .await
+            .err()
+            .unwrap();
+        let AgentWrapperError::Backend { message } = error else {
+            panic!("not an error of the backend: {error:?}")
+        };
         assert!(message.contains("no-such-claude"), "{message}");
     }
 }

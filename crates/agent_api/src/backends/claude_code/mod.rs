@@ -32,8 +32,9 @@ use self::{
     translate::Translator,
 };
 use crate::{
-    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
-    AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest, capabilities as ids, gate, validate,
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent,
+    AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest,
+    capabilities as ids, gate, validate,
 };
 
 /// The kind of this backend.
@@ -64,12 +65,21 @@ impl ClaudeCodeBackend {
         Self { config: Arc::new(config), kind }
     }
 
-    async fn start(&self, request: AgentWrapperRunRequest) -> Result<AgentWrapperRunControl, AgentWrapperError> {
+    async fn start(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> Result<AgentWrapperRunControl, AgentWrapperError> {
         let config = &self.config;
-        let checked =
-            validate::check(&self.kind, &self.capabilities(), &request, config.default_working_dir.as_deref())?;
+        let checked = validate::check(
+            &self.kind,
+            &self.capabilities(),
+            &request,
+            config.default_working_dir.as_deref(),
+        )?;
         if request.extensions.contains_key(PRINT_STREAM_JSON) {
-            return Err(AgentWrapperError::invalid_request(format!("{PRINT_STREAM_JSON}: takes no value")));
+            return Err(AgentWrapperError::invalid_request(format!(
+                "{PRINT_STREAM_JSON}: takes no value"
+            )));
         }
         let session = match sessions::resolve(config, &request, &checked).await? {
             Ok(session) => session,
@@ -119,7 +129,10 @@ impl AgentWrapperBackend for ClaudeCodeBackend {
         always.into_iter().chain(sandbox).collect()
     }
 
-    fn run(&self, request: AgentWrapperRunRequest) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
+    fn run(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
         async move { Ok(self.start(request).await?.handle) }.boxed()
     }
 

@@ -52,7 +52,9 @@ impl Verdict {
     pub(super) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
         let reason = match (&self.result, status.success()) {
             (Some(Ok(())), true) => return AgentWrapperOutcome::Succeeded,
-            (Some(Ok(())), false) => format!("the agent reported success and then {}", exit_in_words(status)),
+            (Some(Ok(())), false) => {
+                format!("the agent reported success and then {}", exit_in_words(status))
+            }
             (Some(Err(failure)), _) => self.more_precise(failure).to_string(),
             (None, false) => match &self.reported {
                 Some(failure) => failure.to_string(),
@@ -104,21 +106,34 @@ impl Failure {
 
 fn names_no_session(error: &str) -> bool {
     error.starts_with("No conversation found with session ID")
-        || (error.contains("--resume requires a valid session ID") && error.contains("does not match any session"))
+        || (error.contains("--resume requires a valid session ID")
+            && error.contains("does not match any session"))
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NotLoggedIn => f.write_str("the agent is not logged in, or its credentials were refused"),
+            Self::NotLoggedIn => {
+                f.write_str("the agent is not logged in, or its credentials were refused")
+            }
             Self::SessionNotFound => f.write_str(SESSION_NOT_FOUND),
             Self::TurnLimit => f.write_str("the agent reached its limit of turns"),
             Self::Budget => f.write_str("the agent reached its limit of cost"),
-            Self::StructuredOutput => f.write_str("the agent could not produce the structured output it was asked for"),
-            Self::Service(Some(429)) => f.write_str("the agent's service refused it: too many requests (status 429)"),
-            Self::Service(Some(status @ 500..=599)) => write!(f, "the agent's service failed (status {status})"),
-            Self::Service(Some(status)) => write!(f, "the agent's service refused the request (status {status})"),
-            Self::Service(None) => f.write_str("the agent could not reach its service, or was refused by it"),
+            Self::StructuredOutput => {
+                f.write_str("the agent could not produce the structured output it was asked for")
+            }
+            Self::Service(Some(429)) => {
+                f.write_str("the agent's service refused it: too many requests (status 429)")
+            }
+            Self::Service(Some(status @ 500..=599)) => {
+                write!(f, "the agent's service failed (status {status})")
+            }
+            Self::Service(Some(status)) => {
+                write!(f, "the agent's service refused the request (status {status})")
+            }
+            Self::Service(None) => {
+                f.write_str("the agent could not reach its service, or was refused by it")
+            }
             Self::Execution => f.write_str("the agent stopped with an error while it worked"),
             Self::Other => f.write_str("the agent reported an error"),
         }

@@ -76,7 +76,10 @@ pub(super) async fn resolve(
 fn is_session_id(text: &str) -> bool {
     let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
     text.len() == 36
-        && text.bytes().enumerate().all(|(at, byte)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
+        && text
+            .bytes()
+            .enumerate()
+            .all(|(at, byte)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
 /// The CLI cuts the name of a project's folder here and adds a hash.
@@ -96,7 +99,10 @@ impl ClaudeCodeSessionLookup for ClaudeCodeTranscripts {
         }
         transcripts.sort_by_key(|transcript| std::cmp::Reverse(transcript.used));
         // Different directories can share a folder, so each transcript is asked where it belongs.
-        Ok(transcripts.into_iter().find(|transcript| transcript.belongs_to(working_dir)).map(|found| found.id))
+        Ok(transcripts
+            .into_iter()
+            .find(|transcript| transcript.belongs_to(working_dir))
+            .map(|found| found.id))
     }
 }
 
@@ -133,8 +139,9 @@ fn folders_of(projects: &Path, working_dir: &Path) -> io::Result<Vec<PathBuf>> {
     }
     // What follows the cut is a hash of the CLI's own; the transcripts inside tell which folder is meant.
     let beginning = &name[..MAX_FOLDER_NAME];
-    let is_candidate =
-        |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning));
+    let is_candidate = |entry: &fs::DirEntry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning))
+    };
     Ok(entries(projects)?.into_iter().filter(is_candidate).map(|entry| entry.path()).collect())
 }
 
@@ -151,7 +158,8 @@ fn transcripts_in(folder: &Path) -> io::Result<Vec<Transcript>> {
     let transcript = |entry: fs::DirEntry| {
         let path = entry.path();
         let id = path.file_stem()?.to_str()?.to_owned();
-        let is_transcript = path.extension().is_some_and(|extension| extension == "jsonl") && is_session_id(&id);
+        let is_transcript =
+            path.extension().is_some_and(|extension| extension == "jsonl") && is_session_id(&id);
         // A file that goes away while we look was not the one.
         let used = entry.metadata().ok()?.modified().ok()?;
         is_transcript.then_some(Transcript { id, path, used })

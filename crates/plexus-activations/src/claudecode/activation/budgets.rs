@@ -14,23 +14,34 @@ use crate::claudecode::results::Done;
 const TRIES: usize = 8;
 
 impl ClaudeCode {
-    pub(super) async fn budget_set(&self, call: Call, params: BudgetSetParams) -> Result<Done, CallError> {
+    pub(super) async fn budget_set(
+        &self,
+        call: Call,
+        params: BudgetSetParams,
+    ) -> Result<Done, CallError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+            let session =
+                self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
             if let Caller::Session(own) = call.caller {
                 let above = SessionConfig::of(&self.core.store.session(own).await?)?;
                 narrowed_budget(above.budget.as_ref(), &params.budget)?;
             }
             budget::check(&params.budget, &self.core.store.spend(session.id).await?)?;
-            let config = SessionConfig { budget: Some(params.budget), ..SessionConfig::of(&session)? };
+            let config =
+                SessionConfig { budget: Some(params.budget), ..SessionConfig::of(&session)? };
             let update = UpdateSession {
                 config: Some(config.to_json()?),
                 expects_revision: Some(session.revision),
                 ..UpdateSession::of(session.id)
             };
-            match self.core.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
+            match self
+                .core
+                .store
+                .commit(vec![Change::UpdateSession(update)], Priority::Normal)
+                .await
+            {
                 Ok(_) => return Ok(Done {}),
                 // The session's own run changed something else of it.
                 Err(StoreError::Conflict { .. }) if tries < TRIES => {}

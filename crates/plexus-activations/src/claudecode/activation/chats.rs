@@ -2,7 +2,8 @@
 
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_store::{
-    Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace, limits,
+    Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace,
+    limits,
 };
 
 use serde_json::json;
@@ -16,7 +17,11 @@ use crate::claudecode::results::{Cancelled, Sent, Started};
 const BUSY_RETRY_MS: u64 = 1_000;
 
 impl ClaudeCode {
-    pub(super) async fn chat_async(&self, call: Call, params: ChatParams) -> Result<Started, CallError> {
+    pub(super) async fn chat_async(
+        &self,
+        call: Call,
+        params: ChatParams,
+    ) -> Result<Started, CallError> {
         if params.wait_ms.is_some() {
             return Err(CallError::invalid("take wait_ms: chat_async returns at once")
                 .with_hint("claudecode.chat waits, claudecode.poll reads"));
@@ -34,9 +39,8 @@ impl ClaudeCode {
         params: &ChatParams,
     ) -> Result<StartedChat, CallError> {
         if params.prompt.trim().is_empty() {
-            return Err(
-                CallError::invalid("start a chat with an empty prompt").with_hint("say what the agent should do")
-            );
+            return Err(CallError::invalid("start a chat with an empty prompt")
+                .with_hint("say what the agent should do"));
         }
         if crate::parents::is_identity(session) {
             return Err(CallError::invalid(format_args!(
@@ -46,9 +50,14 @@ impl ClaudeCode {
             .with_hint("create a session below it, and start the chat there"));
         }
         if params.prompt.len() > limits::MAX_PROMPT_BYTES {
-            return Err(CallError::invalid(format_args!("take a prompt of {} bytes", params.prompt.len())).with_hint(
-                format_args!("a prompt has at most {} bytes; put the rest into a file", limits::MAX_PROMPT_BYTES),
-            ));
+            return Err(CallError::invalid(format_args!(
+                "take a prompt of {} bytes",
+                params.prompt.len()
+            ))
+            .with_hint(format_args!(
+                "a prompt has at most {} bytes; put the rest into a file",
+                limits::MAX_PROMPT_BYTES
+            )));
         }
         if let Some(key) = &params.idempotency_key
             && let Some(chat) = self.core.store.chat_by_key(session.id, key).await?
@@ -60,7 +69,9 @@ impl ClaudeCode {
         }
         if !self.supervisor.has_room_for(session.id).await {
             return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
-                .with_hint("wait for one to end, or raise limits.running_children in plexus.toml"));
+                .with_hint(
+                    "wait for one to end, or raise limits.running_children in plexus.toml",
+                ));
         }
         let start = StartChat {
             reserve: crate::budget::prepare(&*self.core.store, session).await?,
@@ -68,19 +79,26 @@ impl ClaudeCode {
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
             ..StartChat::new(session.id, params.prompt.clone())
         };
-        let committed = self.core.store.commit(vec![Change::StartChat(start)], Priority::Normal).await.map_err(
-            |error| match error {
+        let committed = self
+            .core
+            .store
+            .commit(vec![Change::StartChat(start)], Priority::Normal)
+            .await
+            .map_err(|error| match error {
                 StoreError::Conflict { .. } => {
                     let standing = CallError::from(error).standing;
-                    let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
-                        .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
+                    let busy = CallError::busy(
+                        "start a chat: one is running in this session",
+                        BUSY_RETRY_MS,
+                    )
+                    .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
                     CallError { standing, ..busy }
                 }
                 other => other.into(),
-            },
-        )?;
-        let started =
-            committed.chat().ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
+            })?;
+        let started = committed
+            .chat()
+            .ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
         plexus_fault::point!("chat.committed");
         if started.fresh == Fresh::Made {
             self.supervisor.serve(session.id, started.chat);
@@ -113,7 +131,11 @@ impl ClaudeCode {
         Ok(Sent {})
     }
 
-    pub(super) async fn cancel(&self, call: Call, params: CancelParams) -> Result<Cancelled, CallError> {
+    pub(super) async fn cancel(
+        &self,
+        call: Call,
+        params: CancelParams,
+    ) -> Result<Cancelled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
         let Some(chat) = session.open_chat() else {
@@ -126,7 +148,9 @@ impl ClaudeCode {
         match self.supervisor.handle(session.id) {
             Some(handle) => match handle.cancel(reason.clone()).await {
                 // The process may have ended, or not have taken the chat yet, in this very moment.
-                Err(error) if error.kind == ErrorKind::Conflict => self.cancel_unserved(&session, chat, reason).await?,
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    self.cancel_unserved(&session, chat, reason).await?
+                }
                 other => other?,
             },
             None => self.cancel_unserved(&session, chat, reason).await?,
@@ -135,11 +159,22 @@ impl ClaudeCode {
     }
 
     /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
-    async fn cancel_unserved(&self, session: &Session, chat: u32, reason: String) -> Result<(), CallError> {
+    async fn cancel_unserved(
+        &self,
+        session: &Session,
+        chat: u32,
+        reason: String,
+    ) -> Result<(), CallError> {
         let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
         let ending = Ending::Cancelled(reason.clone());
         let mut changes = self.core.approvals.hooks.chat_ended(session, chat, &ending, None);
-        changes.push(Change::EndChat(EndChat { session: session.id, chat, ending, usage: None, event }));
+        changes.push(Change::EndChat(EndChat {
+            session: session.id,
+            chat,
+            ending,
+            usage: None,
+            event,
+        }));
         match self.core.store.commit(changes, Priority::Urgent).await {
             Ok(_) => {
                 // A child that was started meanwhile would work for nobody.

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
 use plexus_store::{
-    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals, StoreError, UpdateSession,
-    limits,
+    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals,
+    StoreError, UpdateSession, limits,
 };
 use uuid::Uuid;
 
@@ -17,7 +17,11 @@ use crate::claudecode::results::{Created, Forked};
 use crate::rules::Pattern;
 
 impl ClaudeCode {
-    pub(super) async fn create(&self, call: Call, params: CreateParams) -> Result<Created, CallError> {
+    pub(super) async fn create(
+        &self,
+        call: Call,
+        params: CreateParams,
+    ) -> Result<Created, CallError> {
         let parent = self.parent_for(&call.caller, params.parent).await?;
         check_name(&params.name)?;
         let mut config = self.config_of(&params)?;
@@ -30,7 +34,9 @@ impl ClaudeCode {
             }
         }
         if call.caller != Caller::Operator && config.project_settings == ProjectSettings::Trust {
-            return Err(CallError::forbidden("trust project settings: that is the operator's to say"));
+            return Err(CallError::forbidden(
+                "trust project settings: that is the operator's to say",
+            ));
         }
         if let Some(budget) = &config.budget {
             crate::budget::check(budget, &SpendTotals::default())?;
@@ -54,15 +60,22 @@ impl ClaudeCode {
         let (id, name) = (session.id, session.name.clone());
         let mut changes = vec![Change::CreateSession(session)];
         if let Some(state) = state {
-            changes
-                .push(Change::UpdateSession(UpdateSession { state: Some(state.to_json()?), ..UpdateSession::of(id) }));
+            changes.push(Change::UpdateSession(UpdateSession {
+                state: Some(state.to_json()?),
+                ..UpdateSession::of(id)
+            }));
         }
-        let committed = self.core.store.commit(changes, Priority::Normal).await.map_err(|error| match error {
-            StoreError::Conflict { .. } => CallError::from(error)
-                .with_hint(format_args!("choose another name than {name:?}, or delete that session")),
-            StoreError::Busy { .. } => CallError::from(error).with_hint("delete one that is done"),
-            other => other.into(),
-        })?;
+        let committed = self.core.store.commit(changes, Priority::Normal).await.map_err(
+            |error| match error {
+                StoreError::Conflict { .. } => CallError::from(error).with_hint(format_args!(
+                    "choose another name than {name:?}, or delete that session"
+                )),
+                StoreError::Busy { .. } => {
+                    CallError::from(error).with_hint("delete one that is done")
+                }
+                other => other.into(),
+            },
+        )?;
         match committed.outcomes.into_iter().next() {
             Some(Outcome::Session { id, head }) => Ok((id, head)),
             _ => Err(CallError::internal("create the session: the store did not say which it is")),
@@ -70,16 +83,24 @@ impl ClaudeCode {
     }
 
     /// A session creates below itself; only the operator says where.
-    async fn parent_for(&self, caller: &Caller, named: Option<SessionId>) -> Result<Option<SessionId>, CallError> {
+    async fn parent_for(
+        &self,
+        caller: &Caller,
+        named: Option<SessionId>,
+    ) -> Result<Option<SessionId>, CallError> {
         match (caller, named) {
             (Caller::Operator, None) => Ok(None),
-            (Caller::Operator, Some(id)) => self.authority.reach(caller, id).await.map(|session| Some(session.id)),
+            (Caller::Operator, Some(id)) => {
+                self.authority.reach(caller, id).await.map(|session| Some(session.id))
+            }
             (Caller::Session(own), None) => Ok(Some(*own)),
             (Caller::Session(own), Some(id)) if id == *own => Ok(Some(*own)),
             (Caller::Session(_), Some(_)) => {
                 Err(CallError::forbidden("name a parent: your sessions are your own children"))
             }
-            (Caller::Child(_), _) => Err(CallError::forbidden("create a session: a child may only ask for permission")),
+            (Caller::Child(_), _) => {
+                Err(CallError::forbidden("create a session: a child may only ask for permission"))
+            }
         }
     }
 
@@ -94,7 +115,8 @@ impl ClaudeCode {
         };
         let may_decide = params.may_decide.clone().unwrap_or_default();
         patterns("may_decide", &may_decide)?;
-        let timeout = params.loopback_timeout_secs.unwrap_or(self.core.settings.approval_timeout.as_secs());
+        let timeout =
+            params.loopback_timeout_secs.unwrap_or(self.core.settings.approval_timeout.as_secs());
         let mut add_dirs = Vec::new();
         for dir in params.add_dirs.iter().flatten() {
             add_dirs.push(self.usable_dir("add_dirs", dir)?);
@@ -102,11 +124,17 @@ impl ClaudeCode {
         for entry in params.allowed_tools.iter().chain(&params.disallowed_tools).flatten() {
             check_tool_entry(entry)?;
         }
-        if let Some(name) =
-            params.env.iter().flatten().map(|(name, _)| name).find(|name| name.is_empty() || name.contains(['=', '\0']))
+        if let Some(name) = params
+            .env
+            .iter()
+            .flatten()
+            .map(|(name, _)| name)
+            .find(|name| name.is_empty() || name.contains(['=', '\0']))
         {
-            return Err(CallError::invalid(format_args!("set the variable {name:?}: that is no name"))
-                .with_hint("a variable's name has no '=' and is not empty"));
+            return Err(CallError::invalid(format_args!(
+                "set the variable {name:?}: that is no name"
+            ))
+            .with_hint("a variable's name has no '=' and is not empty"));
         }
         Ok(SessionConfig {
             working_dir: self.usable_dir("working_dir", &params.working_dir)?,
@@ -131,22 +159,33 @@ impl ClaudeCode {
     /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI reads below its directory unasked.
     fn usable_dir(&self, what: &str, dir: &Path) -> Result<PathBuf, CallError> {
         let refuse = |why: String, hint: &str| {
-            Err(CallError::invalid(format_args!("use {} as {what}: {why}", dir.display())).with_hint(hint))
+            Err(CallError::invalid(format_args!("use {} as {what}: {why}", dir.display()))
+                .with_hint(hint))
         };
         if !dir.is_absolute() {
             return refuse("it is not an absolute path".into(), "give the whole path, from / on");
         }
         let real = match dir.canonicalize() {
             Ok(real) => real,
-            Err(error) => return refuse(error.to_string(), "create the directory first, or name another"),
+            Err(error) => {
+                return refuse(error.to_string(), "create the directory first, or name another");
+            }
         };
         if !real.is_dir() {
-            return refuse("it is not a directory".into(), "name the directory that the agent should work in");
+            return refuse(
+                "it is not a directory".into(),
+                "name the directory that the agent should work in",
+            );
         }
         if let Err(error) = std::fs::read_dir(&real) {
             return refuse(error.to_string(), "name a directory that you can read");
         }
-        let data = self.core.settings.data_dir.canonicalize().unwrap_or_else(|_| self.core.settings.data_dir.clone());
+        let data = self
+            .core
+            .settings
+            .data_dir
+            .canonicalize()
+            .unwrap_or_else(|_| self.core.settings.data_dir.clone());
         if real.starts_with(&data) || data.starts_with(&real) {
             return refuse(
                 "the server's own data directory lies in it, or it in that".into(),
@@ -179,7 +218,11 @@ impl ClaudeCode {
     }
 
     /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not show one past and remember another.
-    async fn fork_point(&self, source: &Session, at: Option<NodeId>) -> Result<ForkPoint, CallError> {
+    async fn fork_point(
+        &self,
+        source: &Session,
+        at: Option<NodeId>,
+    ) -> Result<ForkPoint, CallError> {
         let at = at.unwrap_or(source.head);
         if self.core.store.node(at).await?.parent.is_none() {
             return Ok(ForkPoint::Root);
@@ -205,8 +248,12 @@ impl ClaudeCode {
             return Ok(None);
         }
         let body = event.body.to_value();
-        let same = source.claude_session_id.as_deref().is_some_and(|id| body["claude_session_id"] == id);
-        Ok(body["claude_message_id"].as_str().filter(|_| same).and_then(|id| Uuid::try_parse(id).ok()))
+        let same =
+            source.claude_session_id.as_deref().is_some_and(|id| body["claude_session_id"] == id);
+        Ok(body["claude_message_id"]
+            .as_str()
+            .filter(|_| same)
+            .and_then(|id| Uuid::try_parse(id).ok()))
     }
 
     pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
@@ -234,15 +281,19 @@ impl ClaudeCode {
             conversation_cost,
             mode: None,
         };
-        let state = match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {
-            (ForkPoint::Root, _) => None,
-            (ForkPoint::Behind(message), Some(conversation)) => Some(of(conversation, Some(message))),
-            (ForkPoint::Head, Some(conversation)) => Some(of(conversation, None)),
-            // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
-            (ForkPoint::Behind(_) | ForkPoint::Head, None) => {
-                remembered.fork_from.is_some().then_some(SessionState { mode: None, ..remembered })
-            }
-        };
+        let state =
+            match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {
+                (ForkPoint::Root, _) => None,
+                (ForkPoint::Behind(message), Some(conversation)) => {
+                    Some(of(conversation, Some(message)))
+                }
+                (ForkPoint::Head, Some(conversation)) => Some(of(conversation, None)),
+                // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
+                (ForkPoint::Behind(_) | ForkPoint::Head, None) => remembered
+                    .fork_from
+                    .is_some()
+                    .then_some(SessionState { mode: None, ..remembered }),
+            };
         let (id, head) = self.create_row(fork, state).await?;
         Ok(Forked { id, head })
     }
@@ -262,7 +313,9 @@ enum ForkPoint {
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
     // What comes from above stands first.
     let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
-    child.disallowed_tools.extend(own.into_iter().filter(|tool| !parent.disallowed_tools.contains(tool)));
+    child
+        .disallowed_tools
+        .extend(own.into_iter().filter(|tool| !parent.disallowed_tools.contains(tool)));
     if parent.supervise == Supervise::All {
         child.supervise = Supervise::All;
     }
@@ -286,14 +339,22 @@ fn check_tool_entry(entry: &str) -> Result<(), CallError> {
     if whole && depth == 0 {
         return Ok(());
     }
-    Err(CallError::invalid(format_args!("take {entry:?} as one tool"))
-        .with_hint("name one tool an entry, such as Read or Bash(git diff:*), with its parentheses closed"))
+    Err(CallError::invalid(format_args!("take {entry:?} as one tool")).with_hint(
+        "name one tool an entry, such as Read or Bash(git diff:*), with its parentheses closed",
+    ))
 }
 
 fn check_name(name: &str) -> Result<(), CallError> {
-    if name.trim().is_empty() || name.len() > limits::MAX_NAME_BYTES || name.chars().any(char::is_control) {
-        return Err(CallError::invalid(format_args!("use {name:?} as a name"))
-            .with_hint(format_args!("a name has 1 to {} bytes and no control characters", limits::MAX_NAME_BYTES)));
+    if name.trim().is_empty()
+        || name.len() > limits::MAX_NAME_BYTES
+        || name.chars().any(char::is_control)
+    {
+        return Err(CallError::invalid(format_args!("use {name:?} as a name")).with_hint(
+            format_args!(
+                "a name has 1 to {} bytes and no control characters",
+                limits::MAX_NAME_BYTES
+            ),
+        ));
     }
     Ok(())
 }
@@ -304,7 +365,9 @@ mod tests {
 
     #[test]
     fn an_entry_that_the_cli_would_split_or_join_is_refused() {
-        for entry in ["Read", "Bash(git diff:*)", "Bash(echo (a, b))", "mcp__github__*", "Read(/src/a b.rs)"] {
+        for entry in
+            ["Read", "Bash(git diff:*)", "Bash(echo (a, b))", "mcp__github__*", "Read(/src/a b.rs)"]
+        {
             assert!(check_tool_entry(entry).is_ok(), "{entry}");
         }
         for entry in [

@@ -34,7 +34,9 @@ impl ClaudeCode {
         }
         let answer = self.core.relay(&there, caller, "claudecode.chat_async", passed).await?;
         let number = answer["chat"].as_u64().and_then(|chat| u32::try_from(chat).ok());
-        let number = number.ok_or_else(|| CallError::internal("start a chat: the other server did not say which"))?;
+        let number = number.ok_or_else(|| {
+            CallError::internal("start a chat: the other server did not say which")
+        })?;
         let chat = self.core.store.chat(session.id, Some(number)).await?;
         Ok(Some(started(&chat)))
     }
@@ -47,7 +49,9 @@ impl ClaudeCode {
         match self.core.last_elsewhere(session).await? {
             Some(there) if there.is_alive() => Ok(Some(there)),
             Some(_) | None => {
-                let problem = format_args!("start a chat: {} is not on this server", missing.display()).to_string();
+                let problem =
+                    format_args!("start a chat: {} is not on this server", missing.display())
+                        .to_string();
                 Err(CallError::conflict(problem)
                     .with_hint("start it on a server that has the working directory and, to go on with a conversation, its transcript; health.state lists the servers"))
             }
@@ -88,10 +92,17 @@ fn missing_here(session: &Session) -> Result<Option<PathBuf>, CallError> {
         return Ok(Some(dir.clone()));
     }
     let Some(id) = &session.claude_session_id else { return Ok(None) };
-    let own =
-        |name: &str| config.env.get(name).map(PathBuf::from).or_else(|| std::env::var_os(name).map(PathBuf::from));
+    let own = |name: &str| {
+        config
+            .env
+            .get(name)
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os(name).map(PathBuf::from))
+    };
     let folder = own("CLAUDE_CONFIG_DIR").or_else(|| own("HOME").map(|home| home.join(".claude")));
-    Ok(folder.and_then(|folder| (!has_transcript(&folder, id)).then(|| folder.join(format!("…/{id}.jsonl")))))
+    Ok(folder.and_then(|folder| {
+        (!has_transcript(&folder, id)).then(|| folder.join(format!("…/{id}.jsonl")))
+    }))
 }
 
 /// The CLI keeps a file for each conversation, in a folder for each directory; our simulator in a folder of its own.

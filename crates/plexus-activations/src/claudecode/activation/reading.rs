@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use plexus_core::{Call, CallError, SessionId};
 use plexus_store::{
-    ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit, Session, SessionFilter,
-    SessionStatus, SetCursor, SetReadPosition, Stage, Topic, limits,
+    ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
+    Session, SessionFilter, SessionStatus, SetCursor, SetReadPosition, Stage, Topic, limits,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -60,7 +60,11 @@ impl ClaudeCode {
     }
 
     /// The end of the newest chat, for whoever looks now and then; it moves nobody's position.
-    pub(super) async fn recent(&self, call: Call, params: CursorsParams) -> Result<Polled, CallError> {
+    pub(super) async fn recent(
+        &self,
+        call: Call,
+        params: CursorsParams,
+    ) -> Result<Polled, CallError> {
         let newest = self.authority.reach(&call.caller, params.session_id).await?.newest_chat;
         let poll = PollParams {
             session_id: params.session_id,
@@ -77,11 +81,14 @@ impl ClaudeCode {
 
     /// A named reader that hands back a cursor has read up to there.
     async fn acknowledge(&self, params: &PollParams) -> Result<(), CallError> {
-        let exclusive = [params.from_seq.is_some(), params.consumer.is_some() || params.cursor.is_some()]
-            .iter()
-            .filter(|set| **set)
-            .count();
-        if exclusive > 1 || (params.chat.is_some() && (params.consumer.is_some() || params.cursor.is_some())) {
+        let exclusive =
+            [params.from_seq.is_some(), params.consumer.is_some() || params.cursor.is_some()]
+                .iter()
+                .filter(|set| **set)
+                .count();
+        if exclusive > 1
+            || (params.chat.is_some() && (params.consumer.is_some() || params.cursor.is_some()))
+        {
             return Err(CallError::invalid("poll from two positions at once")
                 .with_hint("give from_seq (and chat), or consumer and cursor"));
         }
@@ -145,7 +152,9 @@ impl ClaudeCode {
                 }
                 return Ok((Some(page), Some(*chat)));
             }
-            From::Default { chat } => (*chat, store.chat(session.id, Some(*chat)).await?.read_position),
+            From::Default { chat } => {
+                (*chat, store.chat(session.id, Some(*chat)).await?.read_position)
+            }
         };
         Ok((Some(store.read_events(session.id, chat, seq, limit).await?), Some(chat)))
     }
@@ -207,19 +216,35 @@ impl ClaudeCode {
         if session.pending_approvals == 0 {
             return Ok(Vec::new());
         }
-        let filter = ApprovalFilter { stage: Stage::Pending, session: Some(session.id), ..ApprovalFilter::default() };
-        let page = self.core.store.approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION)).await?;
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            session: Some(session.id),
+            ..ApprovalFilter::default()
+        };
+        let page = self
+            .core
+            .store
+            .approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION))
+            .await?;
         Ok(page.items.iter().map(|record| as_pending(record, &session.name)).collect())
     }
 
     /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
-    pub(super) async fn wait_for_turn(&self, session: SessionId, chat: u32, wait: Duration) -> Result<(), CallError> {
+    pub(super) async fn wait_for_turn(
+        &self,
+        session: SessionId,
+        chat: u32,
+        wait: Duration,
+    ) -> Result<(), CallError> {
         let deadline = Instant::now() + wait;
         let mut wake = self.core.store.watch(Topic::Session(session));
         loop {
             wake.seen();
             let now = self.core.store.session(session).await?;
-            if now.open_chat() != Some(chat) || now.pending_approvals > 0 || Instant::now() >= deadline {
+            if now.open_chat() != Some(chat)
+                || now.pending_approvals > 0
+                || Instant::now() >= deadline
+            {
                 return Ok(());
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
@@ -230,8 +255,11 @@ impl ClaudeCode {
         let deadline = Instant::now() + checked_wait(params.wait_ms)?;
         let wanted = params.session_ids.unwrap_or_default();
         if wanted.len() > limits::MAX_PAGE_ITEMS {
-            return Err(CallError::invalid(format_args!("wait for {} sessions by id", wanted.len()))
-                .with_hint("name at most 1,000, or none for all"));
+            return Err(CallError::invalid(format_args!(
+                "wait for {} sessions by id",
+                wanted.len()
+            ))
+            .with_hint("name at most 1,000, or none for all"));
         }
         for id in &wanted {
             self.authority.reach(&call.caller, *id).await?;
@@ -246,9 +274,13 @@ impl ClaudeCode {
                 wake.seen();
             }
             let filter = SessionFilter { under: call.caller.session(), ..SessionFilter::default() };
-            let found = self.core.store.sessions_changed(after, filter, limits::MAX_PAGE_ITEMS).await?;
-            let changed: Vec<&Session> =
-                found.sessions.iter().filter(|session| wanted.is_empty() || wanted.contains(&session.id)).collect();
+            let found =
+                self.core.store.sessions_changed(after, filter, limits::MAX_PAGE_ITEMS).await?;
+            let changed: Vec<&Session> = found
+                .sessions
+                .iter()
+                .filter(|session| wanted.is_empty() || wanted.contains(&session.id))
+                .collect();
             if !changed.is_empty() || Instant::now() >= deadline {
                 let mut sessions = Vec::with_capacity(changed.len());
                 for session in changed {
@@ -256,23 +288,30 @@ impl ClaudeCode {
                 }
                 return Ok(Waited { after: found.after.max(after), sessions });
             }
-            let any = futures::future::select_all(wakes.iter_mut().map(|wake| Box::pin(wake.changed())));
+            let any =
+                futures::future::select_all(wakes.iter_mut().map(|wake| Box::pin(wake.changed())));
             let _either = tokio::time::timeout_at(deadline, any).await;
         }
     }
 
     async fn changed(&self, session: &Session) -> Result<Changed, CallError> {
-        let (chat, total_events) = session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
+        let (chat, total_events) =
+            session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
         let line = match (chat, total_events.checked_sub(1)) {
             (Some(chat), Some(last)) => {
-                let page = self.core.store.read_events(session.id, chat, last, ReadLimit::events(1)).await?;
+                let page = self
+                    .core
+                    .store
+                    .read_events(session.id, chat, last, ReadLimit::events(1))
+                    .await?;
                 page.events.first().map(|event| line_of(&event.body.to_value())).unwrap_or_default()
             }
             _ => String::new(),
         };
         let budget = match SessionConfig::of(session)?.budget {
             Some(budget) => {
-                let worst = budget::worst_of(&budget, &self.core.store.spend(session.id).await?.subtree);
+                let worst =
+                    budget::worst_of(&budget, &self.core.store.spend(session.id).await?.subtree);
                 Some(BudgetUse { of: worst.what, used: worst.share })
             }
             None => None,
@@ -313,11 +352,17 @@ fn line_of(event: &Value) -> String {
         "tool_use" => format!("uses {}", text("tool_name")),
         "awaiting_approval" => format!("asks to use {}", text("tool_name")),
         "tool_request" => format!("{} asks to use {}", text("session_name"), text("tool_name")),
-        "approval_resolved" => if event["approved"] == true { "was allowed" } else { "was denied" }.to_owned(),
+        "approval_resolved" => {
+            if event["approved"] == true { "was allowed" } else { "was denied" }.to_owned()
+        }
         "tool_result" => "has a tool's result".to_owned(),
         "notice" | "error" => text("message").to_owned(),
         other => other.to_owned(),
     };
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() > LINE_CHARS { line.chars().take(LINE_CHARS - 1).chain(['…']).collect() } else { line }
+    if line.chars().count() > LINE_CHARS {
+        line.chars().take(LINE_CHARS - 1).chain(['…']).collect()
+    } else {
+        line
+    }
 }

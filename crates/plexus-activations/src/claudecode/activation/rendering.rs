@@ -9,13 +9,19 @@ use crate::claudecode::params::RenderParams;
 use crate::claudecode::results::{Message, Rendered};
 
 impl ClaudeCode {
-    pub(super) async fn render_context(&self, call: Call, params: RenderParams) -> Result<Rendered, CallError> {
+    pub(super) async fn render_context(
+        &self,
+        call: Call,
+        params: RenderParams,
+    ) -> Result<Rendered, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let end = params.end.unwrap_or(session.head);
         // Nodes of other trees are other people's conversations.
         for id in [Some(end), params.start].into_iter().flatten() {
             if self.core.store.node(id).await?.tree_id != session.tree {
-                return Err(CallError::not_found(format_args!("find the node {id} in this session's tree")));
+                return Err(CallError::not_found(format_args!(
+                    "find the node {id} in this session's tree"
+                )));
             }
         }
         let nodes = match params.start {
@@ -35,10 +41,14 @@ impl ClaudeCode {
     async fn block_of(&self, node: &Node) -> Result<Option<(&'static str, Value)>, CallError> {
         let handle = match &node.data {
             NodeData::Text { content } if content.is_empty() => return Ok(None),
-            NodeData::Text { content } => return Ok(Some(("user", json!({"type": "text", "text": content})))),
+            NodeData::Text { content } => {
+                return Ok(Some(("user", json!({"type": "text", "text": content}))));
+            }
             NodeData::External { handle } => handle,
         };
-        let (Some(id), Some(kind)) = (handle.meta.first(), handle.meta.get(1)) else { return Ok(None) };
+        let (Some(id), Some(kind)) = (handle.meta.first(), handle.meta.get(1)) else {
+            return Ok(None);
+        };
         if handle.method != "chat_event"
             || !matches!(kind.as_str(), "content" | "thinking" | "tool_use" | "tool_result")
         {

@@ -2,7 +2,8 @@
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_store::{
-    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter, SetCursor, Spend,
+    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter,
+    SetCursor, Spend,
 };
 use serde_json::json;
 
@@ -12,7 +13,8 @@ use crate::claudecode::params::{
     CursorDeleteParams, CursorSetParams, CursorsParams, ListParams, SessionRef, StreamsParams,
 };
 use crate::claudecode::results::{
-    ConsumerView, Cursors, Deleted, Done, Got, Listed, Reserved, SessionView, Spent, StreamView, Streams, TreeOf,
+    ConsumerView, Cursors, Deleted, Done, Got, Listed, Reserved, SessionView, Spent, StreamView,
+    Streams, TreeOf,
 };
 
 impl ClaudeCode {
@@ -33,7 +35,8 @@ impl ClaudeCode {
             status: params.status,
             ..SessionFilter::default()
         };
-        let found = self.core.store.sessions(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        let found =
+            self.core.store.sessions(filter, page(params.limit, params.cursor.as_deref())?).await?;
         let mut sessions = Vec::with_capacity(found.items.len());
         for session in &found.items {
             sessions.push(self.view(session).await?);
@@ -68,8 +71,10 @@ impl ClaudeCode {
                 output_tokens: spend.output_tokens,
                 wall_ms: spend.wall_ms,
             },
-            reserved: (reserved != Spend::default())
-                .then(|| Reserved { cost_usd: reserved.cost_micros as f64 / 1e6, turns: reserved.turns }),
+            reserved: (reserved != Spend::default()).then(|| Reserved {
+                cost_usd: reserved.cost_micros as f64 / 1e6,
+                turns: reserved.turns,
+            }),
             metadata: session.metadata.to_value(),
             created_at: session.created_at.0,
             updated_at: session.updated_at.0,
@@ -78,7 +83,11 @@ impl ClaudeCode {
     }
 
     /// Ends the runs of the session and everything below it, then removes their records and files.
-    pub(super) async fn delete(&self, call: Call, params: SessionRef) -> Result<Deleted, CallError> {
+    pub(super) async fn delete(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<Deleted, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         // Whoever has the child ends it and removes its files. Children of those below that are elsewhere end when their servers look.
         let passed = json!({"session_id": session.id});
@@ -89,7 +98,8 @@ impl ClaudeCode {
         doomed.push(session.id);
         self.supervisor.end(&doomed, "the session is deleted").await;
         let delete = DeleteSession { id: session.id, children: Children::Delete };
-        let committed = self.core.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
+        let committed =
+            self.core.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
         for outcome in &committed.outcomes {
             let Outcome::Deleted(sessions) = outcome else { continue };
             // A child that was started while we were at it must not outlive its records.
@@ -107,14 +117,22 @@ impl ClaudeCode {
         Ok(Deleted { id: session.id })
     }
 
-    pub(super) async fn streams(&self, call: Call, params: StreamsParams) -> Result<Streams, CallError> {
+    pub(super) async fn streams(
+        &self,
+        call: Call,
+        params: StreamsParams,
+    ) -> Result<Streams, CallError> {
         if let Some(id) = params.session_id {
             self.authority.reach(&call.caller, id).await?;
         }
         let found = self
             .core
             .store
-            .chats(params.session_id, call.caller.session(), page(params.limit, params.cursor.as_deref())?)
+            .chats(
+                params.session_id,
+                call.caller.session(),
+                page(params.limit, params.cursor.as_deref())?,
+            )
             .await?;
         let view = |chat: plexus_store::Chat| StreamView {
             session_id: chat.session,
@@ -136,12 +154,20 @@ impl ClaudeCode {
         })
     }
 
-    pub(super) async fn get_tree(&self, call: Call, params: SessionRef) -> Result<TreeOf, CallError> {
+    pub(super) async fn get_tree(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<TreeOf, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         Ok(TreeOf { tree_id: session.tree, head: session.position() })
     }
 
-    pub(super) async fn cursors(&self, call: Call, params: CursorsParams) -> Result<Cursors, CallError> {
+    pub(super) async fn cursors(
+        &self,
+        call: Call,
+        params: CursorsParams,
+    ) -> Result<Cursors, CallError> {
         self.authority.reach(&call.caller, params.session_id).await?;
         let consumers = self.core.store.consumers(params.session_id).await?;
         let view = |consumer: plexus_store::Consumer| ConsumerView {
@@ -154,15 +180,24 @@ impl ClaudeCode {
         Ok(Cursors { cursors: consumers.into_iter().map(view).collect() })
     }
 
-    pub(super) async fn cursor_set(&self, call: Call, params: CursorSetParams) -> Result<Done, CallError> {
+    pub(super) async fn cursor_set(
+        &self,
+        call: Call,
+        params: CursorSetParams,
+    ) -> Result<Done, CallError> {
         self.authority.reach(&call.caller, params.session_id).await?;
-        let cursor: Cursor = self.core.store.resolve_cursor(params.session_id, &params.cursor).await?;
+        let cursor: Cursor =
+            self.core.store.resolve_cursor(params.session_id, &params.cursor).await?;
         let set = SetCursor { consumer: params.consumer, cursor };
         self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
         Ok(Done {})
     }
 
-    pub(super) async fn cursor_delete(&self, call: Call, params: CursorDeleteParams) -> Result<Done, CallError> {
+    pub(super) async fn cursor_delete(
+        &self,
+        call: Call,
+        params: CursorDeleteParams,
+    ) -> Result<Done, CallError> {
         self.authority.reach(&call.caller, params.session_id).await?;
         let delete = Change::DeleteCursor { session: params.session_id, consumer: params.consumer };
         self.core.store.commit(vec![delete], Priority::Normal).await?;

@@ -24,21 +24,27 @@ struct Follower {
 }
 
 impl ClaudeCode {
-    pub(super) async fn follow(self: Arc<Self>, call: Call, params: FollowParams) -> Result<Reply, CallError> {
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        call: Call,
+        params: FollowParams,
+    ) -> Result<Reply, CallError> {
         let Some(id) = params.session_id else {
             return self.follow_all(call.caller, params).await;
         };
         self.authority.reach(&call.caller, id).await?;
         let at = match (&params.cursor, &params.consumer) {
             (Some(_), Some(_)) => {
-                return Err(
-                    CallError::invalid("follow from two positions at once").with_hint("give cursor or consumer")
-                );
+                return Err(CallError::invalid("follow from two positions at once")
+                    .with_hint("give cursor or consumer"));
             }
             (Some(cursor), None) => self.core.store.resolve_cursor(id, cursor).await?,
-            (None, Some(consumer)) => {
-                self.core.store.consumer(id, consumer).await?.map_or(Cursor::start(id), |consumer| consumer.cursor)
-            }
+            (None, Some(consumer)) => self
+                .core
+                .store
+                .consumer(id, consumer)
+                .await?
+                .map_or(Cursor::start(id), |consumer| consumer.cursor),
             (None, None) => Cursor::start(id),
         };
         let deltas = params.deltas.unwrap_or(false).then(|| self.deltas_of(id));
@@ -49,7 +55,11 @@ impl ClaudeCode {
         })
     }
 
-    pub(super) async fn chat(self: Arc<Self>, call: Call, params: ChatParams) -> Result<Reply, CallError> {
+    pub(super) async fn chat(
+        self: Arc<Self>,
+        call: Call,
+        params: ChatParams,
+    ) -> Result<Reply, CallError> {
         let wait = checked_wait(params.wait_ms.or(Some(MAX_WAIT_MS)))?;
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
@@ -89,13 +99,18 @@ impl ClaudeCode {
             }
         })
         .flat_map(|items| match items {
-            Ok(items) => stream::iter(items.into_iter().map(|item| Ok(StreamItem::clone(&item))).collect::<Vec<_>>()),
+            Ok(items) => stream::iter(
+                items.into_iter().map(|item| Ok(StreamItem::clone(&item))).collect::<Vec<_>>(),
+            ),
             Err(error) => stream::iter(vec![Err(error)]),
         })
     }
 
     /// Live pieces of text. Those that a slow reader misses come whole as an event.
-    fn deltas_of(&self, session: SessionId) -> impl Stream<Item = Result<StreamItem, CallError>> + Send + 'static {
+    fn deltas_of(
+        &self,
+        session: SessionId,
+    ) -> impl Stream<Item = Result<StreamItem, CallError>> + Send + 'static {
         let receiver = self.core.deltas.subscribe(session);
         stream::unfold(receiver, move |mut receiver| async move {
             loop {
@@ -106,7 +121,8 @@ impl ClaudeCode {
                             Live::Text(text) => json!({"type": "delta", "text": &*text}),
                         };
                         let body = raw(&json!({"session_id": session, "event": event}));
-                        let item = body.map(|body| StreamItem { cursor: None, body: Arc::from(body) });
+                        let item =
+                            body.map(|body| StreamItem { cursor: None, body: Arc::from(body) });
                         return Some((item, receiver));
                     }
                     Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
@@ -116,7 +132,11 @@ impl ClaudeCode {
         })
     }
 
-    async fn follow_all(self: Arc<Self>, caller: Caller, params: FollowParams) -> Result<Reply, CallError> {
+    async fn follow_all(
+        self: Arc<Self>,
+        caller: Caller,
+        params: FollowParams,
+    ) -> Result<Reply, CallError> {
         if params.consumer.is_some() || params.deltas.is_some() {
             return Err(CallError::invalid("follow all sessions as a named reader or with deltas")
                 .with_hint("name a session_id"));
@@ -136,7 +156,9 @@ impl ClaudeCode {
             }
         });
         Ok(stream_reply(pages.flat_map(|items| match items {
-            Ok(items) => stream::iter(items.into_iter().map(|item| Ok(StreamItem::clone(&item))).collect::<Vec<_>>()),
+            Ok(items) => stream::iter(
+                items.into_iter().map(|item| Ok(StreamItem::clone(&item))).collect::<Vec<_>>(),
+            ),
             Err(error) => stream::iter(vec![Err(error)]),
         })))
     }
@@ -196,7 +218,9 @@ impl Follower {
             }
             if let Some(chat) = self.until_chat {
                 let facts = self.this.core.store.chat(self.at.session, Some(chat)).await?;
-                if facts.status != ChatStatus::Running && (self.at.chat > chat || self.at.next >= facts.total_events) {
+                if facts.status != ChatStatus::Running
+                    && (self.at.chat > chat || self.at.next >= facts.total_events)
+                {
                     return Ok(None);
                 }
             }

@@ -7,9 +7,9 @@ use claude_code::control;
 use claude_code::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, JsonText, NewEvent, Origin as ChatOrigin, Outcome,
-    Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat, StoreError, Trace, UnixMillis, UpdateRun,
-    UpdateSession,
+    AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, JsonText, NewEvent,
+    Origin as ChatOrigin, Outcome, Patch, Priority, Session, SetJournalPosition, SettleApproval,
+    StartChat, StoreError, Trace, UnixMillis, UpdateRun, UpdateSession,
 };
 
 use super::permission::{is_control_response, request_at_head};
@@ -172,7 +172,11 @@ impl Run {
         Ok(Some(known))
     }
 
-    async fn try_store(&mut self, lines: &VecDeque<JournalLine<Position>>, count: usize) -> Result<Tried, StoreError> {
+    async fn try_store(
+        &mut self,
+        lines: &VecDeque<JournalLine<Position>>,
+        count: usize,
+    ) -> Result<Tried, StoreError> {
         let Some(known) = self.known().await? else { return Ok(Tried::Stored(count)) };
         let mut draft = Draft::new(self.translation.clone(), known);
         let mut stored = 0;
@@ -201,7 +205,9 @@ impl Run {
     fn steps_of(&mut self, draft: &mut Draft, line: &LineContent) -> Option<Vec<Step>> {
         match line.parse(&mut self.parser) {
             // A child that is leaving works for nobody: no chat is opened, and none taken over, for its last words.
-            Ok(Some(event)) if draft.translation.needs_own_chat(&event) && !self.is_leaving() => None,
+            Ok(Some(event)) if draft.translation.needs_own_chat(&event) && !self.is_leaving() => {
+                None
+            }
             Ok(Some(event)) => Some(draft.translation.line(&event)),
             Ok(None) => Some(Vec::new()),
             Err(error) => {
@@ -209,13 +215,17 @@ impl Run {
                 if self.channel == Channel::Control {
                     match request_at_head(line) {
                         Some(id) => {
-                            let answer = super::deny("the request could not be read, so nobody was asked");
+                            let answer =
+                                super::deny("the request could not be read, so nobody was asked");
                             draft.after.push(After::Put(control::answer_permission(&id, &answer)));
                             draft.translation.refused.insert(id);
                         }
                         // The answer to that very question may be what cannot be read: asking again would go on for ever.
                         None if is_control_response(line) => {}
-                        None if draft.after.iter().any(|after| matches!(after, After::AskWhatIsOpen)) => {}
+                        None if draft
+                            .after
+                            .iter()
+                            .any(|after| matches!(after, After::AskWhatIsOpen)) => {}
                         None => draft.after.push(After::AskWhatIsOpen),
                     }
                 }
@@ -287,15 +297,23 @@ impl Run {
             Step::Withdrawn { request_id } => {
                 self.withdraw(draft, &request_id, "the agent withdrew its question").await?;
             }
-            Step::Echoed { request_id, decision } => self.echo(draft, &request_id, decision).await?,
-            Step::Answered { request_id, outcome } => self.own_answer(draft, &request_id, *outcome).await?,
+            Step::Echoed { request_id, decision } => {
+                self.echo(draft, &request_id, decision).await?
+            }
+            Step::Answered { request_id, outcome } => {
+                self.own_answer(draft, &request_id, *outcome).await?
+            }
             Step::Unserved { request_id, subtype } => {
                 draft.translation.refused.insert(request_id.clone());
                 let words = format!("this supervisor does not serve {subtype}");
-                draft.event(&ChatEvent::notice(format!("the agent asked for {subtype}, which is not served here")))?;
+                draft.event(&ChatEvent::notice(format!(
+                    "the agent asked for {subtype}, which is not served here"
+                )))?;
                 draft.after.push(After::Put(control::answer_error(&request_id, &words)));
             }
-            Step::Accepted { tool_use_id, source } => self.check_accepted(draft, &tool_use_id, &source).await?,
+            Step::Accepted { tool_use_id, source } => {
+                self.check_accepted(draft, &tool_use_id, &source).await?
+            }
             Step::Finished { tool_use_id } => self.tool_finished(draft, &tool_use_id).await?,
             Step::Delta(text) => draft.after.push(After::Delta(text)),
             Step::DeltaStart => draft.after.push(After::DeltaStart),
@@ -332,7 +350,10 @@ impl Run {
     }
 
     /// The one update of the session in this draft. Read anew: the operator may have set a mode since.
-    async fn session_change<'a>(&self, draft: &'a mut Draft) -> Result<&'a mut SessionChange, StoreError> {
+    async fn session_change<'a>(
+        &self,
+        draft: &'a mut Draft,
+    ) -> Result<&'a mut SessionChange, StoreError> {
         let change = match draft.session.take() {
             Some(change) => change,
             None => {
@@ -357,7 +378,11 @@ impl Run {
             match self.try_refuse(&line, &error.message, rest).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
-                Err(StoreError::Conflict { .. } | StoreError::NotFound { .. } | StoreError::Invalid { .. }) => {
+                Err(
+                    StoreError::Conflict { .. }
+                    | StoreError::NotFound { .. }
+                    | StoreError::Invalid { .. },
+                ) => {
                     if rest == Rest::Stops {
                         return Err(Over::Fenced);
                     }
@@ -369,15 +394,26 @@ impl Run {
         }
     }
 
-    async fn try_refuse(&mut self, line: &JournalLine<Position>, why: &str, rest: Rest) -> Result<(), StoreError> {
+    async fn try_refuse(
+        &mut self,
+        line: &JournalLine<Position>,
+        why: &str,
+        rest: Rest,
+    ) -> Result<(), StoreError> {
         let Some(known) = self.known().await? else { return Ok(()) };
         let mut draft = Draft::new(self.translation.clone(), known);
-        draft.event(&ChatEvent::Error { message: format!("a line of the agent could not be stored: {why}") })?;
+        draft.event(&ChatEvent::Error {
+            message: format!("a line of the agent could not be stored: {why}"),
+        })?;
         let steps = match (rest, line.content.parse(&mut self.parser)) {
             (Rest::Counts, Ok(Some(event))) => draft.translation.line(&event),
             (Rest::Counts, Ok(None) | Err(_)) => Vec::new(),
             (Rest::Stops, _) => {
-                self.breach(&mut draft, None, "the agent wrote a line that could not be checked".to_owned())?;
+                self.breach(
+                    &mut draft,
+                    None,
+                    "the agent wrote a line that could not be checked".to_owned(),
+                )?;
                 Vec::new()
             }
         };
@@ -385,8 +421,11 @@ impl Run {
             match step {
                 Step::Event(_) => {}
                 Step::Asked(ask) => {
-                    let answer = super::deny(&format!("denied: the request could not be taken: {why}"));
-                    draft.after.push(After::Put(control::answer_permission(&ask.request_id, &answer)));
+                    let answer =
+                        super::deny(&format!("denied: the request could not be taken: {why}"));
+                    draft
+                        .after
+                        .push(After::Put(control::answer_permission(&ask.request_id, &answer)));
                     draft.translation.refused.insert(ask.request_id);
                 }
                 step => self.apply(&mut draft, step).await?,
@@ -428,7 +467,12 @@ impl Run {
         if let Err(error) = self.dir.clear_idle() {
             tracing::warn!(run = %self.key, %error, "could not mark a child as busy");
         }
-        self.remember(translation, UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) }, changes).await?;
+        self.remember(
+            translation,
+            UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) },
+            changes,
+        )
+        .await?;
         self.facts.set_idle(None);
         if let Some(prompt) = prompt {
             self.put(prompt);
@@ -487,10 +531,17 @@ impl Draft {
     pub(super) fn settle(&mut self, record: &ApprovalRecord, fate: Fate) {
         self.flush();
         self.commit_now = true;
-        self.changes.push(Change::SettleApproval(SettleApproval { id: record.id, fate, at: UnixMillis::now() }));
+        self.changes.push(Change::SettleApproval(SettleApproval {
+            id: record.id,
+            fate,
+            at: UnixMillis::now(),
+        }));
     }
 }
 
 fn as_stored(position: Position) -> JournalPosition {
-    JournalPosition { segment: u32::try_from(position.segment).unwrap_or(u32::MAX), offset: position.offset }
+    JournalPosition {
+        segment: u32::try_from(position.segment).unwrap_or(u32::MAX),
+        offset: position.offset,
+    }
 }

@@ -42,7 +42,9 @@ impl Run {
     /// Ends the child because of what its chat has used up, once: a second wish finds it ending.
     async fn stop(&mut self, reason: String) {
         let mut translation = self.translation.clone();
-        let Some(chat) = translation.chat.as_mut().filter(|chat| chat.breach.is_none()) else { return };
+        let Some(chat) = translation.chat.as_mut().filter(|chat| chat.breach.is_none()) else {
+            return;
+        };
         chat.breach = Some(reason);
         if let Err(error) = self.remember(translation, UpdateRun::of(self.key), Vec::new()).await {
             tracing::warn!(run = %self.key, %error, "could not note why a run is stopped; it is tried again");
@@ -56,7 +58,11 @@ impl Run {
             return Taken::Yes;
         }
         let serves_more = self.channel == Channel::Control && self.keeping == Keeping::Kept;
-        if !serves_more || self.facts.is_closing() || self.translation.chat.is_some() || self.hold.is_gone() {
+        if !serves_more
+            || self.facts.is_closing()
+            || self.translation.chat.is_some()
+            || self.hold.is_gone()
+        {
             return Taken::No;
         }
         // The shim must not end it as idle from here on.
@@ -67,7 +73,8 @@ impl Run {
         let mut translation = self.translation.clone();
         translation.chat = Some(OpenChat::new(chat, Some(prompt_uuid), Begun::OnWarm));
         let update = UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) };
-        let assign = Change::AssignRun(AssignRun { session: self.key.session, chat, run: self.key.n });
+        let assign =
+            Change::AssignRun(AssignRun { session: self.key.session, chat, run: self.key.n });
         if let Err(error) = self.remember(translation, update, vec![assign]).await {
             tracing::warn!(run = %self.key, %error, "could not hand a chat to a warm child");
             return Taken::No;
@@ -86,14 +93,18 @@ impl Run {
         }
         let mut translation = self.translation.clone();
         let Some(chat) = translation.chat.as_mut().filter(|_| !self.facts.is_closing()) else {
-            return Err(CallError::conflict("send: no chat is running").with_hint("claudecode.chat_async starts one"));
+            return Err(CallError::conflict("send: no chat is running")
+                .with_hint("claudecode.chat_async starts one"));
         };
         let uuid = Uuid::now_v7();
         chat.outstanding.insert(uuid);
         self.put(control::user_prompt(Some(&uuid.to_string()), text));
         if !self.unsent.is_empty() {
             self.unsent.pop_back();
-            return Err(CallError::new(ErrorKind::Unavailable, "send: the message could not be written to disk"));
+            return Err(CallError::new(
+                ErrorKind::Unavailable,
+                "send: the message could not be written to disk",
+            ));
         }
         // Sent first, noted second: a message that is noted and never sent would keep the chat open for ever.
         if let Err(error) = self.remember(translation, UpdateRun::of(self.key), Vec::new()).await {
@@ -117,8 +128,9 @@ impl Run {
         let ours = record.session == self.key.session
             && record.run == Some(self.key.n)
             && record.channel == Channel::Control.name();
-        let open =
-            record.delivered_at.is_none() && record.void_at.is_none() && record.status != ApprovalStatus::Cancelled;
+        let open = record.delivered_at.is_none()
+            && record.void_at.is_none()
+            && record.status != ApprovalStatus::Cancelled;
         if !ours || !open {
             return;
         }
@@ -126,7 +138,10 @@ impl Run {
         let answer = match response.behavior {
             PermitBehavior::Allow { updated_input } => {
                 match claude_code::RawJson::from_text(updated_input.as_str().to_owned()) {
-                    Ok(updated_input) => control::PermissionAnswer::Allow { updated_input, updated_permissions: None },
+                    Ok(updated_input) => control::PermissionAnswer::Allow {
+                        updated_input,
+                        updated_permissions: None,
+                    },
                     Err(_) => deny("the approved input could not be read"),
                 }
             }

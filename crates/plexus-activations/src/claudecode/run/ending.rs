@@ -5,9 +5,9 @@ use std::time::Instant;
 use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
-    AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent, Position, Priority,
-    RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage, StoreError, UnixMillis, UpdateSession,
-    Verdict,
+    AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent,
+    Position, Priority, RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage,
+    StoreError, UnixMillis, UpdateSession, Verdict,
 };
 use serde_json::json;
 
@@ -38,7 +38,8 @@ impl Run {
         exit: Option<&ExitFile>,
     ) -> Result<Vec<Change>, StoreError> {
         let usage = translation.usage();
-        let conversation = translation.conversation.clone().or_else(|| session.claude_session_id.clone());
+        let conversation =
+            translation.conversation.clone().or_else(|| session.claude_session_id.clone());
         let stderr = std::mem::take(&mut translation.stderr_tail);
         let Some(chat) = translation.close_chat() else { return Ok(Vec::new()) };
         let gone = match (exit, self.hold.is_gone()) {
@@ -61,12 +62,15 @@ impl Run {
                 usage,
             },
             Ending::Failed(message) => ChatEvent::Error { message: message.clone() },
-            Ending::Cancelled(reason) => ChatEvent::Error { message: format!("cancelled: {reason}") },
+            Ending::Cancelled(reason) => {
+                ChatEvent::Error { message: format!("cancelled: {reason}") }
+            }
         };
         let event = NewEvent { id, ..event.to_new_event()? };
         let amount = spend(&usage, chat.began_at);
         let usage = JsonText::of(&usage)?;
-        let mut changes = self.core.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage));
+        let mut changes =
+            self.core.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage));
         changes.push(Change::EndChat(EndChat {
             session: self.key.session,
             chat: chat.number,
@@ -80,7 +84,10 @@ impl Run {
 
     /// What there is to say of a shim that left no word about its child: how it ended itself, and what it said before it had a child.
     fn last_of_the_shim(&self) -> String {
-        let ended = self.hold.status().map_or_else(String::new, |status| format!("; its shim ended with {status}"));
+        let ended = self
+            .hold
+            .status()
+            .map_or_else(String::new, |status| format!("; its shim ended with {status}"));
         let words = std::fs::read(self.dir.shim_log()).unwrap_or_default();
         let words = String::from_utf8_lossy(&words[..words.len().min(MAX_SHIM_WORDS)]);
         match words.trim() {
@@ -155,18 +162,26 @@ impl Run {
     /// The chat that was handed to this process in the moment it left, and that it never heard of: another process has to serve it.
     pub(super) fn unserved(&self) -> Option<u32> {
         let chat = self.translation.chat.as_ref()?;
-        let never_heard =
-            chat.begun == Begun::OnWarm && chat.prompt.is_some() && chat.progress == PromptProgress::Unseen;
+        let never_heard = chat.begun == Begun::OnWarm
+            && chat.prompt.is_some()
+            && chat.progress == PromptProgress::Unseen;
         let wanted = chat.cancel.is_none() && chat.breach.is_none();
         (never_heard && wanted).then_some(chat.number)
     }
 
     /// Builds the change that remembers what the conversation has cost: a CLI notes it when it leaves, and one that goes on with the conversation
     /// counts from there. A CLI that is killed notes nothing.
-    fn noted_cost(&self, session: &Session, exit: Option<&ExitFile>) -> Result<Option<Change>, StoreError> {
+    fn noted_cost(
+        &self,
+        session: &Session,
+        exit: Option<&ExitFile>,
+    ) -> Result<Option<Change>, StoreError> {
         let left = exit.is_some_and(|exit| exit.code.is_some());
         let mut state = SessionState::of(session)?;
-        if !left || self.keeping == Keeping::Ephemeral || state.conversation_cost == self.translation.cost_total {
+        if !left
+            || self.keeping == Keeping::Ephemeral
+            || state.conversation_cost == self.translation.cost_total
+        {
             return Ok(None);
         }
         state.conversation_cost = self.translation.cost_total;
@@ -213,7 +228,14 @@ pub(crate) async fn close_questions(core: &Core, run: RunKey) -> Result<Vec<Chan
     for record in approvals_of(core, run, Stage::Pending).await? {
         let why = Some("the agent ended before anybody answered".to_owned());
         let by = DecidedBy::AgentEnded;
-        changes.push(core.approvals.decision_on(&record, None, Verdict::Cancel, by, why, Again::Fine)?);
+        changes.push(core.approvals.decision_on(
+            &record,
+            None,
+            Verdict::Cancel,
+            by,
+            why,
+            Again::Fine,
+        )?);
     }
     for record in approvals_of(core, run, Stage::Undelivered).await? {
         let (id, at) = (record.id, UnixMillis::now());
@@ -238,15 +260,20 @@ fn judge(chat: &OpenChat, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
         (None, None) => Ending::Failed("the agent ended its turn without a result".into()),
         (None, Some(exit)) => {
             let how = match exit {
-                Exit::Known(ExitFile { reason: Some(reason), code: None, signal: None, .. }) => reason.clone(),
+                Exit::Known(ExitFile {
+                    reason: Some(reason), code: None, signal: None, ..
+                }) => reason.clone(),
                 Exit::Known(ExitFile { signal: Some(signal), .. }) => format!("signal {signal}"),
                 Exit::Known(ExitFile { code: Some(code), .. }) => format!("exit code {code}"),
                 Exit::Known(_) => "nobody saw how".to_owned(),
                 Exit::Unknown(shim) => format!("nobody saw how{shim}"),
             };
             let stderr = stderr.trim();
-            let words =
-                if stderr.is_empty() { String::new() } else { format!("; its last words: {}", scrub::text(stderr)) };
+            let words = if stderr.is_empty() {
+                String::new()
+            } else {
+                format!("; its last words: {}", scrub::text(stderr))
+            };
             Ending::Failed(format!("the agent ended without a result ({how}){words}"))
         }
     }

@@ -111,7 +111,9 @@ impl Run {
         let mut translation = self.translation.clone();
         if let Some(chat) = &mut translation.chat {
             chat.cancel.get_or_insert(reason);
-            if let Err(error) = self.remember(translation, UpdateRun::of(self.key), Vec::new()).await {
+            if let Err(error) =
+                self.remember(translation, UpdateRun::of(self.key), Vec::new()).await
+            {
                 tracing::warn!(run = %self.key, %error, "could not note why a run is ended");
             }
         }

@@ -7,8 +7,8 @@ use claude_code::control;
 use claude_code::journal::LineContent;
 use plexus_core::digest::input_digest;
 use plexus_store::{
-    Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority, Stage, StoreError,
-    UnixMillis, Verdict,
+    Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority,
+    Stage, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -42,7 +42,12 @@ impl Run {
         Ok(())
     }
 
-    pub(super) async fn withdraw(&self, draft: &mut Draft, request_id: &str, why: &str) -> Result<(), StoreError> {
+    pub(super) async fn withdraw(
+        &self,
+        draft: &mut Draft,
+        request_id: &str,
+        why: &str,
+    ) -> Result<(), StoreError> {
         let Some(record) = self.by_request(request_id).await? else { return Ok(()) };
         draft.flush();
         draft.commit_now = true;
@@ -78,7 +83,9 @@ impl Run {
                 Some(Echo::Allow { .. }) => self.breach(
                     draft,
                     None,
-                    format!("an allow reached the agent for a request that was refused ({request_id})"),
+                    format!(
+                        "an allow reached the agent for a request that was refused ({request_id})"
+                    ),
                 ),
                 Some(Echo::Deny) | None => Ok(()),
             };
@@ -87,7 +94,9 @@ impl Run {
             return self.breach(
                 draft,
                 None,
-                format!("an answer reached the agent for a request that was never asked ({request_id})"),
+                format!(
+                    "an answer reached the agent for a request that was never asked ({request_id})"
+                ),
             );
         };
         let as_decided = match (record.status, &decision) {
@@ -121,7 +130,8 @@ impl Run {
         tool_use_id: &str,
         source: &str,
     ) -> Result<(), StoreError> {
-        let trusted_hook = source == "hook" && draft.known.config.project_settings == ProjectSettings::Trust;
+        let trusted_hook =
+            source == "hook" && draft.known.config.project_settings == ProjectSettings::Trust;
         if source == "config" || trusted_hook || draft.translation.allowed.contains(tool_use_id) {
             return Ok(());
         }
@@ -138,7 +148,10 @@ impl Run {
     }
 
     /// The newest question of this run about a call, whatever became of it. On the control channel it has an id of its own.
-    async fn newest_for_call(&self, tool_use_id: &str) -> Result<Option<ApprovalRecord>, StoreError> {
+    async fn newest_for_call(
+        &self,
+        tool_use_id: &str,
+    ) -> Result<Option<ApprovalRecord>, StoreError> {
         if self.channel == Channel::Mcp {
             return self.by_request(tool_use_id).await;
         }
@@ -158,8 +171,9 @@ impl Run {
         if let Some(record) = record {
             draft.changes.push(Change::MarkBreach { id: record.id, what: what.clone() });
         }
-        let body =
-            JsonText::from(json!({"run": self.key.n, "what": what, "approval_id": record.map(|record| record.id)}));
+        let body = JsonText::from(
+            json!({"run": self.key.n, "what": what, "approval_id": record.map(|record| record.id)}),
+        );
         draft.changes.push(Change::AppendAudit(AuditLine {
             at: UnixMillis::now(),
             kind: "breach".into(),
@@ -184,7 +198,11 @@ impl Run {
         Ok(())
     }
 
-    pub(super) async fn tool_finished(&self, draft: &mut Draft, tool_use_id: &str) -> Result<(), StoreError> {
+    pub(super) async fn tool_finished(
+        &self,
+        draft: &mut Draft,
+        tool_use_id: &str,
+    ) -> Result<(), StoreError> {
         draft.translation.allowed.remove(tool_use_id);
         if self.channel == Channel::Mcp
             && let Some(record) = self.by_request(tool_use_id).await?
@@ -231,12 +249,15 @@ impl Run {
                 // Refused without an approval, and the refusal has not arrived: it is said again.
                 None if draft.translation.refused.contains(&ask.request_id) => {
                     let again = super::deny("the request could not be taken, so nobody was asked");
-                    draft.after.push(After::Put(control::answer_permission(&ask.request_id, &again)));
+                    draft
+                        .after
+                        .push(After::Put(control::answer_permission(&ask.request_id, &again)));
                 }
                 None => self.open(draft, ask).await?,
             }
         }
-        let stands = |record: &ApprovalRecord| open.iter().any(|ask| ask.request_id == record.request_id);
+        let stands =
+            |record: &ApprovalRecord| open.iter().any(|ask| ask.request_id == record.request_id);
         let mut held = self.approvals(Stage::Pending).await?;
         held.extend(self.approvals(Stage::Undelivered).await?);
         for record in held.iter().filter(|record| !stands(record)) {
@@ -248,7 +269,10 @@ impl Run {
 }
 
 /// An allow must carry the input that was approved: as edited, or as asked.
-fn same_input(record: &ApprovalRecord, echoed: Option<&claude_code::RawJson>) -> Result<bool, StoreError> {
+fn same_input(
+    record: &ApprovalRecord,
+    echoed: Option<&claude_code::RawJson>,
+) -> Result<bool, StoreError> {
     let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
     let approved: serde_json::Value = edited.unwrap_or(&record.input).read()?;
     let echoed = echoed.and_then(|raw| raw.to_value().ok());
@@ -278,6 +302,7 @@ pub(super) fn request_at_head(line: &LineContent) -> Option<String> {
     }
     let (_, rest) = head.split_once(r#""request_id":""#)?;
     let (id, _) = rest.split_once('"')?;
-    let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    let plain =
+        !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     plain.then(|| id.to_owned())
 }

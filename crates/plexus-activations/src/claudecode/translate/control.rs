@@ -1,6 +1,8 @@
 //! Lines of the control channel: questions of the CLI, echoes of our answers, and answers to requests of our own.
 
-use claude_code::event::control::{CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision};
+use claude_code::event::control::{
+    CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision,
+};
 
 use super::{Answered, Ask, Echo, OUR_REQUEST, Step};
 
@@ -18,17 +20,23 @@ pub(super) fn control_response(response: &ControlResponse) -> Step {
     let request_id = response.request_id.as_str().to_owned();
     if !request_id.starts_with(OUR_REQUEST) {
         let decision = match &response.outcome {
-            ControlOutcome::Success(success) => success.decision.as_ref().map(|decision| match decision {
-                EchoedDecision::Allow { updated_input } => Echo::Allow { updated_input: updated_input.clone() },
-                EchoedDecision::Deny { .. } => Echo::Deny,
-            }),
+            ControlOutcome::Success(success) => {
+                success.decision.as_ref().map(|decision| match decision {
+                    EchoedDecision::Allow { updated_input } => {
+                        Echo::Allow { updated_input: updated_input.clone() }
+                    }
+                    EchoedDecision::Deny { .. } => Echo::Deny,
+                })
+            }
             ControlOutcome::Error(_) | ControlOutcome::Other(_) => None,
         };
         return Step::Echoed { request_id, decision };
     }
     let open_requests = response.pending_permission_requests.as_ref().map(|requests| {
         let asks = requests.iter().filter_map(|request| match &request.request {
-            ControlRequestBody::CanUseTool(ask) => Some(as_ask(request.request_id.as_str().to_owned(), ask)),
+            ControlRequestBody::CanUseTool(ask) => {
+                Some(as_ask(request.request_id.as_str().to_owned(), ask))
+            }
             ControlRequestBody::Other { .. } => None,
         });
         asks.collect()
@@ -36,8 +44,12 @@ pub(super) fn control_response(response: &ControlResponse) -> Step {
     let mut answered = Answered { open_requests, ..Answered::default() };
     match &response.outcome {
         ControlOutcome::Success(success) => {
-            answered.still_queued =
-                success.interrupt.still_queued.iter().map(|uuid| uuid.as_str().to_owned()).collect();
+            answered.still_queued = success
+                .interrupt
+                .still_queued
+                .iter()
+                .map(|uuid| uuid.as_str().to_owned())
+                .collect();
         }
         ControlOutcome::Error(error) => answered.error = Some(error.as_str().to_owned()),
         ControlOutcome::Other(_) => {}

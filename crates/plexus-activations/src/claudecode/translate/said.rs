@@ -1,6 +1,8 @@
 //! What the model says and what tools give back: `assistant` and `user` lines.
 
-use claude_code::event::message::{AssistantMessage, ContentBlock, MessageContent, ToolResult, UserMessage};
+use claude_code::event::message::{
+    AssistantMessage, ContentBlock, MessageContent, ToolResult, UserMessage,
+};
 use claude_code::{ClaudeStreamJsonEvent, RawJson};
 use plexus_store::JsonText;
 use serde_json::Value;
@@ -10,8 +12,8 @@ use super::{ChatEvent, Step};
 /// Translates an `assistant` line: one event for each block.
 pub(super) fn assistant(line: &ClaudeStreamJsonEvent, message: &AssistantMessage) -> Vec<Step> {
     let of_subagent = message.meta.parent_tool_use_id.is_some();
-    let synthetic =
-        message.meta.is_api_error_message == Some(true) || message.message.model.as_deref() == Some("<synthetic>");
+    let synthetic = message.meta.is_api_error_message == Some(true)
+        || message.message.model.as_deref() == Some("<synthetic>");
     let text_of = |text: &str| match (synthetic, of_subagent) {
         (true, _) => Step::Event(ChatEvent::notice(text)),
         (false, true) => passthrough(line, "assistant/subagent"),
@@ -27,11 +29,13 @@ pub(super) fn assistant(line: &ClaudeStreamJsonEvent, message: &AssistantMessage
         ContentBlock::Thinking(thinking) if !of_subagent => {
             Step::Event(ChatEvent::Thinking { thinking: thinking.thinking.as_str().to_owned() })
         }
-        ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => Step::Event(ChatEvent::ToolUse {
-            tool_name: tool.name.as_str().to_owned(),
-            tool_use_id: tool.id.as_str().to_owned(),
-            input: as_json(&tool.input),
-        }),
+        ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => {
+            Step::Event(ChatEvent::ToolUse {
+                tool_name: tool.name.as_str().to_owned(),
+                tool_use_id: tool.id.as_str().to_owned(),
+                input: as_json(&tool.input),
+            })
+        }
         _ => passthrough(line, "assistant"),
     });
     steps.collect()
@@ -48,12 +52,17 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
         let accepted = decision.filter(|decision| decision.decision.as_deref() == Some("accept"));
         if let (Some(id), Some(decision)) = (&meta.id, accepted) {
             // An acceptance that does not say by whom is one that nobody here gave.
-            let source = decision.source.as_ref().map_or("nobody named", |source| source.as_str()).to_owned();
+            let source = decision
+                .source
+                .as_ref()
+                .map_or("nobody named", |source| source.as_str())
+                .to_owned();
             steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), source });
         }
     }
     // The task of a subagent and the summary of a compaction are for the model, and long; an interruption is for the reader.
-    let for_the_model = message.meta.parent_tool_use_id.is_some() || message.meta.is_synthetic == Some(true);
+    let for_the_model =
+        message.meta.parent_tool_use_id.is_some() || message.meta.is_synthetic == Some(true);
     let words = |text: &str| {
         if for_the_model { passthrough(line, "user") } else { Step::Event(ChatEvent::notice(text)) }
     };
@@ -64,7 +73,9 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
                 match block {
                     ContentBlock::ToolResult(result) => {
                         steps.push(Step::Event(tool_result(line, result)));
-                        steps.push(Step::Finished { tool_use_id: result.tool_use_id.as_str().to_owned() });
+                        steps.push(Step::Finished {
+                            tool_use_id: result.tool_use_id.as_str().to_owned(),
+                        });
                     }
                     ContentBlock::Text(text) => steps.push(words(text.as_str())),
                     _ => steps.push(passthrough(line, "user")),
@@ -77,10 +88,13 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
 }
 
 fn tool_result(line: &ClaudeStreamJsonEvent, result: &ToolResult) -> ChatEvent {
-    let is_text = |blocks: &[ContentBlock]| blocks.iter().all(|block| matches!(block, ContentBlock::Text(_)));
+    let is_text =
+        |blocks: &[ContentBlock]| blocks.iter().all(|block| matches!(block, ContentBlock::Text(_)));
     let output = match &result.content {
         MessageContent::Text(text) => JsonText::from(Value::from(text.as_str())),
-        MessageContent::Blocks(blocks) if is_text(blocks) => JsonText::from(Value::from(result.content.text())),
+        MessageContent::Blocks(blocks) if is_text(blocks) => {
+            JsonText::from(Value::from(result.content.text()))
+        }
         MessageContent::Blocks(_) => blocks_as_written(line, result.tool_use_id.as_str()),
         MessageContent::Other(raw) => as_json(raw),
     };
@@ -101,7 +115,10 @@ fn blocks_as_written(line: &ClaudeStreamJsonEvent, tool_use_id: &str) -> JsonTex
 
 /// Keeps a line that has no translation, whole.
 pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Step {
-    Step::Event(ChatEvent::Passthrough { event_type: event_type.to_owned(), data: as_json(line.raw_json()) })
+    Step::Event(ChatEvent::Passthrough {
+        event_type: event_type.to_owned(),
+        data: as_json(line.raw_json()),
+    })
 }
 
 /// The parser has checked this JSON already; an empty object stands in for what could not be kept, which it rules out.

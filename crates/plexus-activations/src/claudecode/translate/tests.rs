@@ -20,7 +20,9 @@ fn translate(log: &str) -> Vec<Step> {
     for line in log.lines() {
         let Some(event) = parser.parse_line(line).unwrap() else { continue };
         let prompt = match &event.body {
-            EventBody::CommandLifecycle(event) => event.command_uuid.as_deref().map(|uuid| uuid.parse().unwrap()),
+            EventBody::CommandLifecycle(event) => {
+                event.command_uuid.as_deref().map(|uuid| uuid.parse().unwrap())
+            }
             _ => None,
         };
         if translation.chat.is_none() && (prompt.is_some() || translation.needs_own_chat(&event)) {
@@ -54,7 +56,12 @@ fn shown(steps: &[Step]) -> String {
         let line = match step {
             Step::Event(event) => short(serde_json::to_value(event).unwrap()).to_string(),
             Step::Asked(ask) => {
-                format!("asked {} {} {}", ask.request_id, ask.tool_name, short(ask.input.to_value().unwrap()))
+                format!(
+                    "asked {} {} {}",
+                    ask.request_id,
+                    ask.tool_name,
+                    short(ask.input.to_value().unwrap())
+                )
             }
             Step::Answered { request_id, outcome } => {
                 let open = outcome.open_requests.as_ref().map(Vec::len);
@@ -80,7 +87,9 @@ fn short(value: Value) -> Value {
         Value::Object(map) if map.get("type") == Some(&json!("passthrough")) => {
             json!({"passthrough": map["event_type"]})
         }
-        Value::Object(map) => Value::Object(map.into_iter().map(|(key, value)| (key, short(value))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (key, short(value))).collect())
+        }
         other => other,
     }
 }
@@ -114,7 +123,9 @@ fn text_and_tool_uses_are_told_once_also_with_partial_messages() {
         for step in translate(&log) {
             match step {
                 Step::Event(ChatEvent::Content { text }) => texts.push(text),
-                Step::Event(ChatEvent::ToolUse { tool_use_id, .. }) => *uses.entry(tool_use_id).or_default() += 1,
+                Step::Event(ChatEvent::ToolUse { tool_use_id, .. }) => {
+                    *uses.entry(tool_use_id).or_default() += 1
+                }
                 _ => {}
             }
         }
@@ -140,7 +151,10 @@ fn text_and_tool_uses_are_told_once_also_with_partial_messages() {
 
 /// A translation with a chat open for one prompt.
 fn with_prompt(uuid: Uuid) -> Translation {
-    Translation { chat: Some(OpenChat::new(0, Some(uuid), Begun::WithProcess)), ..Translation::default() }
+    Translation {
+        chat: Some(OpenChat::new(0, Some(uuid), Begun::WithProcess)),
+        ..Translation::default()
+    }
 }
 
 fn feed(translation: &mut Translation, line: Value) -> Vec<Step> {
@@ -167,7 +181,11 @@ fn a_chat_is_over_at_idle_and_only_when_prompt_messages_and_tasks_are_done() {
     let mut translation = with_prompt(prompt);
     translation.chat.as_mut().unwrap().outstanding.insert(message);
     let over = [Step::ChatOver];
-    assert_eq!(feed(&mut translation, state("idle")), [], "an idle from before the prompt was taken");
+    assert_eq!(
+        feed(&mut translation, state("idle")),
+        [],
+        "an idle from before the prompt was taken"
+    );
     feed(&mut translation, lifecycle(prompt, "queued"));
     feed(&mut translation, tasks(&["t"]));
     feed(&mut translation, lifecycle(prompt, "completed"));
@@ -185,8 +203,14 @@ fn what_nobody_knows_is_passed_on_whole() {
     for (line, kind) in [
         (json!({"type": "from_the_future", "a": [1, {"b": null}]}), "from_the_future"),
         (json!({"type": "system", "subtype": "from_the_future", "x": 1}), "system/from_the_future"),
-        (json!({"type": "assistant", "message": {"content": [{"type": "hologram", "x": 1}]}}), "assistant"),
-        (json!({"type": "user", "message": {"role": "user", "content": [{"type": "hologram"}]}}), "user"),
+        (
+            json!({"type": "assistant", "message": {"content": [{"type": "hologram", "x": 1}]}}),
+            "assistant",
+        ),
+        (
+            json!({"type": "user", "message": {"role": "user", "content": [{"type": "hologram"}]}}),
+            "user",
+        ),
     ] {
         let steps = feed(&mut translation, line.clone());
         let [Step::Event(ChatEvent::Passthrough { event_type, data })] = steps.as_slice() else {
@@ -199,17 +223,21 @@ fn what_nobody_knows_is_passed_on_whole() {
 #[test]
 fn a_tool_result_is_text_or_the_blocks_as_they_were() {
     let mut translation = with_prompt(Uuid::now_v7());
-    let image =
-        json!([{"type": "text", "text": "see"}, {"type": "image", "source": {"type": "base64", "data": "AA=="}}]);
+    let image = json!([{"type": "text", "text": "see"}, {"type": "image", "source": {"type": "base64", "data": "AA=="}}]);
     for (content, output) in [
         (json!("plain"), json!("plain")),
         (json!([{"type": "text", "text": "one"}]), json!("one")),
         (image.clone(), image),
     ] {
         let block = json!({"type": "tool_result", "tool_use_id": "t1", "content": content, "is_error": true});
-        let steps = feed(&mut translation, json!({"type": "user", "message": {"role": "user", "content": [block]}}));
-        let [Step::Event(ChatEvent::ToolResult { output: told, is_error, .. }), Step::Finished { .. }] =
-            steps.as_slice()
+        let steps = feed(
+            &mut translation,
+            json!({"type": "user", "message": {"role": "user", "content": [block]}}),
+        );
+        let [
+            Step::Event(ChatEvent::ToolResult { output: told, is_error, .. }),
+            Step::Finished { .. },
+        ] = steps.as_slice()
         else {
             panic!("{steps:?}")
         };
@@ -222,21 +250,31 @@ fn stderr_is_told_up_to_a_bound_and_its_end_is_kept() {
     let mut translation = with_prompt(Uuid::now_v7());
     let mut told = 0;
     for n in 0..500 {
-        told +=
-            feed(&mut translation, json!({"type": "plexus_stderr", "text": format!("{n} {}", "x".repeat(50))})).len();
+        told += feed(
+            &mut translation,
+            json!({"type": "plexus_stderr", "text": format!("{n} {}", "x".repeat(50))}),
+        )
+        .len();
     }
     assert_eq!(told, MAX_STDERR_NOTICES as usize);
-    assert!(translation.stderr_tail.len() <= STDERR_TAIL_BYTES && translation.stderr_tail.contains("499 "));
+    assert!(
+        translation.stderr_tail.len() <= STDERR_TAIL_BYTES
+            && translation.stderr_tail.contains("499 ")
+    );
 }
 
 #[test]
 fn what_is_no_id_never_becomes_one() {
     let hostile = "--dangerously-skip-permissions";
-    for (id, taken) in
-        [("0f0e0d0c-0b0a-4908-8706-050403020100", true), (hostile, false), ("../../x", false), ("", false)]
-    {
+    for (id, taken) in [
+        ("0f0e0d0c-0b0a-4908-8706-050403020100", true),
+        (hostile, false),
+        ("../../x", false),
+        ("", false),
+    ] {
         let mut translation = with_prompt(Uuid::now_v7());
-        let steps = feed(&mut translation, json!({"type": "system", "subtype": "init", "session_id": id}));
+        let steps =
+            feed(&mut translation, json!({"type": "system", "subtype": "init", "session_id": id}));
         assert_eq!(steps == [Step::ClaudeSession(id.to_owned())], taken, "{steps:?}");
         assert!(taken || matches!(&steps[..], [Step::Event(ChatEvent::Error { .. })]), "{steps:?}");
         let message = json!({"role": "assistant", "content": [{"type": "text", "text": "x"}]});

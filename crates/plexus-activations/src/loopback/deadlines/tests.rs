@@ -29,14 +29,20 @@ impl Scene {
         Self { store, approvals, latecomers: Latecomers::default() }
     }
 
-    async fn session(&self, name: &str, parent: Option<SessionId>, more: serde_json::Value) -> Session {
+    async fn session(
+        &self,
+        name: &str,
+        parent: Option<SessionId>,
+        more: serde_json::Value,
+    ) -> Session {
         let mut config = json!({
             "working_dir": "/", "model": null, "system_prompt": null, "loopback_enabled": true, "loopback_timeout_secs": 0, "escalate_after_secs": null,
             "supervise": "default", "can_spawn": parent.is_none(), "may_decide": ["Bash"], "project_settings": "ignore", "channel": "control",
             "allowed_tools": [], "disallowed_tools": [], "add_dirs": [], "env": {}, "budget": null,
         });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let create = CreateSession { config: JsonText::from(config), ..CreateSession::new(name, parent) };
+        let create =
+            CreateSession { config: JsonText::from(config), ..CreateSession::new(name, parent) };
         let id = create.id;
         self.store.commit(vec![Change::CreateSession(create)], Priority::Normal).await.unwrap();
         self.store.session(id).await.unwrap()
@@ -89,10 +95,14 @@ fn in_time(took: Duration, due: Duration) -> bool {
 async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
     let mut scene = Scene::new();
     let two_years = DAY * 730;
-    let session = scene.session("patient", None, json!({"loopback_timeout_secs": two_years.as_secs()})).await;
+    let session =
+        scene.session("patient", None, json!({"loopback_timeout_secs": two_years.as_secs()})).await;
     let asked = scene.ask(&session).await;
     let (record, took) = scene.decided(&asked).await;
-    assert_eq!((record.status, record.decision.unwrap().by), (ApprovalStatus::Expired, DecidedBy::Deadline));
+    assert_eq!(
+        (record.status, record.decision.unwrap().by),
+        (ApprovalStatus::Expired, DecidedBy::Deadline)
+    );
     assert!(in_time(took, two_years), "it took {took:?}");
     // At half of what is left, again and again, until less than a reminder is worth.
     assert!((20..=24).contains(&record.escalations), "reminded {} times", record.escalations);
@@ -108,7 +118,11 @@ async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires
     let record = scene.store.approval(asked.id).await.unwrap();
     let times = u32::try_from(year.as_secs() / REMIND_EVERY.as_secs()).unwrap();
     assert_eq!(record.status, ApprovalStatus::Pending);
-    assert!(record.escalations.abs_diff(times) <= 1, "reminded {} times in place of {times}", record.escalations);
+    assert!(
+        record.escalations.abs_diff(times) <= 1,
+        "reminded {} times in place of {times}",
+        record.escalations
+    );
     let allow = Answer { approve: true, message: None, updated_input: None, input_digest: None };
     scene.approvals.respond(&Caller::Operator, asked.id, allow, None).await.unwrap();
     assert_eq!(scene.decided(&asked).await.0.status, ApprovalStatus::Allowed);

@@ -32,7 +32,9 @@ mod plain {
             let behind_link = || {
                 below(&target.written().text, &base).is_some_and(takes)
                     && resolve(call.paths, Path::new(&format!("{}/{}", anchor.text, pattern.plain)))
-                        .is_ok_and(|base| below(&real.text, base.to_str().unwrap()).is_some_and(takes))
+                        .is_ok_and(|base| {
+                            below(&real.text, base.to_str().unwrap()).is_some_and(takes)
+                        })
             };
             below(&real.text, &base).is_some_and(takes) || behind_link()
         })
@@ -47,7 +49,9 @@ mod plain {
         let guards_below = |rest: &str| match &pattern.rest {
             Rest::Nothing | Rest::Everything => Fit::Yes,
             Rest::Glob(wild) if wild.fit(rest) => Fit::Yes,
-            Rest::Glob(wild) if wild.fit_in_any_case(rest) || target.reach == Reach::Tree => Fit::Maybe,
+            Rest::Glob(wild) if wild.fit_in_any_case(rest) || target.reach == Reach::Tree => {
+                Fit::Maybe
+            }
             Rest::Glob(_) => Fit::No,
         };
         let mut best = if target.real().is_some() { Fit::No } else { Fit::Maybe };
@@ -55,8 +59,10 @@ mod plain {
             for anchor in anchors {
                 let base = base(&anchor.text, &pattern.plain);
                 let inside = below(&path.text, &base).map(guards_below);
-                let in_another_case =
-                    || below(&fold_all(&path.text), &fold_all(&base)).map(|rest| guards_below(rest).min(Fit::Maybe));
+                let in_another_case = || {
+                    below(&fold_all(&path.text), &fold_all(&base))
+                        .map(|rest| guards_below(rest).min(Fit::Maybe))
+                };
                 let above = target.reach == Reach::Tree && below(&base, &path.text).is_some();
                 best = best.max(match inside {
                     Some(fit) => fit,
@@ -105,8 +111,8 @@ fn links() -> Links {
 
 /// Names that differ in case, in the ways that Unicode has, and by links.
 const NAMES: &[&str] = &[
-    "src", "SRC", "Src", "ſrc", "a", "out", "up", "none", "round", "etc", "secret", "Secret1", "k", "K", "\u{212a}",
-    "é", "É", "İ", "i", "ß", "home", "dev", "HOME", ".env", "x.rs", "X.RS", "a b",
+    "src", "SRC", "Src", "ſrc", "a", "out", "up", "none", "round", "etc", "secret", "Secret1", "k",
+    "K", "\u{212a}", "é", "É", "İ", "i", "ß", "home", "dev", "HOME", ".env", "x.rs", "X.RS", "a b",
 ];
 
 const WILD: &[&str] = &[
@@ -134,7 +140,10 @@ const WILD: &[&str] = &[
     "[]a]*",
 ];
 
-fn joined(lead: &'static [&'static str], names: &'static [&'static str]) -> impl Strategy<Value = String> {
+fn joined(
+    lead: &'static [&'static str],
+    names: &'static [&'static str],
+) -> impl Strategy<Value = String> {
     let names = prop::collection::vec(prop::sample::select(names), 0..5);
     (prop::sample::select(lead), names, prop::sample::select(&["", "", "", "/"][..]))
         .prop_map(|(lead, names, end)| format!("{lead}{}{end}", names.join("/")))
@@ -142,17 +151,25 @@ fn joined(lead: &'static [&'static str], names: &'static [&'static str]) -> impl
 
 fn patterns() -> impl Strategy<Value = PathPattern> {
     let plain = joined(&["/", "//", "~/", "", "./"], NAMES);
-    let wild = prop::collection::vec(prop::sample::select(WILD), 0..3).prop_map(|wild| wild.join("/"));
-    let mixed = (plain, wild, prop::sample::select(NAMES), any::<bool>()).prop_map(|(plain, wild, name, more)| {
-        let end = if more { format!("/{name}") } else { String::new() };
-        if wild.is_empty() { plain } else { format!("{}/{wild}{end}", plain.trim_end_matches('/')) }
-    });
+    let wild =
+        prop::collection::vec(prop::sample::select(WILD), 0..3).prop_map(|wild| wild.join("/"));
+    let mixed = (plain, wild, prop::sample::select(NAMES), any::<bool>()).prop_map(
+        |(plain, wild, name, more)| {
+            let end = if more { format!("/{name}") } else { String::new() };
+            if wild.is_empty() {
+                plain
+            } else {
+                format!("{}/{wild}{end}", plain.trim_end_matches('/'))
+            }
+        },
+    );
     mixed.prop_filter_map("it is a pattern", |text| PathPattern::parse(&text).ok())
 }
 
 const STEPS: &[&str] = &[
-    "src", "SRC", "Src", "ſrc", "a", "out", "up", "none", "round", "etc", "secret", "SECRET1", "k", "K", "\u{212a}",
-    "é", "É", "İ", "i", "dev", "HOME", ".env", "x.rs", "X.rs", "a b", ".", "..", "",
+    "src", "SRC", "Src", "ſrc", "a", "out", "up", "none", "round", "etc", "secret", "SECRET1", "k",
+    "K", "\u{212a}", "é", "É", "İ", "i", "dev", "HOME", ".env", "x.rs", "X.rs", "a b", ".", "..",
+    "",
 ];
 
 fn calls() -> impl Strategy<Value = (&'static str, Value)> {

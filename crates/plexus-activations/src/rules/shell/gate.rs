@@ -36,7 +36,10 @@ pub(super) fn check(text: &str) -> Result<(), &'static str> {
     }
     let count = |what: &str| text.matches(what).count();
     let openers: usize =
-        ["(", "{", "if", "while", "until", "for", "select", "coproc", "function", "case"].into_iter().map(count).sum();
+        ["(", "{", "if", "while", "until", "for", "select", "coproc", "function", "case"]
+            .into_iter()
+            .map(count)
+            .sum();
     let subscripts = text
         .as_bytes()
         .windows(2)
@@ -67,7 +70,9 @@ fn is_deceptive(c: char) -> bool {
 pub(super) fn parse(text: &str) -> Result<ast::Program, &'static str> {
     // As `bash -c` reads it: extended patterns are off there.
     let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
-    Parser::new(text.as_bytes(), &options).parse_program().map_err(|_| "the command could not be parsed")
+    Parser::new(text.as_bytes(), &options)
+        .parse_program()
+        .map_err(|_| "the command could not be parsed")
 }
 
 #[cfg(test)]

@@ -32,15 +32,26 @@ pub(in crate::rules) fn base_name(program: &str) -> &str {
 
 /// Says what kind of command these words are.
 pub(in crate::rules) fn nature(words: &[Word]) -> Nature {
-    let Some(program) = words.first().and_then(Word::literal) else { return Nature::Hidden { named: None } };
+    let Some(program) = words.first().and_then(Word::literal) else {
+        return Nature::Hidden { named: None };
+    };
     let word = |i: usize| words.get(i).and_then(Word::literal);
-    let starts_command = |i: usize| word(i).is_some_and(|w| !w.is_empty() && !w.starts_with('-') && !w.contains('='));
+    let starts_command = |i: usize| {
+        word(i).is_some_and(|w| !w.is_empty() && !w.starts_with('-') && !w.contains('='))
+    };
     let hidden = Nature::Hidden { named: None };
-    let runs = |i: usize| if starts_command(i) { Nature::Runs(i) } else { Nature::Hidden { named: None } };
+    let runs =
+        |i: usize| if starts_command(i) { Nature::Runs(i) } else { Nature::Hidden { named: None } };
     match base_name(program) {
-        "time" | "nohup" | "setsid" | "command" | "builtin" | "exec" | "sudo" | "doas" | "env" => runs(1),
+        "time" | "nohup" | "setsid" | "command" | "builtin" | "exec" | "sudo" | "doas" | "env" => {
+            runs(1)
+        }
         "timeout" | "gtimeout" => match word(1) {
-            Some(duration) if duration.trim_end_matches(['s', 'm', 'h', 'd']).parse::<f64>().is_ok() => runs(2),
+            Some(duration)
+                if duration.trim_end_matches(['s', 'm', 'h', 'd']).parse::<f64>().is_ok() =>
+            {
+                runs(2)
+            }
             _ => hidden,
         },
         "nice" | "ionice" => match (word(1), word(2)) {
@@ -48,8 +59,10 @@ pub(in crate::rules) fn nature(words: &[Word]) -> Nature {
             _ => runs(1),
         },
         "stdbuf" => {
-            let options =
-                words.iter().skip(1).take_while(|w| w.literal().is_some_and(|w| w.starts_with('-') && w.len() > 2));
+            let options = words
+                .iter()
+                .skip(1)
+                .take_while(|w| w.literal().is_some_and(|w| w.starts_with('-') && w.len() > 2));
             runs(1 + options.count())
         }
         "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" => match (word(1), word(2)) {
@@ -96,7 +109,8 @@ pub(in crate::rules) fn suspect_argument(words: &[Word], named: usize) -> Option
         }
     }
     if matches!(program, "sed" | "gsed") {
-        let script = words.iter().skip(named).filter_map(Word::literal).find(|word| !word.starts_with('-'));
+        let script =
+            words.iter().skip(named).filter_map(Word::literal).find(|word| !word.starts_with('-'));
         if script.is_none_or(|script| !is_plain_sed(script)) {
             return Some("the sed script may run or write something".into());
         }

@@ -2,8 +2,9 @@
 //! compile error here and not a hole.
 
 use brush_parser::ast::{
-    AndOr, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList, IoFileRedirectKind,
-    IoFileRedirectTarget, IoRedirect, Pipeline, Program, RedirectList, SimpleCommand, Word as RawWord,
+    AndOr, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList,
+    IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, Pipeline, Program, RedirectList,
+    SimpleCommand, Word as RawWord,
 };
 
 use super::word::{Word, decode};
@@ -131,7 +132,9 @@ impl Walker<'_> {
                 }
                 Item::IoRedirect(redirect) => self.redirect(redirect, &mut command.doubts),
                 Item::Word(raw) => {
-                    command.doubts.push(format!("has a word before the program's name (`{}`)", raw.value));
+                    command
+                        .doubts
+                        .push(format!("has a word before the program's name (`{}`)", raw.value));
                     self.word(raw);
                 }
                 Item::ProcessSubstitution(_, subshell) => {
@@ -197,7 +200,9 @@ impl Walker<'_> {
                     self.word(raw);
                     matches!(raw.value.as_str(), "0" | "1" | "2")
                 }
-                (_, IoFileRedirectTarget::Filename(raw)) => self.word(raw) == Word::Literal("/dev/null".into()),
+                (_, IoFileRedirectTarget::Filename(raw)) => {
+                    self.word(raw) == Word::Literal("/dev/null".into())
+                }
                 (_, IoFileRedirectTarget::ProcessSubstitution(_, subshell)) => {
                     self.list(&subshell.list);
                     false
@@ -208,7 +213,9 @@ impl Walker<'_> {
                 }
                 (_, IoFileRedirectTarget::Fd(_)) => false,
             },
-            IoRedirect::OutputAndError(raw, _) => self.word(raw) == Word::Literal("/dev/null".into()),
+            IoRedirect::OutputAndError(raw, _) => {
+                self.word(raw) == Word::Literal("/dev/null".into())
+            }
             IoRedirect::HereDocument(_, document) => {
                 self.script.unread.push(document.doc.value.clone());
                 false

@@ -41,13 +41,20 @@ pub(super) struct Decoded {
 
 /// Decodes one raw word.
 pub(super) fn decode(raw: &str) -> Decoded {
-    let mut decoder =
-        Decoder { rest: raw, text: String::new(), shape: Shape::Known, scripts: Vec::new(), unread: false };
+    let mut decoder = Decoder {
+        rest: raw,
+        text: String::new(),
+        shape: Shape::Known,
+        scripts: Vec::new(),
+        unread: false,
+    };
     decoder.run(raw);
     let word = match decoder.shape {
         Shape::Known => Word::Literal(decoder.text),
         Shape::Pattern
-            if raw.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '~')) =>
+            if raw.starts_with(|c: char| {
+                c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '~')
+            }) =>
         {
             Word::Operand(raw.to_owned())
         }
@@ -105,7 +112,9 @@ impl Decoder<'_> {
                 '[' if raw == "[" => self.text.push(c),
                 '{' | '}' if raw == "{}" => self.text.push(c),
                 '*' | '?' | '[' => self.becomes(Shape::Pattern),
-                '~' if previous.is_none() && (self.rest.is_empty() || self.rest.starts_with('/')) => {
+                '~' if previous.is_none()
+                    && (self.rest.is_empty() || self.rest.starts_with('/')) =>
+                {
                     self.becomes(Shape::Pattern);
                 }
                 '~' if matches!(previous, None | Some('=' | ':')) => self.becomes(Shape::Unknown),
@@ -156,7 +165,9 @@ impl Decoder<'_> {
             },
             // `${x:-$(…)}` can hold commands, and its end is hard to find.
             Some('{') => match self.rest.split_once('}') {
-                Some((inside, rest)) if !inside.contains(['$', '`', '"', '\'', '\\', '<', '>', '(', '@']) => {
+                Some((inside, rest))
+                    if !inside.contains(['$', '`', '"', '\'', '\\', '<', '>', '(', '@']) =>
+                {
                     self.rest = rest
                 }
                 _ => self.lose(),
@@ -242,9 +253,10 @@ mod tests {
 
     #[test]
     fn what_is_known_only_at_run_time_is_marked() {
-        for raw in
-            ["*.rs", "-*", "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls", "`ls`", "$(ls)", "'"]
-        {
+        for raw in [
+            "*.rs", "-*", "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls",
+            "`ls`", "$(ls)", "'",
+        ] {
             assert!(matches!(decode(raw).word, Word::Opaque(_)), "{raw}");
         }
         for raw in ["src/*.rs", "./a?", "~/x", "~", "a[bc]"] {
@@ -256,8 +268,14 @@ mod tests {
     fn the_commands_in_a_word_are_found_or_it_is_said_that_they_were_not() {
         assert_eq!(decode("a$(rm 'x)' y)b").scripts, ["rm 'x)' y"]);
         assert_eq!(decode("\"$(a (b) c) `d`\"").scripts, ["a (b) c", "d"]);
-        for raw in ["${x:-$(rm)}", "$(case x in x) rm;; esac)", "$(a # )\n)", "$'a'", "`a \\`rm\\` `", "$(a \"$(b)\")"]
-        {
+        for raw in [
+            "${x:-$(rm)}",
+            "$(case x in x) rm;; esac)",
+            "$(a # )\n)",
+            "$'a'",
+            "`a \\`rm\\` `",
+            "$(a \"$(b)\")",
+        ] {
             assert!(decode(raw).unread, "{raw}");
         }
     }

@@ -70,11 +70,21 @@ impl Caller {
         let answer = match self {
             Self::Http { way: Way::Mcp, .. } => {
                 let params = json!({"name": method.replacen('.', "_", 1), "arguments": params});
-                self.post(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}), "").await?.0
+                self.post(
+                    &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),
+                    "",
+                )
+                .await?
+                .0
             }
             Self::Http { way: Way::Bare, .. } => self.post(params, &format!("/{method}")).await?.0,
             Self::Http { .. } => {
-                self.post(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}), "").await?.0
+                self.post(
+                    &json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+                    "",
+                )
+                .await?
+                .0
             }
             Self::Socket(socket) => {
                 let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -96,8 +106,9 @@ impl Caller {
     /// Begins a session of MCP.
     async fn begin(&mut self) -> Result<()> {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-        let (_, begun) =
-            self.post(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}), "").await?;
+        let (_, begun) = self
+            .post(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}), "")
+            .await?;
         if let Self::Http { session, .. } = self {
             *session = Some(begun.context("no MCP session")?);
         }
@@ -107,7 +118,9 @@ impl Caller {
 
     /// Sends a body, and returns the answer and the MCP session that it names.
     async fn post(&self, body: &Value, path: &str) -> Result<(String, Option<String>)> {
-        let Self::Http { http, url, token, session, .. } = self else { bail!("a socket does not post") };
+        let Self::Http { http, url, token, session, .. } = self else {
+            bail!("a socket does not post")
+        };
         let mut request = http
             .post(format!("{url}{path}"))
             .bearer_auth(token)
@@ -119,7 +132,11 @@ impl Caller {
         }
         let response = request.send().await?;
         ensure!(response.status().is_success(), "HTTP {}", response.status());
-        let begun = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let begun = response
+            .headers()
+            .get("mcp-session-id")
+            .and_then(|id| id.to_str().ok())
+            .map(str::to_owned);
         Ok((response.text().await?, begun))
     }
 }

@@ -34,9 +34,11 @@ impl Writer {
         let make = "INSERT INTO writers VALUES ($1, 0, 0, $2) ON CONFLICT (id) DO NOTHING";
         conn.run(make, params![self.id, UnixMillis::now()]).await?;
         let row = conn
-            .one("SELECT last_group, last_base FROM writers WHERE id = $1 FOR UPDATE", params![self.id], |row| {
-                Ok((row.col::<i64>(0)?, row.count(1)?))
-            })
+            .one(
+                "SELECT last_group, last_base FROM writers WHERE id = $1 FOR UPDATE",
+                params![self.id],
+                |row| Ok((row.col::<i64>(0)?, row.count(1)?)),
+            )
             .await?;
         self.conn = Some(conn);
         Ok(row.filter(|(group, _)| *group == self.group).map(|(_, base)| base))

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Door, MethodDescriptor, MethodTable, ResourceForm, Resume,
-    Shape, StreamItem, WireForm,
+    Activation, ActivationInfo, Audience, Call, CallError, Door, MethodDescriptor, MethodTable,
+    ResourceForm, Resume, Shape, StreamItem, WireForm,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

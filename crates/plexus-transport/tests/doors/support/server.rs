@@ -28,7 +28,8 @@ struct Tokens {
 #[async_trait]
 impl Authenticator for Tokens {
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError> {
-        let revoked = self.desk.revoked.lock().unwrap().iter().any(|revoked| revoked == token.expose());
+        let revoked =
+            self.desk.revoked.lock().unwrap().iter().any(|revoked| revoked == token.expose());
         let caller = self.callers.get(token.expose()).copied().filter(|_| !revoked);
         caller.ok_or_else(|| CallError::unauthorized("know this token"))
     }
@@ -55,8 +56,16 @@ impl Server {
 
     /// Runs on threads of its own, so that it can die as a process does.
     pub(crate) async fn at(desk: &Arc<Desk>, limits: Limits, address: SocketAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let hub = Hub::new(ActivationInfo { namespace: "plexus", version: (0, 1, 0), description: "a test hub" });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let hub = Hub::new(ActivationInfo {
+            namespace: "plexus",
+            version: (0, 1, 0),
+            description: "a test hub",
+        });
         hub.register(Arc::new(TestActivation(Arc::clone(desk)))).unwrap();
         let session = |n| uuid::Uuid::from_u128(n).to_string().parse::<SessionId>().unwrap();
         let callers = HashMap::from([
@@ -81,10 +90,12 @@ impl Server {
             .unwrap();
         let address = listener.local_addr().unwrap();
         let hosts = AllowedHosts::loopback(address.port(), []);
-        let doors = Doors::new(hub, Arc::new(tokens), hosts, limits).with_instructions("Echo first.");
+        let doors =
+            Doors::new(hub, Arc::new(tokens), hosts, limits).with_instructions("Echo first.");
         let shutdown = CancellationToken::new();
         let (served, stop) = (doors.clone(), shutdown.clone());
-        let served = runtime.spawn(async move { serve(listener, router(served.clone()), &served, stop).await });
+        let served = runtime
+            .spawn(async move { serve(listener, router(served.clone()), &served, stop).await });
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { address, doors, http, runtime: Some(runtime), served: Some(served), shutdown }
     }
@@ -95,7 +106,8 @@ impl Server {
 
     pub(crate) async fn rpc(&self, token: &str, method: &str, params: Value) -> Value {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let response = self.http.post(self.url("/rpc")).bearer_auth(token).json(&body).send().await.unwrap();
+        let response =
+            self.http.post(self.url("/rpc")).bearer_auth(token).json(&body).send().await.unwrap();
         response.json().await.unwrap()
     }
 

@@ -66,7 +66,13 @@ struct Cast {
 async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     let client = stage.client();
     head(screen, "1  A server, a rule, and five sessions: a parent, three children, a grandchild")?;
-    say(screen, &format!("server at {}, agents played by the built-in simulator", client.url().map_err(failed)?))?;
+    say(
+        screen,
+        &format!(
+            "server at {}, agents played by the built-in simulator",
+            client.url().map_err(failed)?
+        ),
+    )?;
     let cast = cast(&client, stage).await?;
     let rule = json!({"decision": "allow", "pattern": "Bash(mkdir:*)", "scope": {"subtree": cast.lead}, "reason": "folders are harmless"});
     client.call::<Value>("loopback.rule_add", rule).await.map_err(failed)?;
@@ -86,7 +92,10 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
             cast.fix,
             "sim:\nsay I clean up first.\ntool Bash {\"command\":\"rm -rf build\"}\nsay Then I leave it as it is.",
         ),
-        (cast.helper, "sim:\nsay I mark the patch.\ntool Bash {\"command\":\"touch patched.txt\"}\nsay Marked."),
+        (
+            cast.helper,
+            "sim:\nsay I mark the patch.\ntool Bash {\"command\":\"touch patched.txt\"}\nsay Marked.",
+        ),
     ] {
         client.chat_async(session, script).await.map_err(failed)?;
     }
@@ -121,11 +130,19 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     let mut input = approval.input.clone();
     let content = "test the parser first\n";
     input["content"] = json!(content);
-    lines(render::diff(approval.input["content"].as_str().unwrap_or_default(), content, Extent::Short, screen))?;
-    client.respond(&Respond { updated_input: Some(input), ..Respond::allow(&approval) }).await.map_err(failed)?;
+    lines(render::diff(
+        approval.input["content"].as_str().unwrap_or_default(),
+        content,
+        Extent::Short,
+        screen,
+    ))?;
+    client
+        .respond(&Respond { updated_input: Some(input), ..Respond::allow(&approval) })
+        .await
+        .map_err(failed)?;
     ended(&client, cast.tests).await?;
-    let written =
-        std::fs::read_to_string(stage.work().join("plan.txt")).context("could not read what the agent wrote")?;
+    let written = std::fs::read_to_string(stage.work().join("plan.txt"))
+        .context("could not read what the agent wrote")?;
     say(screen, &format!("plan.txt now says: {}", sanitize::one_line(written.trim())))?;
 
     head(screen, "6  Denied, with a reason that the agent reads")?;
@@ -145,7 +162,10 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     head(screen, "8  Everything that was decided is on record")?;
     let history: Value = client.call("loopback.history", json!({})).await.map_err(failed)?;
     let decisions = history["decisions"].as_array().map_or(0, Vec::len);
-    say(screen, &format!("{decisions} decisions, each with who, when, and the digest of what they saw"))?;
+    say(
+        screen,
+        &format!("{decisions} decisions, each with who, when, and the digest of what they saw"),
+    )?;
     if decisions != 4 {
         bail!("could not find the four decisions of the tour: {decisions} are on record");
     }
@@ -180,9 +200,16 @@ async fn waiting(client: &Client, session: SessionId) -> Result<Approval> {
 /// Waits until a session's question has come up to the operator.
 async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
     eventually("an escalation", || async {
-        let page: Value = client.call("loopback.pending", json!({"session_id": session})).await.map_err(failed)?;
+        let page: Value = client
+            .call("loopback.pending", json!({"session_id": session}))
+            .await
+            .map_err(failed)?;
         let reached = page["approvals"][0]["escalated_to"] == "operator";
-        Ok(if reached { client.pending(Some(session)).await.map_err(failed)?.into_iter().next() } else { None })
+        Ok(if reached {
+            client.pending(Some(session)).await.map_err(failed)?.into_iter().next()
+        } else {
+            None
+        })
     })
     .await
 }
@@ -201,7 +228,10 @@ async fn ended(client: &Client, session: SessionId) -> Result<()> {
     }
 }
 
-async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, mut look: impl FnMut() -> F) -> Result<T> {
+async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> Result<T> {
     let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
         if let Some(found) = look().await? {
@@ -216,8 +246,10 @@ async fn eventually<T, F: Future<Output = Result<Option<T>>>>(what: &str, mut lo
 
 /// Shows the newest decision of a session.
 async fn decision(client: &Client, session: SessionId, screen: Screen) -> Result<()> {
-    let history: Value =
-        client.call("loopback.history", json!({"session_id": session, "limit": 1})).await.map_err(failed)?;
+    let history: Value = client
+        .call("loopback.history", json!({"session_id": session, "limit": 1}))
+        .await
+        .map_err(failed)?;
     let newest = &history["decisions"][0];
     let text = |value: &Value| sanitize::one_line(value.as_str().unwrap_or_default()).into_owned();
     let by = match &newest["decided_by"] {
@@ -226,7 +258,12 @@ async fn decision(client: &Client, session: SessionId, screen: Screen) -> Result
     };
     say(
         screen,
-        &format!("{} {} by {by}. {}", text(&newest["tool_name"]), text(&newest["status"]), text(&newest["message"])),
+        &format!(
+            "{} {} by {by}. {}",
+            text(&newest["tool_name"]),
+            text(&newest["status"]),
+            text(&newest["message"])
+        ),
     )
 }
 

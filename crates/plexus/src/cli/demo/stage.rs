@@ -58,7 +58,11 @@ impl Stage {
     pub(super) async fn start(&mut self) -> Result<()> {
         let own = std::env::current_exe().context("could not find this program itself")?;
         let log = self.folder.join("server.log");
-        let log_file = OpenOptions::new().create(true).append(true).open(&log).context("could not open the log")?;
+        let log_file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .context("could not open the log")?;
         let mut server = Command::new(own)
             .arg("serve")
             .arg("--data-dir")
@@ -108,7 +112,10 @@ impl Stage {
     /// Ends everything and removes the folder.
     pub(super) async fn close(mut self) -> Result<()> {
         if let Some(mut server) = self.server.take() {
-            self.client().call::<Value>("server.stop", json!({"children": true})).await.map_err(failed)?;
+            self.client()
+                .call::<Value>("server.stop", json!({"children": true}))
+                .await
+                .map_err(failed)?;
             let deadline = Instant::now() + STOP_DEADLINE;
             while server.try_wait().context("could not watch the server")?.is_none() {
                 if Instant::now() > deadline {
@@ -117,7 +124,8 @@ impl Stage {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         }
-        std::fs::remove_dir_all(&self.folder).with_context(|| format!("could not remove {}", self.folder.display()))
+        std::fs::remove_dir_all(&self.folder)
+            .with_context(|| format!("could not remove {}", self.folder.display()))
     }
 }
 
@@ -134,5 +142,6 @@ impl Drop for Stage {
 fn is_shim_of(process: &Path, mark: &str) -> bool {
     let Ok(line) = std::fs::read(process.join("cmdline")) else { return false };
     let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
-    words.get(1).is_some_and(|word| word == "shim") && words.iter().any(|word| word.starts_with(mark))
+    words.get(1).is_some_and(|word| word == "shim")
+        && words.iter().any(|word| word.starts_with(mark))
 }

@@ -27,24 +27,31 @@ pub(super) async fn look(config: &Config) -> Finding {
     match agent.choice {
         AgentChoice::Simulator => Finding::good(WHAT, agent.label()),
         AgentChoice::Fallback => Finding::odd(WHAT, agent.label(), INSTALL_HINT),
-        AgentChoice::Named | AgentChoice::Found => match claude_code::probe_version(&agent.line.program).await {
-            Ok(probed) if probed.is_newer_than_tested() => Finding::odd(
-                WHAT,
-                format!("{} is newer than any that was tested", agent.label()),
-                "if something looks wrong, look for a newer Plexus",
-            ),
-            Ok(probed) => Finding::good(WHAT, format!("{}, version {}", agent.label(), probed.version)),
-            Err(ProbeError::TooOld { found, .. }) => Finding::bad(
-                WHAT,
-                format!("{} is version {found}; Plexus needs {OLDEST_SUPPORTED_VERSION} or newer", agent.label()),
-                "update it: claude update, or npm install -g @anthropic-ai/claude-code",
-            ),
-            Err(error) => Finding::bad(
-                WHAT,
-                format!("{}: {error}", agent.label()),
-                "does it run by hand? name another with --claude-bin",
-            ),
-        },
+        AgentChoice::Named | AgentChoice::Found => {
+            match claude_code::probe_version(&agent.line.program).await {
+                Ok(probed) if probed.is_newer_than_tested() => Finding::odd(
+                    WHAT,
+                    format!("{} is newer than any that was tested", agent.label()),
+                    "if something looks wrong, look for a newer Plexus",
+                ),
+                Ok(probed) => {
+                    Finding::good(WHAT, format!("{}, version {}", agent.label(), probed.version))
+                }
+                Err(ProbeError::TooOld { found, .. }) => Finding::bad(
+                    WHAT,
+                    format!(
+                        "{} is version {found}; Plexus needs {OLDEST_SUPPORTED_VERSION} or newer",
+                        agent.label()
+                    ),
+                    "update it: claude update, or npm install -g @anthropic-ai/claude-code",
+                ),
+                Err(error) => Finding::bad(
+                    WHAT,
+                    format!("{}: {error}", agent.label()),
+                    "does it run by hand? name another with --claude-bin",
+                ),
+            }
+        }
     }
 }
 
@@ -61,7 +68,8 @@ pub(super) fn look_at_login(config: &Config) -> Finding {
         return Finding::good(WHAT, format!("{name} is set here; the server needs it too"));
     }
     let folder = std::env::var_os("CLAUDE_CONFIG_DIR").map(PathBuf::from);
-    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".claude")));
+    let folder =
+        folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".claude")));
     let Some(folder) = folder else {
         return Finding::odd(
             WHAT,
@@ -69,8 +77,10 @@ pub(super) fn look_at_login(config: &Config) -> Finding {
             "set HOME, or the agent finds neither its login nor its settings",
         );
     };
-    let has_helper =
-        || std::fs::read_to_string(folder.join("settings.json")).is_ok_and(|text| text.contains("apiKeyHelper"));
+    let has_helper = || {
+        std::fs::read_to_string(folder.join("settings.json"))
+            .is_ok_and(|text| text.contains("apiKeyHelper"))
+    };
     if folder.join(".credentials.json").exists() || has_helper() {
         return Finding::good(WHAT, format!("found in {}", folder.display()));
     }
@@ -94,7 +104,11 @@ pub(super) fn look_at_tools() -> Finding {
         );
     }
     if !is_there("git") {
-        return Finding::odd(WHAT, "there is no git in PATH; agents look at a project with it", "install git");
+        return Finding::odd(
+            WHAT,
+            "there is no git in PATH; agents look at a project with it",
+            "install git",
+        );
     }
     Finding::good(WHAT, "a shell and git")
 }

@@ -23,14 +23,22 @@ pub(super) fn look(dir: &Path) -> Finding {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let nearest = existing(dir);
             match try_to_write(nearest) {
-                Ok(()) => Finding::good(WHAT, format!("{} is made at the first start", dir.display())),
+                Ok(()) => {
+                    Finding::good(WHAT, format!("{} is made at the first start", dir.display()))
+                }
                 Err(error) => unwritable(WHAT, nearest, &error),
             }
         }
-        Err(error) => Finding::bad(WHAT, format!("{}: {error}", dir.display()), "name another with --data-dir"),
-        Ok(found) if !found.is_dir() => {
-            Finding::bad(WHAT, format!("{} is not a directory", dir.display()), "name another with --data-dir")
-        }
+        Err(error) => Finding::bad(
+            WHAT,
+            format!("{}: {error}", dir.display()),
+            "name another with --data-dir",
+        ),
+        Ok(found) if !found.is_dir() => Finding::bad(
+            WHAT,
+            format!("{} is not a directory", dir.display()),
+            "name another with --data-dir",
+        ),
         Ok(found) if found.permissions().mode() & 0o077 != 0 => Finding::odd(
             WHAT,
             format!("{} can be read by others", dir.display()),
@@ -59,7 +67,11 @@ pub(super) fn look_at_token(dir: &Path) -> Finding {
     };
     if found.uid() != rustix::process::geteuid().as_raw() {
         let words = format!("{} belongs to another user", path.display());
-        return Finding::bad(WHAT, words, "run Plexus as that user, or name another directory with --data-dir");
+        return Finding::bad(
+            WHAT,
+            words,
+            "run Plexus as that user, or name another directory with --data-dir",
+        );
     }
     if found.permissions().mode() & 0o077 != 0 {
         return Finding::bad(
@@ -104,14 +116,20 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             );
         }
         Err(error) => {
-            return Finding::bad(WHAT, error.to_string(), "a backup can take its place; the file was left as it is");
+            return Finding::bad(
+                WHAT,
+                error.to_string(),
+                "a backup can take its place; the file was left as it is",
+            );
         }
     };
     let finding = match store.integrity().await {
         Ok(problems) if problems.is_empty() => Finding::good(WHAT, "whole"),
-        Ok(problems) => {
-            Finding::bad(WHAT, problems.join("; "), "put a backup in its place; keep the file, it may still be read")
-        }
+        Ok(problems) => Finding::bad(
+            WHAT,
+            problems.join("; "),
+            "put a backup in its place; keep the file, it may still be read",
+        ),
         Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
     };
     match store.close().await {
@@ -148,11 +166,15 @@ pub(super) fn look_at_clock(dir: &Path) -> Finding {
         .iter()
         .filter_map(|name| dir.join(name).metadata().ok()?.modified().ok())
         .max();
-    let ahead = newest.and_then(|newest| newest.duration_since(SystemTime::now()).ok()).unwrap_or_default();
+    let ahead =
+        newest.and_then(|newest| newest.duration_since(SystemTime::now()).ok()).unwrap_or_default();
     if ahead > CLOCK_SLACK {
         return Finding::bad(
             WHAT,
-            format!("the data was written {} s in the future: the clock was set back", ahead.as_secs()),
+            format!(
+                "the data was written {} s in the future: the clock was set back",
+                ahead.as_secs()
+            ),
             "set it (timedatectl set-ntp true); deadlines of what waits count wrong until then",
         );
     }
@@ -173,5 +195,9 @@ fn try_to_write(dir: &Path) -> std::io::Result<()> {
 
 fn unwritable(what: &'static str, dir: &Path, error: &std::io::Error) -> Finding {
     let words = format!("could not write into {}: {error}", dir.display());
-    Finding::bad(what, words, "make it yours (ls -ld shows whose it is), or name another with --data-dir")
+    Finding::bad(
+        what,
+        words,
+        "make it yours (ls -ld shows whose it is), or name another with --data-dir",
+    )
 }

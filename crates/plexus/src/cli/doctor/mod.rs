@@ -53,14 +53,21 @@ impl Finding {
 pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let sources = Sources {
-        files: [Some(data_dir.join("plexus.toml")), user_config_file()].into_iter().flatten().collect(),
+        files: [Some(data_dir.join("plexus.toml")), user_config_file()]
+            .into_iter()
+            .flatten()
+            .collect(),
         env: std::env::vars_os().collect(),
         set: Vec::new(),
     };
     let (configuration, config) = match config::load(&sources) {
         Ok(config) => (Finding::good("configuration", "read"), config),
         Err(error) => (
-            Finding::bad("configuration", error.to_string(), "repair it, or remove it to use the defaults"),
+            Finding::bad(
+                "configuration",
+                error.to_string(),
+                "repair it, or remove it to use the defaults",
+            ),
             Config::default(),
         ),
     };
@@ -83,7 +90,11 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     findings.extend(nodes::look(&data_dir, runs).await);
     findings.extend(nodes::look_at_lost(&data_dir));
     findings.extend([
-        if runs { Finding::good("port", "the server has it") } else { server::look_at_port(&config).await },
+        if runs {
+            Finding::good("port", "the server has it")
+        } else {
+            server::look_at_port(&config).await
+        },
         server,
         server::look_at_directory(&data_dir),
         server::look_at_files(),
@@ -93,7 +104,11 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     } else {
         show(&findings)?;
     }
-    Ok(if findings.iter().any(|finding| finding.verdict == Verdict::Bad) { exit::FAILED } else { exit::OK })
+    Ok(if findings.iter().any(|finding| finding.verdict == Verdict::Bad) {
+        exit::FAILED
+    } else {
+        exit::OK
+    })
 }
 
 fn show(findings: &[Finding]) -> Result<()> {
@@ -104,9 +119,18 @@ fn show(findings: &[Finding]) -> Result<()> {
             Verdict::Odd => ("!", Tone::Warn),
             Verdict::Bad => ("✗", Tone::Bad),
         };
-        screen::line(&format!("{} {:<13} {}", screen.paint(tone, sign), finding.what, sanitize::text(&finding.words)))?;
+        screen::line(&format!(
+            "{} {:<13} {}",
+            screen.paint(tone, sign),
+            finding.what,
+            sanitize::text(&finding.words)
+        ))?;
         if !finding.next.is_empty() {
-            screen::line(&format!("  {:<13} {}", "", screen.paint(Tone::Faint, &format!("→ {}", finding.next))))?;
+            screen::line(&format!(
+                "  {:<13} {}",
+                "",
+                screen.paint(Tone::Faint, &format!("→ {}", finding.next))
+            ))?;
         }
     }
     Ok(())

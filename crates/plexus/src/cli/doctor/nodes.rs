@@ -15,11 +15,13 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
     if !server_runs {
         return Vec::new();
     }
-    let Ok(state) = Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await else {
+    let Ok(state) = Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await
+    else {
         return Vec::new();
     };
     let nodes = state["nodes"].as_array().cloned().unwrap_or_default();
-    let seen = nodes.iter().filter(|node| matches!(node["state"].as_str(), Some("alive" | "expired")));
+    let seen =
+        nodes.iter().filter(|node| matches!(node["state"].as_str(), Some("alive" | "expired")));
     seen.map(|node| {
         let number = |key: &str| node[key].as_u64().unwrap_or(0);
         let words = format!(
@@ -33,7 +35,11 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
         );
         match node["state"].as_str() {
             Some("alive") => Finding::good(WHAT, words),
-            _ => Finding::odd(WHAT, words, "start it again, or wait: another node ends what it left open"),
+            _ => Finding::odd(
+                WHAT,
+                words,
+                "start it again, or wait: another node ends what it left open",
+            ),
         }
     })
     .collect()
@@ -50,13 +56,19 @@ pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
         Ok::<_, StoreError>((way, problems))
     };
     match seen.await {
-        Ok((way, problems)) if problems.is_empty() => Finding::good(WHAT, format!("{url} is whole; reached {way}")),
-        Ok((_, problems)) => {
-            Finding::bad(WHAT, format!("{url}: {}", problems.join("; ")), "restore a backup of the database")
+        Ok((way, problems)) if problems.is_empty() => {
+            Finding::good(WHAT, format!("{url} is whole; reached {way}"))
         }
-        Err(error) => {
-            Finding::bad(WHAT, format!("{url}: {error}"), "is the database up, and DATABASE_URL or store.url right?")
-        }
+        Ok((_, problems)) => Finding::bad(
+            WHAT,
+            format!("{url}: {}", problems.join("; ")),
+            "restore a backup of the database",
+        ),
+        Err(error) => Finding::bad(
+            WHAT,
+            format!("{url}: {error}"),
+            "is the database up, and DATABASE_URL or store.url right?",
+        ),
     }
 }
 

@@ -12,15 +12,30 @@ use crate::config::Config;
 pub(super) async fn look(dir: &Path) -> (Finding, bool) {
     const WHAT: &str = "server";
     let Some(announced) = read_announcement(dir) else {
-        return (Finding::odd(WHAT, "none runs", "plexus run starts one, or start it with plexus serve"), false);
+        return (
+            Finding::odd(WHAT, "none runs", "plexus run starts one, or start it with plexus serve"),
+            false,
+        );
     };
     let own = env!("CARGO_PKG_VERSION");
     match Client::from_data_dir(dir).call::<Value>("plexus.version", json!({})).await {
         Ok(_) if announced.version != own => {
-            let words = format!("{} is version {}, this program is {own}", announced.url, announced.version);
-            (Finding::odd(WHAT, words, "plexus stop, then start it again; children go on running"), true)
+            let words = format!(
+                "{} is version {}, this program is {own}",
+                announced.url, announced.version
+            );
+            (
+                Finding::odd(
+                    WHAT,
+                    words,
+                    "plexus stop, then start it again; children go on running",
+                ),
+                true,
+            )
         }
-        Ok(_) => (Finding::good(WHAT, format!("{} (process {})", announced.url, announced.pid)), true),
+        Ok(_) => {
+            (Finding::good(WHAT, format!("{} (process {})", announced.url, announced.pid)), true)
+        }
         Err(ClientError::Unreachable { .. }) => {
             let words = format!("the one at {} ended without saying so", announced.url);
             (Finding::odd(WHAT, words, "start it again: it picks up its children"), false)
@@ -33,7 +48,11 @@ pub(super) async fn look(dir: &Path) -> (Finding, bool) {
 pub(super) async fn look_at_port(config: &Config) -> Finding {
     match crate::serve::listen::bind(config).await {
         Ok(_) => Finding::good("port", format!("{} is free", config.listen)),
-        Err(error) => Finding::bad("port", format!("{error:#}"), "set listen in plexus.toml, or PLEXUS_LISTEN"),
+        Err(error) => Finding::bad(
+            "port",
+            format!("{error:#}"),
+            "set listen in plexus.toml, or PLEXUS_LISTEN",
+        ),
     }
 }
 
@@ -70,6 +89,9 @@ pub(super) fn look_at_files() -> Finding {
             format!("only {instances} inotify instances"),
             "sysctl fs.inotify.max_user_instances=128",
         ),
-        _ => Finding::good(WHAT, limit.map_or("no limit".to_owned(), |limit| format!("at most {limit}"))),
+        _ => Finding::good(
+            WHAT,
+            limit.map_or("no limit".to_owned(), |limit| format!("at most {limit}")),
+        ),
     }
 }

@@ -14,14 +14,17 @@ const USUAL_EDITOR: &str = "vi";
 /// Lets the person edit `text`; `ending` helps the editor to colour it.
 pub(super) async fn edit(text: &str, ending: &str) -> Result<String> {
     let file = Scratch::new(text, ending)?;
-    let editor =
-        ["VISUAL", "EDITOR"].iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.trim().is_empty());
+    let editor = ["VISUAL", "EDITOR"]
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .find(|value| !value.trim().is_empty());
     let editor = editor.unwrap_or_else(|| USUAL_EDITOR.to_owned());
     // `EDITOR` may hold arguments (`code --wait`), as git and others read it.
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or(USUAL_EDITOR);
     let status = tokio::process::Command::new(program).args(words).arg(&file.path).status().await;
-    let status = status.with_context(|| format!("could not start {program:?}; name your editor in $EDITOR"))?;
+    let status = status
+        .with_context(|| format!("could not start {program:?}; name your editor in $EDITOR"))?;
     if !status.success() {
         bail!("could not edit: {program} ended with {status}");
     }

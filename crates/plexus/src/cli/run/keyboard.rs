@@ -98,7 +98,10 @@ mod tests {
         let (input, mut keys) = std::io::pipe().unwrap();
         let (stop, _keep) = std::io::pipe().unwrap();
         keys.write_all(b" yes \nmore").unwrap();
-        assert_eq!(read_line(input.as_fd(), stop.as_fd()).unwrap(), Some(Typed::Line("yes".into())));
+        assert_eq!(
+            read_line(input.as_fd(), stop.as_fd()).unwrap(),
+            Some(Typed::Line("yes".into()))
+        );
         drop(keys);
         assert_eq!(read_line(input.as_fd(), stop.as_fd()).unwrap(), Some(Typed::End));
     }

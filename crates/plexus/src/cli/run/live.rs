@@ -57,7 +57,9 @@ impl Live {
                     self.before = more.to_owned();
                     Whole::Rest(String::new())
                 }
-                None => Whole::Rest(text.strip_prefix(before.as_str()).unwrap_or_default().to_owned()),
+                None => {
+                    Whole::Rest(text.strip_prefix(before.as_str()).unwrap_or_default().to_owned())
+                }
             };
         }
         self.before.clear();
@@ -126,7 +128,9 @@ mod tests {
                 },
                 ("m:", _) => all.push_str(if live.message_starts() { "/" } else { "" }),
                 ("t+", id) => live.tool_started(id),
-                ("t-", id) => all.extend(live.tool_ended(id).into_iter().chain([String::from("#")]).rev()),
+                ("t-", id) => {
+                    all.extend(live.tool_ended(id).into_iter().chain([String::from("#")]).rev())
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -153,7 +157,10 @@ mod tests {
         for (steps, expected) in [
             (&["m:", "p:one", "m:", "w:one", "p:two", "w:two"][..], "one/|two|"),
             (&["m:", "p:one", "m:", "p:two", "w:one", "w:two"], "one/two||"),
-            (&["m:", "p:hello wor", "m:", "p:hello world", "w:hello world"], "hello wor/hello world|"),
+            (
+                &["m:", "p:hello wor", "m:", "p:hello world", "w:hello world"],
+                "hello wor/hello world|",
+            ),
             (&["m:", "p:ab", "w:a", "w:b"], "ab||"),
         ] {
             assert_eq!(shown(steps), expected, "{steps:?}");

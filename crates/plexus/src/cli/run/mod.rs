@@ -44,7 +44,10 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     let form = if arguments.json { Form::Json } else { Form::Text };
     let (client, found) = server::find_or_start(&data_dir, &arguments.serve_arguments()).await?;
     if let (Found::Started { log }, Form::Text) = (&found, form) {
-        let words = format!("started a server; it goes on running (log: {}; `plexus stop` ends it)", log.display());
+        let words = format!(
+            "started a server; it goes on running (log: {}; `plexus stop` ends it)",
+            log.display()
+        );
         screen::line(&screen.paint(Tone::Faint, &words))?;
         tell_of_simulator(&arguments, screen)?;
     }
@@ -68,12 +71,18 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
 
 /// Whoever has no agent installed should know that what answers is none.
 fn tell_of_simulator(arguments: &Run, screen: Screen) -> Result<()> {
-    let named = arguments.claude_bin.clone().or_else(|| std::env::var("PLEXUS_CLAUDE_BIN").ok()).unwrap_or_default();
-    let agent = Agent::choose(Path::new(&named), Path::new("plexus"), std::env::var_os("PATH").as_deref());
+    let named = arguments
+        .claude_bin
+        .clone()
+        .or_else(|| std::env::var("PLEXUS_CLAUDE_BIN").ok())
+        .unwrap_or_default();
+    let agent =
+        Agent::choose(Path::new(&named), Path::new("plexus"), std::env::var_os("PATH").as_deref());
     if agent.choice == AgentChoice::Fallback {
-        screen::line(
-            &screen.paint(Tone::Warn, "there is no `claude` in PATH: the built-in simulator plays the agent"),
-        )?;
+        screen::line(&screen.paint(
+            Tone::Warn,
+            "there is no `claude` in PATH: the built-in simulator plays the agent",
+        ))?;
         screen::line(&screen.paint(Tone::Faint, &format!("  {INSTALL_HINT}")))?;
     }
     Ok(())
@@ -126,13 +135,17 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             Some(name) => name.clone(),
             None => drawn_name(here),
         };
-        let mut session = CreateSession { model: arguments.model.clone(), ..CreateSession::new(name, here) };
+        let mut session =
+            CreateSession { model: arguments.model.clone(), ..CreateSession::new(name, here) };
         if arguments.supervise_all {
             session = session.with("supervise", "all");
         }
         match client.create(&session).await {
             Ok(id) => return client.session(id).await.map_err(failed),
-            Err(error) if error.kind() == ErrorKind::Conflict && arguments.name.is_none() && attempt < NAME_TRIES => {}
+            Err(error)
+                if error.kind() == ErrorKind::Conflict
+                    && arguments.name.is_none()
+                    && attempt < NAME_TRIES => {}
             Err(error) => return Err(failed(error)),
         }
     }
@@ -141,14 +154,19 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
 
 /// A name that tells where it works, and four characters that make it unique.
 fn drawn_name(here: &Path) -> String {
-    let folder = here.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
+    let folder = here
+        .file_name()
+        .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
     let safe: String = folder.chars().filter(|c| !c.is_control()).take(40).collect();
     let id = SessionId::generate().to_string();
     format!("{safe}-{}", &id[id.len() - 4..])
 }
 
 /// Returns the position behind everything a session has so far.
-async fn position_behind(client: &Client, session: &Session) -> Result<Option<String>, ClientError> {
+async fn position_behind(
+    client: &Client,
+    session: &Session,
+) -> Result<Option<String>, ClientError> {
     if session.chat.is_none() {
         return Ok(None);
     }
@@ -169,12 +187,16 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
     };
     let before = match chat.checked_sub(1) {
         Some(earlier) => {
-            position_behind(&client, &Session { chat: Some(earlier), ..session.clone() }).await.map_err(failed)?
+            position_behind(&client, &Session { chat: Some(earlier), ..session.clone() })
+                .await
+                .map_err(failed)?
         }
         None => None,
     };
     let form = if json { Form::Json } else { Form::Text };
-    Supervision::new(client, Watched { session, chat, cursor: before }, Screen::stdout(), form).run().await
+    Supervision::new(client, Watched { session, chat, cursor: before }, Screen::stdout(), form)
+        .run()
+        .await
 }
 
 /// Says how a chat that ended this way is told to the shell.

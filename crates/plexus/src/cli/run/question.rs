@@ -59,19 +59,29 @@ impl Question {
     pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
         let Approval { tool_name, input, session_name, description, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
-        let mut lines =
-            vec![format!("{} {} wants {tool}", screen.paint(Tone::Warn, "?"), sanitize::one_line(session_name))];
+        let mut lines = vec![format!(
+            "{} {} wants {tool}",
+            screen.paint(Tone::Warn, "?"),
+            sanitize::one_line(session_name)
+        )];
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
-            lines.push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
+            lines
+                .push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
         }
-        lines.extend(render::call(tool_name, input, extent, screen).into_iter().map(|line| format!("  {line}")));
+        lines.extend(
+            render::call(tool_name, input, extent, screen)
+                .into_iter()
+                .map(|line| format!("  {line}")),
+        );
         lines
     }
 
     /// Shows all of what is asked about: the call, or the change that a person has made to it.
     fn whole(&self, screen: Screen) -> Vec<String> {
         match &self.step {
-            Step::Confirm { change: (old, new), .. } => render::diff(old, new, Extent::Whole, screen),
+            Step::Confirm { change: (old, new), .. } => {
+                render::diff(old, new, Extent::Whole, screen)
+            }
             Step::Choose | Step::Reason | Step::Remember => self.shown(Extent::Whole, screen),
         }
     }
@@ -80,7 +90,9 @@ impl Question {
     pub(super) fn prompt(&self, screen: Screen) -> String {
         let wide = screen.width() >= 66;
         match &self.step {
-            Step::Choose if wide => "  allow? [y]es once  [n]o  [e]dit  [a]lways  [v]iew all  [?] > ".into(),
+            Step::Choose if wide => {
+                "  allow? [y]es once  [n]o  [e]dit  [a]lways  [v]iew all  [?] > ".into()
+            }
             Step::Choose => "  y/n/e/a/v/? > ".into(),
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
@@ -88,7 +100,9 @@ impl Question {
                 "  number or pattern, `all` behind it for every session; empty goes back > ".into()
             }
             Step::Remember => "  which? > ".into(),
-            Step::Confirm { .. } if wide => "  run it like this? [y]es  [n]o, back  [e]dit again  [v]iew all > ".into(),
+            Step::Confirm { .. } if wide => {
+                "  run it like this? [y]es  [n]o, back  [e]dit again  [v]iew all > ".into()
+            }
             Step::Confirm { .. } => "  run? y/n/e/v > ".into(),
         }
     }
@@ -106,7 +120,10 @@ impl Question {
             Step::Remember => self.remember(line),
             Step::Confirm { updated, .. } => match line {
                 "y" | "yes" => {
-                    let answer = Respond { updated_input: Some(updated.clone()), ..Respond::allow(&self.approval) };
+                    let answer = Respond {
+                        updated_input: Some(updated.clone()),
+                        ..Respond::allow(&self.approval)
+                    };
                     Move::Decide(Box::new(answer))
                 }
                 "e" | "edit" => Move::Edit(self.editing(EditWhat::MainField)),
@@ -134,7 +151,11 @@ impl Question {
                 let mut lines = vec!["  what may it do in this session from now on?".to_owned()];
                 for (index, rule) in self.approval.suggested_rules.iter().enumerate() {
                     let pattern = screen.paint(Tone::Faint, &sanitize::one_line(&rule.pattern));
-                    lines.push(format!("  {}  {}  {pattern}", index + 1, sanitize::one_line(&rule.label)));
+                    lines.push(format!(
+                        "  {}  {}  {pattern}",
+                        index + 1,
+                        sanitize::one_line(&rule.label)
+                    ));
                 }
                 Move::Ask(lines)
             }
@@ -155,14 +176,19 @@ impl Question {
             None => (line, RuleScope::Session(self.approval.session_id)),
         };
         let pattern = match pattern.parse::<usize>() {
-            Ok(number) => match number.checked_sub(1).and_then(|index| self.approval.suggested_rules.get(index)) {
+            Ok(number) => match number
+                .checked_sub(1)
+                .and_then(|index| self.approval.suggested_rules.get(index))
+            {
                 Some(rule) => rule.pattern.clone(),
                 None => return Move::Ask(vec![format!("  there is no number {number}")]),
             },
             Err(_) => pattern.to_owned(),
         };
-        let answer =
-            Respond { remember: Some(Remember { pattern: Some(pattern), scope }), ..Respond::allow(&self.approval) };
+        let answer = Respond {
+            remember: Some(Remember { pattern: Some(pattern), scope }),
+            ..Respond::allow(&self.approval)
+        };
         Move::Decide(Box::new(answer))
     }
 
@@ -176,9 +202,12 @@ impl Question {
             Step::Confirm { updated, .. } => updated,
             Step::Choose | Step::Reason | Step::Remember => &self.approval.input,
         };
-        let main = render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
+        let main =
+            render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
         match main.and_then(|(field, ending)| Some((field, ending, input[field].as_str()?))) {
-            Some((field, ending, text)) => Editing { text: text.to_owned(), ending, field: Some(field) },
+            Some((field, ending, text)) => {
+                Editing { text: text.to_owned(), ending, field: Some(field) }
+            }
             None => Editing { text: format!("{input:#}\n"), ending: "json", field: None },
         }
     }
@@ -188,25 +217,40 @@ impl Question {
         let updated = match editing.field {
             Some(field) => {
                 // Editors end a file with a newline that was not meant.
-                let text = if editing.text.ends_with('\n') { text } else { text.strip_suffix('\n').unwrap_or(text) };
+                let text = if editing.text.ends_with('\n') {
+                    text
+                } else {
+                    text.strip_suffix('\n').unwrap_or(text)
+                };
                 let mut input = self.approval.input.clone();
                 input[field] = Value::String(text.to_owned());
                 input
             }
             None => match serde_json::from_str::<Value>(text) {
                 Ok(input) if input.is_object() => input,
-                Ok(_) => return Move::Ask(vec!["  that is not a JSON object; nothing is changed".into()]),
-                Err(error) => return Move::Ask(vec![format!("  that is not JSON ({error}); nothing is changed")]),
+                Ok(_) => {
+                    return Move::Ask(vec![
+                        "  that is not a JSON object; nothing is changed".into(),
+                    ]);
+                }
+                Err(error) => {
+                    return Move::Ask(vec![format!(
+                        "  that is not JSON ({error}); nothing is changed"
+                    )]);
+                }
             },
         };
         if updated == self.approval.input {
             self.step = Step::Choose;
             return Move::Ask(vec!["  nothing is changed".into()]);
         }
-        let old = editing.field.map_or_else(|| format!("{:#}\n", self.approval.input), |field| self.field_text(field));
-        let new = editing
+        let old = editing
             .field
-            .map_or_else(|| format!("{updated:#}\n"), |field| updated[field].as_str().unwrap_or_default().to_owned());
+            .map_or_else(|| format!("{:#}\n", self.approval.input), |field| self.field_text(field));
+        let new = editing.field.map_or_else(
+            || format!("{updated:#}\n"),
+            |field| updated[field].as_str().unwrap_or_default().to_owned(),
+        );
         let change = (with_newline(&old), with_newline(&new));
         let lines = render::diff(&change.0, &change.1, Extent::Short, screen);
         self.step = Step::Confirm { updated, change };
@@ -263,7 +307,10 @@ mod tests {
             input: json!({"command": "ls", "timeout": 1}),
             input_digest: "d".into(),
             description: None,
-            suggested_rules: vec![SuggestedRule { label: "l".into(), pattern: "Bash(ls:*)".into() }],
+            suggested_rules: vec![SuggestedRule {
+                label: "l".into(),
+                pattern: "Bash(ls:*)".into(),
+            }],
             created_at: 0,
             expires_at: None,
         })
@@ -295,7 +342,10 @@ mod tests {
         let always = decided(&mut asked, &["a", "7", "1"]);
         assert_eq!(
             always.remember,
-            Some(Remember { pattern: Some("Bash(ls:*)".into()), scope: RuleScope::Session(session) })
+            Some(Remember {
+                pattern: Some("Bash(ls:*)".into()),
+                scope: RuleScope::Session(session)
+            })
         );
 
         let everywhere = decided(&mut question(), &["a", "", "a", "Bash(git diff:*) all"]);
@@ -310,7 +360,10 @@ mod tests {
         let mut asked = question();
         let Move::Edit(editing) = asked.take("e", SCREEN()) else { panic!("no editor") };
         assert_eq!((editing.text.as_str(), editing.ending), ("ls", "sh"));
-        assert_eq!(asked.edited(&editing, "ls -l\n", SCREEN()), Move::Ask(vec!["  - ls".into(), "  + ls -l".into()]));
+        assert_eq!(
+            asked.edited(&editing, "ls -l\n", SCREEN()),
+            Move::Ask(vec!["  - ls".into(), "  + ls -l".into()])
+        );
         let answer = decided(&mut asked, &["what", "y"]);
         assert_eq!(answer.updated_input, Some(json!({"command": "ls -l", "timeout": 1})));
         assert_eq!(answer.input_digest.as_deref(), Some("d"));
@@ -327,13 +380,17 @@ mod tests {
         assert_eq!(lines.len(), 202, "who wants what, the path, and every line");
 
         let Move::Edit(editing) = asked.take("e", SCREEN()) else { panic!("no editor") };
-        let Move::Ask(short) = asked.edited(&editing, &long.replace("line", "word"), SCREEN()) else {
+        let Move::Ask(short) = asked.edited(&editing, &long.replace("line", "word"), SCREEN())
+        else {
             panic!("no diff")
         };
         assert!(short.last().unwrap().contains("340 more lines"), "{short:?}");
         let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
         assert_eq!(lines.len(), 400);
-        assert!(decided(&mut asked, &["y"]).updated_input.is_some(), "the view has not ended the question");
+        assert!(
+            decided(&mut asked, &["y"]).updated_input.is_some(),
+            "the view has not ended the question"
+        );
     }
 
     #[test]
@@ -343,7 +400,10 @@ mod tests {
         assert_eq!(editing.ending, "json");
         for text in ["", "[1]", "{", editing.text.as_str()] {
             let moved = asked.edited(&editing, text, SCREEN());
-            assert!(matches!(&moved, Move::Ask(lines) if lines[0].contains("nothing is changed")), "{text}: {moved:?}");
+            assert!(
+                matches!(&moved, Move::Ask(lines) if lines[0].contains("nothing is changed")),
+                "{text}: {moved:?}"
+            );
         }
         assert!(decided(&mut asked, &["y"]).updated_input.is_none());
     }

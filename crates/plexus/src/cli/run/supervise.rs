@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use anyhow::{Context as _, Result};
-use plexus_client::{Client, ClientError, Event, FollowOptions, Followed, Session, SessionEvent, Usage};
+use plexus_client::{
+    Client, ClientError, Event, FollowOptions, Followed, Session, SessionEvent, Usage,
+};
 use plexus_core::{ApprovalId, ErrorKind, SessionId};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -59,8 +61,17 @@ enum Flow {
 }
 
 impl Supervision {
-    pub(in crate::cli) fn new(client: Client, watched: Watched, screen: Screen, form: Form) -> Self {
-        let asks = if form == Form::Text && keyboard::is_interactive() { Asks::Here } else { Asks::Elsewhere };
+    pub(in crate::cli) fn new(
+        client: Client,
+        watched: Watched,
+        screen: Screen,
+        form: Form,
+    ) -> Self {
+        let asks = if form == Form::Text && keyboard::is_interactive() {
+            Asks::Here
+        } else {
+            Asks::Elsewhere
+        };
         Self {
             client,
             session: watched.session,
@@ -80,8 +91,13 @@ impl Supervision {
 
     /// Runs until the chat has ended or the person has gone.
     pub(in crate::cli) async fn run(mut self) -> Result<u8> {
-        let mut interrupts = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
-        let options = FollowOptions { session: Some(self.session.id), cursor: self.cursor.take(), deltas: true };
+        let mut interrupts =
+            signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
+        let options = FollowOptions {
+            session: Some(self.session.id),
+            cursor: self.cursor.take(),
+            deltas: true,
+        };
         let mut events = self.client.follow_with(options);
         loop {
             let flow = tokio::select! {
@@ -108,11 +124,13 @@ impl Supervision {
         match item {
             Followed::Delta { text } => self.view.delta(&text)?,
             Followed::DeltaStart => self.view.message_starts()?,
-            Followed::Lost => {
-                self.view.remark("  (the server is away; the agent goes on, waiting for it to come back)")?
-            }
+            Followed::Lost => self
+                .view
+                .remark("  (the server is away; the agent goes on, waiting for it to come back)")?,
             Followed::Back => self.view.remark("  (the server is back)")?,
-            Followed::Event(event) if event.chat == self.chat => return self.happened(*event).await,
+            Followed::Event(event) if event.chat == self.chat => {
+                return self.happened(*event).await;
+            }
             Followed::Event(_) => {}
         }
         Ok(Flow::On)
@@ -127,8 +145,12 @@ impl Supervision {
         }
         self.view.event(&event)?;
         match event.event {
-            Event::AwaitingApproval { approval_id, .. } => self.asked(approval_id, self.session.id)?,
-            Event::ToolRequest { approval_id, session_id, .. } => self.asked(approval_id, session_id)?,
+            Event::AwaitingApproval { approval_id, .. } => {
+                self.asked(approval_id, self.session.id)?
+            }
+            Event::ToolRequest { approval_id, session_id, .. } => {
+                self.asked(approval_id, session_id)?
+            }
             Event::Complete { usage } => {
                 self.usage = Some(usage);
                 return self.perhaps_ended(event.timestamp).await;
@@ -177,7 +199,9 @@ impl Supervision {
             let Some((id, session)) = self.waiting.pop_front() else { return Ok(()) };
             // The record has what the event has not: the digest that binds the answer, and rules that would fit.
             let pending = self.client.pending(Some(session)).await.map_err(failed)?;
-            let Some(approval) = pending.into_iter().find(|approval| approval.id == id) else { continue };
+            let Some(approval) = pending.into_iter().find(|approval| approval.id == id) else {
+                continue;
+            };
             let question = Question::new(approval);
             for line in question.shown(Extent::Short, self.screen) {
                 self.view.line(&line)?;
@@ -205,7 +229,9 @@ impl Supervision {
                 self.view.line("")?;
                 self.waiting.push_front((question.approval.id, question.approval.session_id));
                 let left: Vec<_> = self.waiting.drain(..).collect();
-                return left.into_iter().try_for_each(|(approval, session)| self.asked(approval, session));
+                return left
+                    .into_iter()
+                    .try_for_each(|(approval, session)| self.asked(approval, session));
             }
         };
         self.make(question, moved).await
@@ -230,7 +256,9 @@ impl Supervision {
             Move::Edit(editing) => {
                 let moved = match editor::edit(&editing.text, editing.ending).await {
                     Ok(text) => question.edited(&editing, &text, self.screen),
-                    Err(error) => Move::Ask(vec![format!("  {}", sanitize::one_line(&format!("{error:#}")))]),
+                    Err(error) => {
+                        Move::Ask(vec![format!("  {}", sanitize::one_line(&format!("{error:#}")))])
+                    }
                 };
                 Box::pin(self.make(question, moved)).await
             }
@@ -239,7 +267,9 @@ impl Supervision {
                 Err(ClientError::Call(error))
                     if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::Expired =>
                 {
-                    Ok(self.view.remark(&format!("  (could not {})", sanitize::one_line(&error.message)))?)
+                    Ok(self
+                        .view
+                        .remark(&format!("  (could not {})", sanitize::one_line(&error.message)))?)
                 }
                 Err(ClientError::Call(error)) => {
                     question.start_over();
@@ -252,8 +282,10 @@ impl Supervision {
                 }
                 Err(error) => {
                     question.start_over();
-                    let words =
-                        format!("  could not {}; try again in a moment", sanitize::one_line(&error.to_string()));
+                    let words = format!(
+                        "  could not {}; try again in a moment",
+                        sanitize::one_line(&error.to_string())
+                    );
                     Box::pin(self.make(question, Move::Ask(vec![words]))).await
                 }
             },
@@ -286,7 +318,9 @@ impl Supervision {
         match outcome {
             Ok(()) => Ok(Flow::On),
             // It ended in this very moment; the event is on its way.
-            Err(ClientError::Call(error)) if error.kind == ErrorKind::Conflict => self.perhaps_ended(now_ms()).await,
+            Err(ClientError::Call(error)) if error.kind == ErrorKind::Conflict => {
+                self.perhaps_ended(now_ms()).await
+            }
             Err(error) => {
                 self.view.line(&format!("could not {}", sanitize::one_line(&error.to_string())))?;
                 Ok(Flow::On)
@@ -304,10 +338,16 @@ impl Supervision {
         if session.status.is_busy() && session.chat == Some(self.chat) {
             return Ok(Flow::On);
         }
-        let status = if session.chat == Some(self.chat) { session.status } else { plexus_client::Status::Complete };
+        let status = if session.chat == Some(self.chat) {
+            session.status
+        } else {
+            plexus_client::Status::Complete
+        };
         let name = self.name();
-        let next =
-            [format!("  go on:  plexus run --session {name} \"PROMPT\""), format!("  read:   plexus logs {name}")];
+        let next = [
+            format!("  go on:  plexus run --session {name} \"PROMPT\""),
+            format!("  read:   plexus logs {name}"),
+        ];
         self.view.ended(status, at_ms - self.started_ms, self.usage.as_ref(), &next)?;
         let code = if self.interrupts > 0 && status == plexus_client::Status::Cancelled {
             exit::INTERRUPTED
@@ -319,7 +359,8 @@ impl Supervision {
 
     /// The session's name as a shell takes it.
     fn name(&self) -> String {
-        let plain = self.session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+        let plain =
+            self.session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
         if plain { self.session.name.clone() } else { self.session.id.to_string() }
     }
 }
@@ -333,7 +374,9 @@ async fn typed_line(open: &mut Option<(Question, Reading)>) -> std::io::Result<T
 }
 
 /// Waits for the answer to a wish to cancel; for ever when there is none.
-async fn told(cancelling: &mut Option<JoinHandle<Result<(), ClientError>>>) -> Result<(), ClientError> {
+async fn told(
+    cancelling: &mut Option<JoinHandle<Result<(), ClientError>>>,
+) -> Result<(), ClientError> {
     let Some(task) = cancelling else { return std::future::pending().await };
     let outcome = task.await;
     *cancelling = None;

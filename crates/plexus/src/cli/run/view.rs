@@ -67,7 +67,8 @@ impl View {
             Event::Content { text } => self.content(text),
             Event::Thinking { thinking } => {
                 let first = thinking.trim().lines().next().unwrap_or_default();
-                let words = screen::cut(&sanitize::one_line(first), self.screen.width().saturating_sub(4));
+                let words =
+                    screen::cut(&sanitize::one_line(first), self.screen.width().saturating_sub(4));
                 self.line(&self.screen.paint(Tone::Faint, &format!("  ({words})")))
             }
             Event::ToolUse { tool_name, input, tool_use_id } => {
@@ -87,17 +88,23 @@ impl View {
             Event::ApprovalResolved { approved, message, updated_input, decided_by, .. } => {
                 self.resolved(*approved, message.as_deref(), updated_input.is_some(), decided_by)
             }
-            Event::Notice { message } => {
-                self.line(&self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))))
-            }
-            Event::Error { message } => {
-                self.line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message))))
-            }
+            Event::Notice { message } => self.line(
+                &self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))),
+            ),
+            Event::Error { message } => self
+                .line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
             Event::Complete { usage } => {
                 let words = format!("  ({} turns, {})", usage.num_turns, dollars(usage.cost_usd));
-                if self.tells_ends { self.line(&self.screen.paint(Tone::Faint, &words)) } else { Ok(()) }
+                if self.tells_ends {
+                    self.line(&self.screen.paint(Tone::Faint, &words))
+                } else {
+                    Ok(())
+                }
             }
-            Event::Start | Event::AwaitingApproval { .. } | Event::ToolRequest { .. } | Event::Other(_) => Ok(()),
+            Event::Start
+            | Event::AwaitingApproval { .. }
+            | Event::ToolRequest { .. }
+            | Event::Other(_) => Ok(()),
         }
     }
 
@@ -112,7 +119,13 @@ impl View {
         self.fresh_line()
     }
 
-    fn resolved(&mut self, approved: bool, message: Option<&str>, edited: bool, by: &Value) -> std::io::Result<()> {
+    fn resolved(
+        &mut self,
+        approved: bool,
+        message: Option<&str>,
+        edited: bool,
+        by: &Value,
+    ) -> std::io::Result<()> {
         let who = match by {
             Value::String(who) => who.replace('_', " "),
             Value::Object(who) => who.keys().next().cloned().unwrap_or_default(),
@@ -142,7 +155,9 @@ impl View {
         let first = sanitize::one_line(lines.next().unwrap_or_default()).into_owned();
         self.line(&self.screen.paint(Tone::Strong, &format!("[{chat}] {first}")))?;
         lines.try_for_each(|line| {
-            self.line(&self.screen.paint(Tone::Strong, &format!("    {}", sanitize::one_line(line))))
+            self.line(
+                &self.screen.paint(Tone::Strong, &format!("    {}", sanitize::one_line(line))),
+            )
         })
     }
 
@@ -160,9 +175,11 @@ impl View {
         let (sign, tone) = match status {
             Status::Complete => ("✓", Tone::Good),
             Status::Cancelled => ("■", Tone::Warn),
-            Status::Failed | Status::Idle | Status::Running | Status::AwaitingPermission | Status::Unknown => {
-                ("✗", Tone::Bad)
-            }
+            Status::Failed
+            | Status::Idle
+            | Status::Running
+            | Status::AwaitingPermission
+            | Status::Unknown => ("✗", Tone::Bad),
         };
         let mut words = format!("{sign} {} in {}", status.as_str(), duration(ms));
         if let Some(usage) = usage {

@@ -60,11 +60,17 @@ fn recorded_runs_end_as_they_ended() {
 #[test]
 fn no_result_is_no_success() {
     assert_eq!(reason("", exit(0)).as_deref(), Some("the agent ended without a result"));
-    assert_eq!(reason("", exit(3)).as_deref(), Some("the agent ended with exit code 3 without a result"));
+    assert_eq!(
+        reason("", exit(3)).as_deref(),
+        Some("the agent ended with exit code 3 without a result")
+    );
     #[cfg(unix)]
     {
         let killed = std::os::unix::process::ExitStatusExt::from_raw(9);
-        assert_eq!(reason("", killed).as_deref(), Some("the agent was ended by signal 9 without a result"));
+        assert_eq!(
+            reason("", killed).as_deref(),
+            Some("the agent was ended by signal 9 without a result")
+        );
     }
 }
 
@@ -72,7 +78,10 @@ fn no_result_is_no_success() {
 fn a_success_that_exits_with_an_error_is_a_failure() {
     let log = r#"{"type":"result","subtype":"success","is_error":false}"#;
     assert_eq!(reason(log, exit(0)), None);
-    assert_eq!(reason(log, exit(1)).as_deref(), Some("the agent reported success and then ended with exit code 1"));
+    assert_eq!(
+        reason(log, exit(1)).as_deref(),
+        Some("the agent reported success and then ended with exit code 1")
+    );
 }
 
 #[test]
@@ -84,10 +93,15 @@ fn a_success_that_is_an_error_is_a_failure() {
 
 #[test]
 fn every_kind_of_result_is_put_in_our_own_words() {
-    for subtype in
-        ["error_max_budget_usd", "error_max_structured_output_retries", "error_during_execution", "error_new"]
-    {
-        let log = format!(r#"{{"type":"result","subtype":"{subtype}","is_error":true,"errors":["hunter2"]}}"#);
+    for subtype in [
+        "error_max_budget_usd",
+        "error_max_structured_output_retries",
+        "error_during_execution",
+        "error_new",
+    ] {
+        let log = format!(
+            r#"{{"type":"result","subtype":"{subtype}","is_error":true,"errors":["hunter2"]}}"#
+        );
         let seen = reason(&log, exit(1)).unwrap();
         assert!(!seen.contains("hunter2") && !seen.contains("error_"), "{seen}");
     }

@@ -66,7 +66,11 @@ fn what_is_no_transcript_is_passed_over() {
     let projects = Projects::new();
     projects.transcript("-srv-a", "agent-0123", "/srv/a", 1);
     fs::create_dir_all(projects.config_dir.path().join("projects/-srv-a/memory")).unwrap();
-    fs::write(projects.config_dir.path().join(format!("projects/-srv-a/{SECOND}.jsonl")), "not json\n").unwrap();
+    fs::write(
+        projects.config_dir.path().join(format!("projects/-srv-a/{SECOND}.jsonl")),
+        "not json\n",
+    )
+    .unwrap();
     assert_eq!(projects.last("/srv/a"), None);
 }
 
@@ -91,7 +95,12 @@ fn folder_names_are_those_of_the_cli() {
 fn only_a_uuid_is_a_session_id() {
     assert!(is_session_id(FIRST));
     assert!(is_session_id("0B9F3C4D-aaaa-4bbb-8ccc-0123456789ab"));
-    for wrong in ["", "my session", "11111111-1111-4111-8111-11111111111", "11111111-1111-4111-8111-11111111111g"] {
+    for wrong in [
+        "",
+        "my session",
+        "11111111-1111-4111-8111-11111111111",
+        "11111111-1111-4111-8111-11111111111g",
+    ] {
         assert!(!is_session_id(wrong), "{wrong}");
     }
     assert!(!is_session_id("111111111111141118111111111111111111"));

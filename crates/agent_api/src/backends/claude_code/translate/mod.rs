@@ -74,7 +74,9 @@ impl Translator {
             EventBody::System(system) => events.extend(self.system(system)),
             EventBody::RateLimit(_) => events.push(self.status("the service told its rate limit")),
             EventBody::ToolProgress(_) => events.push(self.status("a tool is still running")),
-            EventBody::ConversationReset(_) => events.push(self.status("the conversation was reset")),
+            EventBody::ConversationReset(_) => {
+                events.push(self.status("the conversation was reset"))
+            }
             EventBody::KeepAlive
             | EventBody::AuthStatus(_)
             | EventBody::CommandLifecycle(_)
@@ -105,14 +107,20 @@ impl Translator {
     }
 
     fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
-        std::mem::take(&mut self.unreadable)
-            .then(|| AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read"))
+        std::mem::take(&mut self.unreadable).then(|| {
+            AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
+        })
     }
 
     /// Says what it all came to.
     pub(super) fn told(mut self) -> Told {
         let unreadable = self.earlier_unreadable();
-        Told { verdict: self.verdict, final_text: self.said.last_message(), session: self.session.facet(), unreadable }
+        Told {
+            verdict: self.verdict,
+            final_text: self.said.last_message(),
+            session: self.session.facet(),
+            unreadable,
+        }
     }
 
     fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {
@@ -152,7 +160,9 @@ impl Translator {
             ContentBlock::ToolUse(tool) | ContentBlock::ServerToolUse(tool) => {
                 events.push(self.tools.call(&self.kind, tool, message_id, parent));
             }
-            ContentBlock::ToolResult(result) => events.push(self.tools.result(&self.kind, result, parent)),
+            ContentBlock::ToolResult(result) => {
+                events.push(self.tools.result(&self.kind, result, parent))
+            }
             ContentBlock::ServerToolResult(result) => {
                 events.push(self.tools.server_result(&self.kind, result, parent));
             }
@@ -191,7 +201,9 @@ impl Translator {
         let parent = line.meta.parent_tool_use_id.as_deref();
         for block in line.message.content.blocks() {
             match block {
-                ContentBlock::ToolResult(result) => events.push(self.tools.result(&self.kind, result, parent)),
+                ContentBlock::ToolResult(result) => {
+                    events.push(self.tools.result(&self.kind, result, parent))
+                }
                 ContentBlock::ServerToolResult(result) => {
                     events.push(self.tools.server_result(&self.kind, result, parent));
                 }

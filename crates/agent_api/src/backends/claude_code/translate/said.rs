@@ -73,7 +73,8 @@ impl Said {
         if self.streamed.len() == MESSAGES_REMEMBERED {
             self.streamed.pop_front();
         }
-        self.streamed.push_back(StreamedMessage { id: id.map(str::to_owned), open: VecDeque::new() });
+        self.streamed
+            .push_back(StreamedMessage { id: id.map(str::to_owned), open: VecDeque::new() });
         if let Some(abandoned) = &mut self.abandoned {
             abandoned.repeated = 0;
         }
@@ -124,7 +125,8 @@ impl Said {
 
     /// A text comes whole: returns what of it is to be forwarded.
     pub(super) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> Unseen<'a> {
-        let message = self.streamed.iter_mut().find(|message| id.is_some() && message.id.as_deref() == id);
+        let message =
+            self.streamed.iter_mut().find(|message| id.is_some() && message.id.as_deref() == id);
         let Some(block) = message.and_then(|message| message.open.pop_front()) else {
             self.last.add(id, text);
             return self.unseen(text);
@@ -277,7 +279,11 @@ mod tests {
             said.delta(0, &"é".repeat(MAX_KEPT_BYTES / 3));
         }
         let kept = said.last_message().unwrap();
-        assert!(kept.len() <= MAX_KEPT_BYTES && kept.ends_with("…(truncated)"), "{} bytes", kept.len());
+        assert!(
+            kept.len() <= MAX_KEPT_BYTES && kept.ends_with("…(truncated)"),
+            "{} bytes",
+            kept.len()
+        );
     }
 
     #[test]
@@ -294,7 +300,8 @@ mod tests {
         let mut said = Said::default();
         assert_eq!(abandon(&mut said, "m", &["half", " of"]), "half of");
         said.message_starts(Some("n"));
-        let pieces = ["ha", "lf of", " this", " text"].map(|piece| said.delta(0, piece).text.into_owned());
+        let pieces =
+            ["ha", "lf of", " this", " text"].map(|piece| said.delta(0, piece).text.into_owned());
         assert_eq!(pieces, ["", "", " this", " text"]);
         assert_eq!(said.whole(Some("n"), "half of this text"), new(""));
         assert_eq!(said.last_message().as_deref(), Some("half of this text"));

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{AgentWrapperEvent, AgentWrapperKind, bounds::MAX_SESSION_ID_BYTES, capabilities::SESSION_HANDLE};
+use crate::{
+    AgentWrapperEvent, AgentWrapperKind, bounds::MAX_SESSION_ID_BYTES, capabilities::SESSION_HANDLE,
+};
 
 /// What is known of the session's id.
 #[derive(Debug, Default)]
@@ -23,7 +25,10 @@ impl Session {
         }
         if id.len() > MAX_SESSION_ID_BYTES {
             *self = Self::TooLong;
-            return Some(AgentWrapperEvent::status(kind, "the session's id is too long to be told"));
+            return Some(AgentWrapperEvent::status(
+                kind,
+                "the session's id is too long to be told",
+            ));
         }
         *self = Self::Told(id.to_owned());
         Some(AgentWrapperEvent::status(kind, "the session is known").with_data(facet(id)))

@@ -51,11 +51,17 @@ impl Played {
 /// What the model said on its main thread, read from the log in the plainest way there is.
 fn said_in(log: &str) -> String {
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let is_said =
-        |line: &Value| line["type"] == "assistant" && line["parent_tool_use_id"].is_null() && line["error"].is_null();
+    let is_said = |line: &Value| {
+        line["type"] == "assistant"
+            && line["parent_tool_use_id"].is_null()
+            && line["error"].is_null()
+    };
     let texts = |line: Value| {
         let blocks = line["message"]["content"].as_array().cloned().unwrap_or_default();
-        blocks.iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect::<String>()
+        blocks
+            .iter()
+            .filter_map(|block| block["text"].as_str().map(str::to_owned))
+            .collect::<String>()
     };
     lines.filter(is_said).map(texts).collect()
 }
@@ -65,7 +71,11 @@ fn every_recorded_run_says_what_the_model_said_once() {
     for (name, log) in testkit::fixtures::all().unwrap() {
         let played = Played::of(&log);
         assert_eq!(played.text(), said_in(&log), "{name}");
-        assert_eq!(played.count(AgentWrapperEventKind::Error), 0, "{name} has a line that could not be read");
+        assert_eq!(
+            played.count(AgentWrapperEventKind::Error),
+            0,
+            "{name} has a line that could not be read"
+        );
     }
 }
 
@@ -81,7 +91,11 @@ fn every_recorded_run_has_one_call_for_each_use_and_one_result_for_each_result()
             content.flatten().filter(|block| block["type"] == block_type).count()
         };
         assert_eq!(played.count(AgentWrapperEventKind::ToolCall), blocks("tool_use"), "{name}");
-        assert_eq!(played.count(AgentWrapperEventKind::ToolResult), blocks("tool_result"), "{name}");
+        assert_eq!(
+            played.count(AgentWrapperEventKind::ToolResult),
+            blocks("tool_result"),
+            "{name}"
+        );
     }
 }
 
@@ -89,11 +103,15 @@ fn every_recorded_run_has_one_call_for_each_use_and_one_result_for_each_result()
 fn every_recorded_run_tells_its_session_once_and_first() {
     for (name, log) in testkit::fixtures::all().unwrap() {
         let played = Played::of(&log);
-        let is_handle =
-            |event: &&AgentWrapperEvent| event.data.as_ref().is_some_and(|data| data["schema"] == SESSION_HANDLE);
+        let is_handle = |event: &&AgentWrapperEvent| {
+            event.data.as_ref().is_some_and(|data| data["schema"] == SESSION_HANDLE)
+        };
         let told: Vec<_> = played.events.iter().filter(is_handle).collect();
         if name.contains("resume_unknown") {
-            assert!(told.is_empty() && played.told.session.is_none(), "{name} tells of a session that is not there");
+            assert!(
+                told.is_empty() && played.told.session.is_none(),
+                "{name} tells of a session that is not there"
+            );
             continue;
         }
         assert_eq!(told.len(), 1, "{name}");
@@ -129,7 +147,10 @@ fn a_tool_is_told_by_name_and_use_and_size() {
     assert_eq!(results[0]["status"], "completed");
     assert_eq!(results[0]["bytes"]["result"], "RAN-OK".len());
     let told = format!("{:?}", played.events);
-    assert!(told.contains(TOOLS_STRUCTURED) && !told.contains("RAN-OK") && !told.contains("touch"), "{told}");
+    assert!(
+        told.contains(TOOLS_STRUCTURED) && !told.contains("RAN-OK") && !told.contains("touch"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -181,7 +202,11 @@ fn an_unreadable_line_is_an_error_without_content_and_the_run_goes_on() {
 fn a_last_line_that_cannot_be_read_is_left_to_the_end_of_the_run() {
     let bad_twice = "{\"type\":\"assis\nhunter2";
     let played = Played::of(bad_twice);
-    assert_eq!(played.count(AgentWrapperEventKind::Error), 1, "the first of two is told at the second");
+    assert_eq!(
+        played.count(AgentWrapperEventKind::Error),
+        1,
+        "the first of two is told at the second"
+    );
     assert_eq!(played.told.unreadable.unwrap().kind, AgentWrapperEventKind::Error);
     assert!(Played::fixture("text").told.unreadable.is_none());
 }
@@ -198,7 +223,11 @@ fn the_session_is_told_before_what_the_same_line_says() {
 fn thinking_is_told_once_and_not_shown() {
     for name in ["h_thinking", "h_partial"] {
         let played = Played::fixture(name);
-        let thinking = played.events.iter().filter(|event| event.message.as_deref() == Some("thinking")).count();
+        let thinking = played
+            .events
+            .iter()
+            .filter(|event| event.message.as_deref() == Some("thinking"))
+            .count();
         assert_eq!(thinking, 1, "{name}");
         assert!(!format!("{:?}", played.events).contains("let me"), "{name}");
     }

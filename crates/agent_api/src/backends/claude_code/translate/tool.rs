@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 
-use claude_code::event::message::{ContentBlock, MessageContent, ServerToolResult, ToolResult, ToolUse};
+use claude_code::event::message::{
+    ContentBlock, MessageContent, ServerToolResult, ToolResult, ToolUse,
+};
 use serde_json::{Value, json};
 
-use crate::{AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED};
+use crate::{
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED,
+};
 
 /// Uses whose result may still come. Far more than a model starts at once; beyond it a result lacks its tool's name.
 const MAX_OPEN_USES: usize = 1_024;
@@ -48,7 +52,13 @@ impl Tools {
         parent: Option<&str>,
     ) -> AgentWrapperEvent {
         let failed = result.is_error == Some(true);
-        self.came_back(kind, Some(&result.tool_use_id), failed, content_bytes(&result.content), parent)
+        self.came_back(
+            kind,
+            Some(&result.tool_use_id),
+            failed,
+            content_bytes(&result.content),
+            parent,
+        )
     }
 
     pub(super) fn server_result(
@@ -72,7 +82,16 @@ impl Tools {
         let name = use_id.and_then(|id| self.open.remove(id));
         let (phase, status) = if failed { ("fail", "failed") } else { ("complete", "completed") };
         let name = name.as_deref();
-        let facet = Facet { kind: "tool_result", phase, status, name, use_id, message_id: None, parent, result_bytes };
+        let facet = Facet {
+            kind: "tool_result",
+            phase,
+            status,
+            name,
+            use_id,
+            message_id: None,
+            parent,
+            result_bytes,
+        };
         facet.on(AgentWrapperEventKind::ToolResult, kind)
     }
 }
@@ -119,7 +138,9 @@ impl Facet<'_> {
 fn content_bytes(content: &MessageContent) -> usize {
     let block_bytes = |block: &ContentBlock| match block {
         ContentBlock::Text(text) => text.len(),
-        ContentBlock::Image(raw) | ContentBlock::Document(raw) | ContentBlock::Unknown(raw) => raw.get().len(),
+        ContentBlock::Image(raw) | ContentBlock::Document(raw) | ContentBlock::Unknown(raw) => {
+            raw.get().len()
+        }
         _ => 0,
     };
     match content {
