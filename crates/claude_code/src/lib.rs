@@ -6,18 +6,18 @@
 //! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a restart.
 //! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair of streams.
 //!
-//! Inside: `json` (one scan of a line), `line` (cutting bytes into lines) and `process` (a child with its descendants).
+//! What is not the CLI's own (the JSON scanner, line cutting, a child with its descendants) is in
+//! [`agent_lines`].
 #![doc = concat!("\n", include_str!("../README.md"))]
 
 mod client;
 pub mod control;
 pub mod event;
 pub mod journal;
-mod json;
-mod line;
 mod parser;
-mod process;
 
+pub use agent_lines::json::{RawJson, Text};
+pub use agent_lines::{DEFAULT_MAX_LINE_BYTES, SKIPPED_HEAD_BYTES};
 pub use client::{
     ClaudeClient, ClaudeClientBuilder, ClaudeCodeError, ClaudeCompletion, ClaudeEventStream,
     ClaudePrintOutput, ClaudePrintRequest, ClaudePrintStreamJsonHandle, CliVersion,
@@ -26,8 +26,6 @@ pub use client::{
     StderrTail, TESTED_VERSION, TerminationHandle, probe_version,
 };
 pub use event::{ClaudeStreamJsonEvent, EventBody, Repairs};
-pub use json::{RawJson, Text};
-pub use line::{DEFAULT_MAX_LINE_BYTES, SKIPPED_HEAD_BYTES};
 pub use parser::{
     ClaudeStreamJsonParseError, ClaudeStreamJsonParseErrorCode, ClaudeStreamJsonParser, Envelope,
 };

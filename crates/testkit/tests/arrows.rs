@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// Which of our crates each crate may depend on when it is built for use. Tests (dev-dependencies) may use everything.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("claude_code", &[]),
+    ("agent_lines", &[]),
+    ("claude_code", &["agent_lines"]),
     ("agent_api", &["claude_code"]),
     ("plexus-fault", &[]),
     ("plexus-tls", &[]),
@@ -39,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "plexus-bench",
         &[
+            "agent_lines",
             "claude_code",
             "agent_api",
             "plexus-core",

@@ -4,6 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use agent_lines::child::StartError;
+
 /// Why a run could not be started or did not end by itself. Nothing that the child printed is in here.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaudeCodeError {
@@ -66,13 +68,15 @@ pub enum ClaudeCodeError {
     RunLost,
 }
 
-impl ClaudeCodeError {
-    /// The error of an attempt to start `binary`.
-    pub(super) fn from_spawn(binary: PathBuf, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::NotFound => Self::BinaryNotFound { binary },
-            io::ErrorKind::PermissionDenied => Self::BinaryNotExecutable { binary, source },
-            _ => Self::Spawn { binary, source },
+impl From<StartError> for ClaudeCodeError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::NotFound { binary } => Self::BinaryNotFound { binary },
+            StartError::NotExecutable { binary, source } => {
+                Self::BinaryNotExecutable { binary, source }
+            }
+            StartError::WorkingDir { working_dir } => Self::WorkingDir { working_dir },
+            StartError::Spawn { binary, source } => Self::Spawn { binary, source },
         }
     }
 }

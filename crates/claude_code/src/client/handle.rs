@@ -3,21 +3,15 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures::Stream;
-use tokio::sync::{mpsc, oneshot, watch};
+use agent_lines::child::{
+    Completion, EventStream, LiveChild, RunError, StderrTail, TerminationHandle,
+};
 
-use super::{ClaudeCodeError, StderrTail};
+use super::ClaudeCodeError;
 use crate::event::ClaudeStreamJsonEvent;
 use crate::parser::ClaudeStreamJsonParseError;
-
-/// How many events may wait for the caller. When they do, the child waits too: nothing is dropped and nothing grows.
-pub const EVENT_CHANNEL_CAPACITY: usize = 32;
-
-/// One item of the stream.
-pub(super) type Item = Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>;
 
 /// A run. Dropping it, or `events`, ends the child with everything it started.
 #[derive(Debug)]
@@ -25,10 +19,11 @@ pub(super) type Item = Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>
 pub struct ClaudePrintStreamJsonHandle {
     /// The events, in the order of the lines. A line that cannot be read is one error in its place.
     pub events: ClaudeEventStream,
-    /// How the child ended. It resolves when the child is gone, whether or not the events were read.
+    /// How the child ended. It resolves when the child is gone, whether or not the events were
+    /// read.
     pub completion: ClaudeCompletion,
-    pub(super) termination: TerminationHandle,
-    pub(super) stderr_tail: StderrTail,
+    termination: TerminationHandle,
+    stderr_tail: StderrTail,
 }
 
 impl ClaudePrintStreamJsonHandle {
@@ -43,38 +38,33 @@ impl ClaudePrintStreamJsonHandle {
     }
 }
 
-/// The events of a run.
-#[derive(Debug)]
-pub struct ClaudeEventStream(pub(super) mpsc::Receiver<Item>);
-
-impl Stream for ClaudeEventStream {
-    type Item = Item;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
-        self.0.poll_recv(cx)
+impl From<LiveChild<ClaudeStreamJsonEvent>> for ClaudePrintStreamJsonHandle {
+    fn from(child: LiveChild<ClaudeStreamJsonEvent>) -> Self {
+        Self {
+            events: child.events,
+            completion: ClaudeCompletion(child.completion),
+            termination: child.termination,
+            stderr_tail: child.stderr_tail,
+        }
     }
 }
 
+/// The events of a run.
+pub type ClaudeEventStream = EventStream<ClaudeStreamJsonEvent>;
+
 /// How a run ended. A child that exits with an error code is `Ok`: the code is its answer.
 #[derive(Debug)]
-pub struct ClaudeCompletion(pub(super) oneshot::Receiver<Result<ExitStatus, ClaudeCodeError>>);
+pub struct ClaudeCompletion(Completion);
 
 impl Future for ClaudeCompletion {
     type Output = Result<ExitStatus, ClaudeCodeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(cx).map(|sent| sent.unwrap_or(Err(ClaudeCodeError::RunLost)))
-    }
-}
-
-/// Ends a run. Cheap to clone; does nothing once the run has ended.
-#[derive(Debug, Clone)]
-pub struct TerminationHandle(pub(super) Arc<watch::Sender<u32>>);
-
-impl TerminationHandle {
-    /// Asks the child to end; it is killed after its grace. Asked again, it is killed at once.
-    pub fn terminate(&self) {
-        self.0.send_modify(|asked| *asked = asked.saturating_add(1));
+        Pin::new(&mut self.0).poll(cx).map_err(|error| match error {
+            RunError::Timeout { after } => ClaudeCodeError::Timeout { after },
+            RunError::Wait(source) => ClaudeCodeError::Wait(source),
+            RunError::RunLost => ClaudeCodeError::RunLost,
+        })
     }
 }
 

@@ -1,41 +1,33 @@
 //! Starts the CLI in print mode and hands out its events while it runs.
 //!
-//! A [`ClaudeClient`] holds what all runs share. Each run is owned by one task ([`run`]); the caller holds a
+//! A [`ClaudeClient`] holds what all runs share. The caller of a run holds a
 //! [`ClaudePrintStreamJsonHandle`], and dropping that ends the child with everything it started.
 
 mod error;
 mod handle;
-mod output;
 mod request;
-mod run;
-mod stderr;
 mod version;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
+pub use agent_lines::CliVersion;
+use agent_lines::child::{ChildOptions, Input};
+pub use agent_lines::child::{
+    DEFAULT_TERMINATION_GRACE, EVENT_CHANNEL_CAPACITY, Environment, STDERR_TAIL_BYTES, StderrTail,
+    TerminationHandle,
+};
 use futures::StreamExt as _;
-use tokio::process::Command;
 
 pub use error::ClaudeCodeError;
 pub use handle::{
     ClaudeCompletion, ClaudeEventStream, ClaudePrintOutput, ClaudePrintStreamJsonHandle,
-    EVENT_CHANNEL_CAPACITY, TerminationHandle,
 };
 pub use request::{ClaudePrintRequest, MAX_PROMPT_ARGUMENT_BYTES};
-pub use stderr::{STDERR_TAIL_BYTES, StderrTail};
-pub use version::{
-    CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, TESTED_VERSION, probe_version,
-};
+pub use version::{OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, TESTED_VERSION, probe_version};
 
-use crate::line::DEFAULT_MAX_LINE_BYTES;
-use crate::process::ProcessTree;
-use run::RunOptions;
-
-/// How long a child that was asked to end may take. It saves its transcript and stops its tools meanwhile.
-pub const DEFAULT_TERMINATION_GRACE: Duration = Duration::from_secs(3);
+use crate::parser::ClaudeStreamJsonParser;
 
 /// How much output [`ClaudeClient::print`] holds at most.
 pub const MAX_BUFFERED_BYTES: usize = 256 * 1024 * 1024;
@@ -49,42 +41,18 @@ pub struct ClaudeClient {
 /// What all runs of a client share.
 #[derive(Debug, Clone)]
 pub struct ClaudeClientBuilder {
-    binary: PathBuf,
-    environment: Environment,
-    env: Vec<(OsString, OsString)>,
-    working_dir: Option<PathBuf>,
-    timeout: Option<Duration>,
-    max_line_bytes: usize,
-    termination_grace: Duration,
-}
-
-/// What a child finds in its environment besides the variables it is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Environment {
-    /// Everything this process has.
-    #[default]
-    Inherit,
-    /// Nothing.
-    Clear,
+    child: ChildOptions,
 }
 
 impl ClaudeClient {
     /// Begins a client that runs `claude` from the search path.
     pub fn builder() -> ClaudeClientBuilder {
-        ClaudeClientBuilder {
-            binary: PathBuf::from("claude"),
-            environment: Environment::default(),
-            env: Vec::new(),
-            working_dir: None,
-            timeout: None,
-            max_line_bytes: DEFAULT_MAX_LINE_BYTES,
-            termination_grace: DEFAULT_TERMINATION_GRACE,
-        }
+        ClaudeClientBuilder { child: ChildOptions::new("claude") }
     }
 
     /// Returns the program that is run.
     pub fn binary(&self) -> &Path {
-        &self.options.binary
+        self.options.child.program()
     }
 
     /// Starts a run and returns at once; its events come while it lives. Must be called inside a tokio runtime.
@@ -94,35 +62,24 @@ impl ClaudeClient {
         &self,
         request: ClaudePrintRequest,
     ) -> Result<ClaudePrintStreamJsonHandle, ClaudeCodeError> {
-        let options = &self.options;
-        let prompt = request.prompt_for_stdin().map(str::to_owned);
-        let mut command = Command::new(&options.binary);
-        command.args(request.arguments());
-        if options.environment == Environment::Clear {
-            command.env_clear();
+        let mut child = self.options.child.clone();
+        for (name, value) in &request.env {
+            child = child.env(name, value);
         }
-        command.envs(options.env.iter().chain(&request.env).map(|(name, value)| (name, value)));
-        if let Some(dir) = request.working_dir.as_ref().or(options.working_dir.as_ref()) {
-            if !dir.is_dir() {
-                return Err(ClaudeCodeError::WorkingDir { working_dir: dir.clone() });
-            }
-            command.current_dir(dir);
+        if let Some(dir) = &request.working_dir {
+            child = child.working_dir(dir);
         }
-        // An open and silent input costs the CLI three seconds of waiting, so it gets none unless the prompt needs it.
-        command.stdin(if prompt.is_some() { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (child, tree) = ProcessTree::spawn(&mut command)
-            .map_err(|source| ClaudeCodeError::from_spawn(options.binary.clone(), source))?;
-        Ok(run::start(
-            child,
-            tree,
-            RunOptions {
-                prompt,
-                timeout: request.timeout.or(options.timeout),
-                max_line_bytes: options.max_line_bytes,
-                termination_grace: options.termination_grace,
-            },
-        ))
+        if let Some(timeout) = request.timeout {
+            child = child.timeout(timeout);
+        }
+        // An open and silent input costs the CLI three seconds of waiting, so it gets none unless
+        // the prompt needs it.
+        let input = match request.prompt_for_stdin() {
+            Some(prompt) => Input::Text(prompt.to_owned()),
+            None => Input::Empty,
+        };
+        let started = child.start(request.arguments(), input, ClaudeStreamJsonParser::new())?;
+        Ok(started.into())
     }
 
     /// Runs to the end and returns everything at once, up to [`MAX_BUFFERED_BYTES`].
@@ -149,43 +106,43 @@ impl ClaudeClient {
 impl ClaudeClientBuilder {
     /// Runs this program instead of `claude` from the search path.
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
-        self.binary = binary.into();
+        self.child = self.child.binary(binary);
         self
     }
 
     /// Says what the child inherits.
     pub fn environment(mut self, environment: Environment) -> Self {
-        self.environment = environment;
+        self.child = self.child.environment(environment);
         self
     }
 
     /// Sets a variable for every child.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self.child = self.child.env(name, value);
         self
     }
 
     /// Runs in this directory.
     pub fn working_dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.working_dir = Some(dir.into());
+        self.child = self.child.working_dir(dir);
         self
     }
 
     /// Stops a run after this long, from start to exit.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
+        self.child = self.child.timeout(timeout);
         self
     }
 
     /// Skips lines longer than this.
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
-        self.max_line_bytes = bytes;
+        self.child = self.child.max_line_bytes(bytes);
         self
     }
 
     /// Gives a child this long between being asked to end and being killed.
     pub fn termination_grace(mut self, grace: Duration) -> Self {
-        self.termination_grace = grace;
+        self.child = self.child.termination_grace(grace);
         self
     }
 

@@ -1,16 +1,10 @@
 //! Asks a CLI for its version, with an error that says what to do when there is none.
 
-use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use tokio::io::AsyncReadExt as _;
-use tokio::process::Command;
-
-use super::stderr::redact;
-use crate::process::ProcessTree;
+use agent_lines::child::{StartError, redact};
+use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
 
 /// The version whose recorded output the tests hold this crate against.
 pub const TESTED_VERSION: CliVersion = CliVersion { major: 2, minor: 1, patch: 325 };
@@ -18,25 +12,8 @@ pub const TESTED_VERSION: CliVersion = CliVersion { major: 2, minor: 1, patch: 3
 /// Older ones lack flags and lines that this crate counts on.
 pub const OLDEST_SUPPORTED_VERSION: CliVersion = CliVersion { major: 2, minor: 0, patch: 0 };
 
-/// A CLI prints its version in well under a second; a busy machine may need some more.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// A version line has a few dozen bytes.
-const MAX_ANSWER_BYTES: u64 = 4096;
-
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 80;
-
-/// A version of the CLI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CliVersion {
-    /// Changes with the protocol.
-    pub major: u32,
-    /// Changes with features.
-    pub minor: u32,
-    /// Changes almost daily.
-    pub patch: u32,
-}
 
 /// A CLI that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +76,7 @@ pub enum ProbeError {
         found: CliVersion,
     },
     /// It did not answer.
-    #[error("{} did not tell its version within {} s; run it with `--version` by hand to see why", binary.display(), PROBE_TIMEOUT.as_secs())]
+    #[error("{} did not tell its version within {} s; run it with `--version` by hand to see why", binary.display(), VERSION_TIMEOUT.as_secs())]
     Silent {
         /// The program.
         binary: PathBuf,
@@ -109,7 +86,11 @@ pub enum ProbeError {
 /// Runs `binary --version` and judges the answer. Must be called inside a tokio runtime.
 pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCli, ProbeError> {
     let binary = binary.into();
-    let answer = ask(&binary).await?;
+    let answer = match ask_version(&binary).await {
+        Ok(answer) => answer,
+        Err(VersionError::Silent) => return Err(ProbeError::Silent { binary }),
+        Err(VersionError::Start(error)) => return Err(ProbeError::from_start(binary, error)),
+    };
     let Some(version) = answer.split_whitespace().next().and_then(CliVersion::parse) else {
         let seen = redact(&answer)
             .lines()
@@ -126,45 +107,15 @@ pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCli, Prob
     Ok(ProbedCli { binary, version })
 }
 
-async fn ask(binary: &Path) -> Result<String, ProbeError> {
-    let mut command = Command::new(binary);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let (mut child, tree) =
-        ProcessTree::spawn(&mut command).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => ProbeError::NotFound { binary: binary.to_owned() },
-            _ => ProbeError::NotExecutable { binary: binary.to_owned(), source },
-        })?;
-    let mut answer = Vec::new();
-    let answered = tokio::time::timeout(PROBE_TIMEOUT, async {
-        if let Some(stdout) = child.stdout.take() {
-            // What could be read is judged; a broken pipe shows as an answer that is none.
-            let _ = stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await;
+impl ProbeError {
+    fn from_start(binary: PathBuf, error: StartError) -> Self {
+        match error {
+            StartError::NotFound { binary } => Self::NotFound { binary },
+            StartError::NotExecutable { binary, source } | StartError::Spawn { binary, source } => {
+                Self::NotExecutable { binary, source }
+            }
+            // A probe runs in the directory of this process.
+            StartError::WorkingDir { .. } => Self::NotFound { binary },
         }
-    })
-    .await;
-    // It has said what it had to say; whatever it does now is of no interest.
-    tree.kill();
-    let _ = child.wait().await;
-    tree.end_leftovers().await;
-    match answered {
-        Ok(()) => Ok(String::from_utf8_lossy(&answer).into_owned()),
-        Err(_) => Err(ProbeError::Silent { binary: binary.to_owned() }),
-    }
-}
-
-impl CliVersion {
-    /// Reads `2.1.325`; what follows the number of the patch is ignored.
-    pub fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.trim_start_matches('v').splitn(3, '.');
-        let major = parts.next()?.parse().ok()?;
-        let minor = parts.next()?.parse().ok()?;
-        let patch: String = parts.next()?.chars().take_while(char::is_ascii_digit).collect();
-        Some(Self { major, minor, patch: patch.parse().ok()? })
-    }
-}
-
-impl fmt::Display for CliVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use agent_lines::json::{RawJson, Text};
+use agent_lines::{DEFAULT_MAX_LINE_BYTES, LineSplitter, SplitLine};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
@@ -16,8 +18,6 @@ use crate::event::control::{
     CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision,
 };
 use crate::event::{ClaudeStreamJsonEvent, EventBody};
-use crate::json::{RawJson, Text};
-use crate::line::{DEFAULT_MAX_LINE_BYTES, LineSplitter, SplitLine};
 use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
 
 /// How many bytes may wait to be written. A prompt of 10 MiB works with the CLI; several of them may wait.
@@ -266,9 +266,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
                 if self.at_end { self.splitter.finish() } else { self.splitter.next(&mut input) };
             let parsed = line.map(|line| match line {
                 SplitLine::Whole(bytes) => self.parser.parse_bytes(bytes),
-                SplitLine::TooLong { size, .. } => {
-                    Err(ClaudeStreamJsonParseError::line_too_long(size))
-                }
+                SplitLine::TooLong { size, .. } => Err(ClaudeStreamJsonParseError::too_long(size)),
             });
             self.unread.start = self.unread.end - input.len();
             match parsed? {

@@ -3,9 +3,8 @@
 //! One line that is not a JSON object kills the CLI. A [`ControlLine`] can only be made here, from parts that are valid,
 //! and never holds a line break.
 
+use agent_lines::json::RawJson;
 use serde_json::{Map, Value, json};
-
-use crate::json::RawJson;
 
 /// One JSON object on one line, without its newline.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //!
 //! The other direction, the lines that we write, is [`crate::control`].
 
-use crate::json::{FromJson, RawJson, Text, Value, json_object};
+use agent_lines::json::{FromJson, RawJson, Text, Value};
+use agent_lines::json_object;
 
 /// A request. From the CLI it waits for a `control_response` with the same `request_id`.
 #[derive(Debug, Clone, PartialEq)]

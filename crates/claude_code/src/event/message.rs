@@ -1,6 +1,7 @@
 //! Assistant and user lines, and the content blocks inside them.
 
-use crate::json::{FromJson, RawJson, Text, Value, json_object};
+use agent_lines::json::{FromJson, RawJson, Text, Value};
+use agent_lines::json_object;
 
 /// An `assistant` line: one content block of the model, or a synthetic message about a failure.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -11,7 +11,9 @@ pub mod result;
 pub mod stream;
 pub mod system;
 
-use crate::json::{FromJson, RawJson, Text, Value};
+pub use agent_lines::json::Repairs;
+use agent_lines::json::{FromJson, RawJson, Text, Value};
+
 use control::{ControlCancelRequest, ControlRequest, ControlResponse};
 use message::{AssistantMessage, UserMessage};
 use other::{
@@ -76,22 +78,6 @@ pub enum EventBody {
         /// The outer `type`.
         event_type: Text,
     },
-}
-
-/// What was changed in a line to make it readable. Where nothing is set, the raw JSON is what the CLI wrote.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Repairs {
-    /// Bytes that are no UTF-8 became replacement characters.
-    pub invalid_utf8: bool,
-    /// An escape of half a surrogate pair became the escape of a replacement character.
-    pub lone_surrogate: bool,
-}
-
-impl Repairs {
-    /// Whether anything was changed.
-    pub fn any(self) -> bool {
-        self.invalid_utf8 || self.lone_surrogate
-    }
 }
 
 impl ClaudeStreamJsonEvent {

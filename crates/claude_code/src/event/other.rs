@@ -2,7 +2,8 @@
 //!
 //! `command_lifecycle` was seen; the others are typed by the vendor and were not seen here, so every field may be missing.
 
-use crate::json::{RawJson, Text, json_object};
+use agent_lines::json::{RawJson, Text};
+use agent_lines::json_object;
 
 json_object! {
     /// How far a prompt has come.

@@ -1,7 +1,8 @@
 //! The `result` line: how a turn ended. It is not the end of the process, and there may be several.
 
 use super::message::{Origin, Usage};
-use crate::json::{RawJson, Text, json_object};
+use agent_lines::json::{RawJson, Text};
+use agent_lines::json_object;
 
 json_object! {
     /// The end of a turn.

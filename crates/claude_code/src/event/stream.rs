@@ -3,7 +3,8 @@
 //! The same text comes again, whole, in an `assistant` line: count it once.
 
 use super::message::{ContentBlock, Message, Usage};
-use crate::json::{FromJson, RawJson, Text, Value, json_object};
+use agent_lines::json::{FromJson, RawJson, Text, Value};
+use agent_lines::json_object;
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]

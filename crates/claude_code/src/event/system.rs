@@ -3,7 +3,8 @@
 //! Those seen in recordings have the fields seen there. Those only typed by the vendor (`compact_boundary` and what follows
 //! it below) may miss any field. A subtype not listed is [`SystemEvent::Other`], whole.
 
-use crate::json::{FromJson, RawJson, Text, Value, json_object};
+use agent_lines::json::{FromJson, RawJson, Text, Value};
+use agent_lines::json_object;
 
 /// Turns the list of subtypes into the enum, its reader and its names, so that the three cannot disagree.
 macro_rules! system_events {

@@ -1,7 +1,8 @@
 //! Ends a child's processes on Windows: a job object holds them all, and closing it ends them.
 //!
-//! There is no polite request that a console program without a window would hear, so asking is killing. A process that
-//! the child starts in the moment before it is put into its job is not in it.
+//! There is no polite request that a console program without a window would hear, so asking is
+//! killing. A process that the child starts in the moment before it is put into its job is not in
+//! it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

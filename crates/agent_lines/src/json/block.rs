@@ -1,7 +1,9 @@
-//! Looks at 64 bytes at once: which of them are quotes, backslashes and control characters, one bit each.
+//! Looks at 64 bytes at once: which of them are quotes, backslashes and control characters, one bit
+//! each.
 //!
-//! A tool's output has an escape every few words. Stopping at each costs more than reading the text, because the processor
-//! cannot guess where the next one is; with masks the scanner stops only at the end of the string.
+//! A tool's output has an escape every few words. Stopping at each costs more than reading the
+//! text, because the processor cannot guess where the next one is; with masks the scanner stops
+//! only at the end of the string.
 
 use wide::u8x16;
 
@@ -17,11 +19,12 @@ pub(super) struct Masks {
     pub(super) controls: u64,
 }
 
-/// The bytes that a backslash hides, in a block whose backslashes are `backslashes`. `carry` says that the last byte before
-/// the block was an escaping backslash, and then the same about this block's last byte.
+/// The bytes that a backslash hides, in a block whose backslashes are `backslashes`. `carry` says
+/// that the last byte before the block was an escaping backslash, and then the same about this
+/// block's last byte.
 ///
-/// An odd backslash in a run escapes what follows. Subtracting the escapes' starts from the pattern of every second bit
-/// makes each run alternate; this is the method of simdjson.
+/// An odd backslash in a run escapes what follows. Subtracting the escapes' starts from the pattern
+/// of every second bit makes each run alternate; this is the method of simdjson.
 #[inline]
 pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
     const EVERY_SECOND: u64 = 0xAAAA_AAAA_AAAA_AAAA;
@@ -38,7 +41,8 @@ pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
 /// How many bytes are looked at first: most strings are keys, ids and words, and end within these.
 pub(super) const SHORT_BYTES: usize = 16;
 
-/// The offset of the quote that ends a string, if it is among these bytes and only plain bytes are before it.
+/// The offset of the quote that ends a string, if it is among these bytes and only plain bytes are
+/// before it.
 #[inline]
 pub(super) fn short_end(bytes: &[u8; SHORT_BYTES]) -> Option<usize> {
     let bytes = u8x16::new(*bytes);

@@ -1,33 +1,41 @@
 //! Walks the index of a scanned line.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use super::{Kind, Node, RawJson, Text, unescape};
 
 /// A scanned line together with its index.
-pub(crate) struct Line<'a> {
+pub(super) struct Line<'a> {
     text: &'a Arc<str>,
     nodes: &'a [Node],
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn new(text: &'a Arc<str>, nodes: &'a [Node]) -> Self {
+    pub(super) fn new(text: &'a Arc<str>, nodes: &'a [Node]) -> Self {
         Self { text, nodes }
     }
 
     /// The line's value, if the scan recorded one.
-    pub(crate) fn root(&'a self) -> Option<Value<'a>> {
+    pub(super) fn root(&'a self) -> Option<Value<'a>> {
         Value::at(self, 0)
     }
 }
 
-/// One value of the line.
+/// One value of a scanned line. It borrows the line; [`Value::text`] and [`Value::raw`] give parts
+/// that may be kept.
 #[derive(Clone, Copy)]
-pub(crate) struct Value<'a> {
+pub struct Value<'a> {
     line: &'a Line<'a>,
     node: Node,
     index: usize,
+}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.source())
+    }
 }
 
 impl<'a> Value<'a> {
@@ -36,17 +44,21 @@ impl<'a> Value<'a> {
         line.nodes.get(index).map(|node| Self { line, node: *node, index })
     }
 
-    pub(crate) fn is_object(self) -> bool {
+    /// Whether the value is an object.
+    #[inline]
+    pub fn is_object(self) -> bool {
         self.node.kind == Kind::Object
     }
 
-    pub(crate) fn is_string(self) -> bool {
+    /// Whether the value is a string.
+    #[inline]
+    pub fn is_string(self) -> bool {
         matches!(self.node.kind, Kind::Plain | Kind::Escaped)
     }
 
     /// The value's JSON text.
     #[inline]
-    pub(crate) fn source(self) -> &'a str {
+    pub fn source(self) -> &'a str {
         self.line.text.get(self.node.start as usize..self.node.end as usize).unwrap_or_default()
     }
 
@@ -58,7 +70,8 @@ impl<'a> Value<'a> {
     }
 
     /// The value as a borrowed string, decoded if it has escapes; `None` when it is not a string.
-    pub(crate) fn as_str(self) -> Option<Cow<'a, str>> {
+    #[inline]
+    pub fn as_str(self) -> Option<Cow<'a, str>> {
         match self.node.kind {
             Kind::Plain => Some(Cow::Borrowed(self.inner())),
             Kind::Escaped => Some(Cow::Owned(unescape(self.inner()))),
@@ -68,7 +81,7 @@ impl<'a> Value<'a> {
 
     /// The value as a string that shares the line.
     #[inline]
-    pub(crate) fn text(self) -> Option<Text> {
+    pub fn text(self) -> Option<Text> {
         let (start, len) =
             (self.node.start + 1, (self.node.end - self.node.start).saturating_sub(2));
         match self.node.kind {
@@ -79,11 +92,14 @@ impl<'a> Value<'a> {
     }
 
     /// The value as JSON that shares the line.
-    pub(crate) fn raw(self) -> RawJson {
+    #[inline]
+    pub fn raw(self) -> RawJson {
         RawJson::slice(Arc::clone(self.line.text), self.node.start, self.node.end - self.node.start)
     }
 
-    pub(crate) fn as_bool(self) -> Option<bool> {
+    /// The value as a truth value; `None` when it is none.
+    #[inline]
+    pub fn as_bool(self) -> Option<bool> {
         match self.node.kind {
             Kind::True => Some(true),
             Kind::False => Some(false),
@@ -91,12 +107,14 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub(crate) fn as_number<T: std::str::FromStr>(self) -> Option<T> {
+    /// The value as a number; `None` when it is none or does not fit.
+    #[inline]
+    pub fn as_number<T: std::str::FromStr>(self) -> Option<T> {
         (self.node.kind == Kind::Number).then(|| self.source().parse().ok()).flatten()
     }
 
     /// The items of an array; nothing for any other value.
-    pub(crate) fn items(self) -> impl Iterator<Item = Value<'a>> {
+    pub fn items(self) -> impl Iterator<Item = Value<'a>> {
         let mut at = if self.node.kind == Kind::Array { self.index + 1 } else { usize::MAX };
         let end = self.node.next as usize;
         std::iter::from_fn(move || {
@@ -107,13 +125,14 @@ impl<'a> Value<'a> {
     }
 
     /// Whether the value is an array.
-    pub(crate) fn is_array(self) -> bool {
+    #[inline]
+    pub fn is_array(self) -> bool {
         self.node.kind == Kind::Array
     }
 
     /// Calls `each` with every key and value of an object, in order; nothing for any other value.
     #[inline]
-    pub(crate) fn each_field(self, mut each: impl FnMut(&str, Value<'a>)) {
+    pub fn each_field(self, mut each: impl FnMut(&str, Value<'a>)) {
         if !self.is_object() {
             return;
         }
@@ -134,7 +153,7 @@ impl<'a> Value<'a> {
 
     /// The last field of that name, as a decoder into a tree would keep it.
     #[inline]
-    pub(crate) fn get(self, name: &str) -> Option<Value<'a>> {
+    pub fn get(self, name: &str) -> Option<Value<'a>> {
         let mut found = None;
         self.each_field(|key, value| {
             if key == name {
@@ -145,8 +164,9 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Calls `each` with every key of the outer object and its value where that is a string. `None` when there is no object.
-pub(crate) fn each_outer_string<'a>(
+/// Calls `each` with every key of the outer object and its value where that is a string. `None`
+/// when there is no object.
+pub(super) fn each_outer_string<'a>(
     line: &'a str,
     nodes: &[Node],
     mut each: impl FnMut(&str, Option<Cow<'a, str>>),

@@ -1,13 +1,14 @@
 //! Cuts a stream of bytes into lines, with a limit on how much of one line is held.
 //!
-//! Used by everything that reads the CLI: the live handle, the journal and the duplex.
+//! Used by everything that reads a child: the live handle, the journal and the duplex of a
+//! protocol.
 
-/// The longest line that is read by default. The largest line seen from the CLI is a tool result of a few MiB; beyond this
-/// one line is not worth the memory.
+/// The longest line that is read by default. The largest line seen from an agent is a tool result
+/// of a few MiB; beyond this one line is not worth the memory.
 pub const DEFAULT_MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// How much of the head of a skipped line is kept: enough to find the `request_id` of a control request, which the CLI
-/// writes within the first 100 bytes.
+/// How much of the head of a skipped line is kept: enough to find the id of a request, which agents
+/// write within the first 100 bytes.
 pub const SKIPPED_HEAD_BYTES: usize = 512;
 
 /// A buffer that grew for a long line is given back when it is larger than this.
@@ -15,16 +16,21 @@ const KEPT_BUFFER_BYTES: usize = 256 * 1024;
 
 /// One line, without its newline.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum SplitLine<'a> {
+pub enum SplitLine<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// It was longer than the limit: its true size, and its first [`SKIPPED_HEAD_BYTES`].
-    TooLong { size: u64, head: &'a [u8] },
+    TooLong {
+        /// Its true size.
+        size: u64,
+        /// Its beginning.
+        head: &'a [u8],
+    },
 }
 
 /// Cuts chunks into lines. Holds at most `max_line_bytes` of an unfinished line.
 #[derive(Debug)]
-pub(crate) struct LineSplitter {
+pub struct LineSplitter {
     max_line_bytes: usize,
     /// The unfinished line, or the head of one that is being skipped.
     held: Vec<u8>,
@@ -35,12 +41,14 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    pub(crate) fn new(max_line_bytes: usize) -> Self {
+    /// Creates a splitter that skips lines longer than `max_line_bytes`.
+    pub fn new(max_line_bytes: usize) -> Self {
         Self { max_line_bytes, held: Vec::new(), skipping: None, spent: false }
     }
 
-    /// Takes bytes off `input` up to the end of the next line and returns that line; `None` when `input` is used up.
-    pub(crate) fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<SplitLine<'a>> {
+    /// Takes bytes off `input` up to the end of the next line and returns that line; `None` when
+    /// `input` is used up.
+    pub fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<SplitLine<'a>> {
         self.forget_spent();
         match memchr::memchr(b'\n', input) {
             None => {
@@ -64,7 +72,7 @@ impl LineSplitter {
     }
 
     /// Returns the last line if the stream ended without a newline.
-    pub(crate) fn finish(&mut self) -> Option<SplitLine<'_>> {
+    pub fn finish(&mut self) -> Option<SplitLine<'_>> {
         self.forget_spent();
         (!self.held.is_empty() || self.skipping.is_some()).then(|| self.hand_out())
     }

@@ -1,7 +1,7 @@
 //! A journal that is a directory of numbered segments: `000001.jsonl`, `000002.jsonl`, …
 //!
-//! The writer begins a new segment when one is large enough and never goes back to an old one; whoever has read a segment
-//! to its end may remove it.
+//! The writer begins a new segment when one is large enough and never goes back to an old one;
+//! whoever has read a segment to its end may remove it.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -35,8 +35,8 @@ pub struct JournalDir {
 }
 
 impl JournalDir {
-    /// Opens the directory at `position`: [`Position::START`], or what an earlier reader got with its last line. Neither
-    /// the directory nor the segment need exist yet.
+    /// Opens the directory at `position`: [`Position::START`], or what an earlier reader got with
+    /// its last line. Neither the directory nor the segment need exist yet.
     pub fn open(dir: impl Into<PathBuf>, position: Position) -> Self {
         Self::open_with(dir, position, JournalOptions::default())
     }
@@ -62,8 +62,8 @@ impl JournalDir {
         Position { segment: self.number, offset: self.current.offset() }
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments. Empty when there is
-    /// nothing new; never waits.
+    /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments.
+    /// Empty when there is nothing new; never waits.
     pub fn read_lines(
         &mut self,
         max_bytes: usize,
@@ -71,8 +71,8 @@ impl JournalDir {
         let mut lines = Vec::new();
         let mut budget = max_bytes;
         loop {
-            // Looked for before reading: once a later segment exists the current one no longer grows, so the end that
-            // the read below finds is its last.
+            // Looked for before reading: once a later segment exists the current one no longer
+            // grows, so the end that the read below finds is its last.
             let later = self.next_segment()?;
             let segment = self.number;
             let before = self.current.read_to();
@@ -96,8 +96,8 @@ impl JournalDir {
         }
     }
 
-    /// Returns the last line if it has no newline. Only for when the writer is gone and [`JournalDir::read_lines`] gave
-    /// nothing more.
+    /// Returns the last line if it has no newline. Only for when the writer is gone and
+    /// [`JournalDir::read_lines`] gave nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<Position>> {
         let segment = self.number;
         self.current.drain_tail().map(|(content, offset)| JournalLine {
@@ -106,7 +106,8 @@ impl JournalDir {
         })
     }
 
-    /// The lowest number after the current one. Numbers may be missing: what was read may have been removed.
+    /// The lowest number after the current one. Numbers may be missing: what was read may have been
+    /// removed.
     fn next_segment(&self) -> Result<Option<u64>, JournalError> {
         // The usual case costs one look instead of a listing.
         let following = self.number + 1;

@@ -1,7 +1,7 @@
 //! Ends a child's process group, on Unix systems other than Linux.
 //!
-//! A tool that made a session of its own is out of reach here; the CLI ends its tools itself when it is asked to end, which
-//! is why it is asked first.
+//! A tool that made a session of its own is out of reach here; an agent ends its tools itself
+//! when it is asked to end, which is why it is asked first.
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};

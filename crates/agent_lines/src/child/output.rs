@@ -1,4 +1,5 @@
-//! Reads a child's standard output into the event channel, line by line, never ahead of the caller by more than the channel.
+//! Reads a child's standard output into the event channel, line by line, never ahead of the caller
+//! by more than the channel.
 
 use std::time::Duration;
 
@@ -7,30 +8,31 @@ use tokio::sync::{mpsc, watch};
 
 use super::handle::Item;
 use crate::line::{LineSplitter, SplitLine};
-use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
+use crate::{LineError, LineParser};
 
 /// How much is read at once: the usual size of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much may still be in the pipe of a child that is gone: the largest pipe that an ordinary user can have on Linux.
-/// Whatever keeps writing beyond that is not the child.
+/// How much may still be in the pipe of a child that is gone: the largest pipe that an ordinary
+/// user can have on Linux. Whatever keeps writing beyond that is not the child.
 const LEFT_IN_PIPE_BYTES: usize = 1024 * 1024;
 
-/// How long the pipe of a child that is gone may stay silent before it is given up. What is in it can be read at once.
+/// How long the pipe of a child that is gone may stay silent before it is given up. What is in it
+/// can be read at once.
 const SILENCE: Duration = Duration::from_millis(50);
 
 /// Where the events go, and when to stop.
-pub(super) struct Output {
-    pub(super) items: mpsc::Sender<Item>,
+pub(super) struct Output<P: LineParser> {
+    pub(super) parser: P,
+    pub(super) items: mpsc::Sender<Item<P::Event>>,
     pub(super) max_line_bytes: usize,
     /// Becomes true when the child and its descendants are gone.
     pub(super) exited: watch::Receiver<bool>,
 }
 
 /// Reads to the end of the output, or until nobody listens.
-pub(super) async fn read(mut stdout: impl AsyncRead + Unpin, mut output: Output) {
+pub(super) async fn read<P: LineParser>(mut stdout: impl AsyncRead + Unpin, mut output: Output<P>) {
     let mut splitter = LineSplitter::new(output.max_line_bytes);
-    let mut parser = ClaudeStreamJsonParser::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut left = LEFT_IN_PIPE_BYTES;
     loop {
@@ -40,13 +42,13 @@ pub(super) async fn read(mut stdout: impl AsyncRead + Unpin, mut output: Output)
         };
         let mut input = &chunk[..got];
         while let Some(line) = splitter.next(&mut input) {
-            let Some(item) = read_line(&mut parser, line) else { continue };
+            let Some(item) = read_line(&mut output.parser, line) else { continue };
             if output.items.send(item).await.is_err() {
                 return;
             }
         }
     }
-    if let Some(item) = splitter.finish().and_then(|line| read_line(&mut parser, line)) {
+    if let Some(item) = splitter.finish().and_then(|line| read_line(&mut output.parser, line)) {
         // The caller may be gone, and then nobody misses the last line.
         let _ = output.items.send(item).await;
     }
@@ -77,11 +79,9 @@ async fn next_chunk(
     }
 }
 
-fn read_line(parser: &mut ClaudeStreamJsonParser, line: SplitLine<'_>) -> Option<Item> {
+fn read_line<P: LineParser>(parser: &mut P, line: SplitLine<'_>) -> Option<Item<P::Event>> {
     match line {
         SplitLine::Whole(bytes) => parser.parse_bytes(bytes).transpose(),
-        SplitLine::TooLong { size, .. } => {
-            Some(Err(ClaudeStreamJsonParseError::line_too_long(size)))
-        }
+        SplitLine::TooLong { size, .. } => Some(Err(LineError::too_long(size))),
     }
 }

@@ -1,4 +1,5 @@
-//! Wakes readers when their journal grows: one watcher of the file system for any number of journals.
+//! Wakes readers when their journal grows: one watcher of the file system for any number of
+//! journals.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::time::Duration;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-/// How long a reader waits at most before it looks by itself. File notifications can be lost (a full queue, a network file
-/// system), and a child that waits for an answer must not wait for ever because of that.
+/// How long a reader waits at most before it looks by itself. File notifications can be lost (a
+/// full queue, a network file system), and a child that waits for an answer must not wait for ever
+/// because of that.
 pub const SAFETY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches directories for many readers. Clones share one watcher.
@@ -18,7 +20,8 @@ pub struct JournalWatcher {
     shared: Arc<Shared>,
 }
 
-/// One reader's subscription. Subscribe first, then read, then wait: growth between the read and the wait is not missed.
+/// One reader's subscription. Subscribe first, then read, then wait: growth between the read and
+/// the wait is not missed.
 #[derive(Debug)]
 pub struct Growth {
     dir: PathBuf,
@@ -33,7 +36,8 @@ struct Shared {
     wakes: Arc<Mutex<Wakes>>,
 }
 
-/// Directories and who waits for them. Kept apart from the watcher, whose own thread takes this lock.
+/// Directories and who waits for them. Kept apart from the watcher, whose own thread takes this
+/// lock.
 type Wakes = HashMap<PathBuf, Vec<Weak<Notify>>>;
 
 #[derive(Debug, Default)]
@@ -47,9 +51,10 @@ impl JournalWatcher {
         Self::default()
     }
 
-    /// Subscribes to a directory, a [`JournalDir`](super::JournalDir)'s. Where the system cannot watch it (no watches left,
-    /// the directory does not exist yet), the subscription still wakes its reader every [`SAFETY_INTERVAL`] and tries
-    /// again; [`Growth::is_notified_by_system`] tells.
+    /// Subscribes to a directory, a [`JournalDir`](super::JournalDir)'s. Where the system cannot
+    /// watch it (no watches left, the directory does not exist yet), the subscription still wakes
+    /// its reader every [`SAFETY_INTERVAL`] and tries again; [`Growth::is_notified_by_system`]
+    /// tells.
     pub fn subscribe(&self, dir: &Path) -> Growth {
         let dir = dir.to_path_buf();
         let wake = Arc::new(Notify::new());
@@ -86,8 +91,8 @@ impl Growth {
 
 impl Drop for Growth {
     fn drop(&mut self) {
-        // The watcher is held throughout: a subscription that comes meanwhile is either counted here, or watches anew
-        // after this.
+        // The watcher is held throughout: a subscription that comes meanwhile is either counted
+        // here, or watches anew after this.
         let mut state = lock(&self.shared.state);
         let is_last = {
             let mut wakes = lock(&self.shared.wakes);

@@ -10,7 +10,8 @@ pub const STDERR_TAIL_BYTES: usize = 64 * 1024;
 
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A view of the last [`STDERR_TAIL_BYTES`] of a child's standard error. Cheap to clone; may be asked at any time.
+/// A view of the last [`STDERR_TAIL_BYTES`] of a child's standard error. Cheap to clone; may be
+/// asked at any time.
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -71,7 +72,7 @@ const SECRET_NAMES: [&str; 8] =
 const MIN_TOKEN_BYTES: usize = 12;
 
 /// Takes out control characters and masks what looks like a secret.
-pub(crate) fn redact(text: &str) -> String {
+pub fn redact(text: &str) -> String {
     let clean: String =
         text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
     let lines: Vec<_> = clean.split('\n').map(redact_line).collect();
@@ -97,7 +98,8 @@ fn redact_line(line: &str) -> String {
             _ => redacted.push_str(value),
         }
         redacted.push_str(ending);
-        // `Authorization: Bearer abc` and `"api_key": "abc"`: the secret is the next word that is not empty.
+        // `Authorization: Bearer abc` and `"api_key": "abc"`: the secret is the next word that is
+        // not empty.
         if is_scheme || (!name.is_empty() && value.is_empty()) {
             masks_next = 1;
         } else if !value.is_empty() && value != ":" {

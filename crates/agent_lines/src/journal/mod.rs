@@ -1,8 +1,10 @@
-//! Reads stream-json that somebody else writes into files: while it grows, across restarts, a bounded amount at a time.
+//! Reads lines that somebody else writes into files: while they grow, across restarts, a bounded
+//! amount at a time.
 //!
-//! [`Journal`] reads one file and [`JournalDir`] a directory of numbered segments. Both hand out whole lines together with the
-//! position after each, so that a reader which stores the position with what it made of the line goes on exactly there, in
-//! another process too. [`JournalWatcher`] wakes many readers when there is more.
+//! [`Journal`] reads one file and [`JournalDir`] a directory of numbered segments. Both hand out
+//! whole lines together with the position after each, so that a reader which stores the position
+//! with what it made of the line goes on exactly there, in another process too. [`JournalWatcher`]
+//! wakes many readers when there is more.
 
 mod dir;
 mod file;
@@ -16,9 +18,8 @@ pub use dir::{JournalDir, Position};
 pub use file::{Journal, JournalEvent};
 pub use watch::{Growth, JournalWatcher, SAFETY_INTERVAL};
 
-use crate::event::ClaudeStreamJsonEvent;
 use crate::line::DEFAULT_MAX_LINE_BYTES;
-use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
+use crate::{LineError, LineParser};
 
 /// How a journal is read.
 #[derive(Debug, Clone, Copy)]
@@ -51,20 +52,17 @@ pub enum LineContent {
     TooLong {
         /// Its true size.
         size: u64,
-        /// Its first 512 bytes, in which the CLI writes a control request's `request_id`.
+        /// Its first 512 bytes, in which agents write the id of a request.
         head: Vec<u8>,
     },
 }
 
 impl LineContent {
     /// Reads the line as an event; a skipped line is the error that says so.
-    pub fn parse(
-        &self,
-        parser: &mut ClaudeStreamJsonParser,
-    ) -> Result<Option<ClaudeStreamJsonEvent>, ClaudeStreamJsonParseError> {
+    pub fn parse<P: LineParser>(&self, parser: &mut P) -> Result<Option<P::Event>, LineError> {
         match self {
             Self::Whole(bytes) => parser.parse_bytes(bytes),
-            Self::TooLong { size, .. } => Err(ClaudeStreamJsonParseError::line_too_long(*size)),
+            Self::TooLong { size, .. } => Err(LineError::too_long(*size)),
         }
     }
 }

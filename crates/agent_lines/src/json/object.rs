@@ -1,10 +1,10 @@
-//! Typed structs out of scanned objects, leniently: a known field of an unexpected type is left out, and what the struct
-//! does not name stays in the event's raw JSON.
+//! Typed structs out of scanned objects, leniently: a known field of an unexpected type is left
+//! out, and what the struct does not name stays in the line's raw JSON.
 
 use super::{RawJson, Text, Value};
 
 /// What can be read from a JSON value.
-pub(crate) trait FromJson: Sized {
+pub trait FromJson: Sized {
     /// The typed form, or `None` when the value is of another type.
     fn from_json(value: Value<'_>) -> Option<Self>;
 }
@@ -56,7 +56,28 @@ impl<T: FromJson> FromJson for Vec<T> {
     }
 }
 
-/// Declares structs and how each field is spelled on the wire. Every field has a default, for when it is missing.
+/// Declares structs and how each field is spelled on the wire. Every field has a default, for when
+/// it is missing or of another type; what a struct does not name is ignored.
+///
+/// ```
+/// use agent_lines::json::{FromJson, LineReader, Text};
+///
+/// agent_lines::json_object! {
+///     /// A greeting.
+///     pub struct Greeting {
+///         /// Who is greeted.
+///         name: Option<Text> = "name",
+///         /// How often.
+///         times: u64 = "howOften",
+///     }
+/// }
+///
+/// let line = r#"{"name":"Ada","howOften":2,"new":[]}"#;
+/// let greeting = LineReader::new().read_str(line, |value, _| Greeting::from_json(value));
+/// let greeting = greeting.expect("JSON").flatten().expect("an object");
+/// assert_eq!((greeting.name.as_deref(), greeting.times), (Some("Ada"), 2));
+/// ```
+#[macro_export]
 macro_rules! json_object {
     ($(
         $(#[$meta:meta])*
@@ -87,4 +108,3 @@ macro_rules! json_object {
         }
     )*};
 }
-pub(crate) use json_object;

@@ -1,4 +1,5 @@
-//! The task that owns one child: waits for its end, stops it when asked, and leaves nothing of it behind.
+//! The task that owns one child: waits for its end, stops it when asked, and leaves nothing of it
+//! behind.
 
 use std::future;
 use std::process::ExitStatus;
@@ -11,33 +12,34 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::handle::{EVENT_CHANNEL_CAPACITY, Item, TerminationHandle};
-use super::output::{self, Output};
-use super::{
-    ClaudeCodeError, ClaudeCompletion, ClaudeEventStream, ClaudePrintStreamJsonHandle, StderrTail,
-    stderr,
+use super::handle::{
+    Completion, EVENT_CHANNEL_CAPACITY, EventStream, Item, LiveChild, RunError, TerminationHandle,
 };
+use super::output::{self, Output};
+use super::stderr::{self, StderrTail};
+use crate::LineParser;
 use crate::process::ProcessTree;
 
-/// How long the output of a child that has exited may stay open. What the child wrote is in the pipe already; only a
-/// process that it left behind can keep the pipe open.
+/// How long the output of a child that has exited may stay open. What the child wrote is in the
+/// pipe already; only a process that it left behind can keep the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(250);
 
 /// What a run is started with.
 pub(super) struct RunOptions {
-    /// The prompt, when it goes in by standard input.
-    pub(super) prompt: Option<String>,
+    /// What is fed to the standard input, which is then closed.
+    pub(super) fed: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_line_bytes: usize,
     pub(super) termination_grace: Duration,
 }
 
 /// Takes over a child that was just started.
-pub(super) fn start(
+pub(super) fn start<P: LineParser + Send + 'static>(
     mut child: Child,
     tree: ProcessTree,
+    parser: P,
     options: RunOptions,
-) -> ClaudePrintStreamJsonHandle {
+) -> LiveChild<P::Event> {
     let started = Instant::now();
     let (items, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
     let (completed, completion) = oneshot::channel();
@@ -46,15 +48,14 @@ pub(super) fn start(
     let termination = TerminationHandle(Arc::new(asked_sender));
     let stderr_tail = StderrTail::default();
 
-    let feeder = child
-        .stdin
-        .take()
-        .zip(options.prompt)
-        .map(|(stdin, prompt)| tokio::spawn(feed(stdin, prompt)));
+    let mut stdin = child.stdin.take();
+    let feeder =
+        options.fed.and_then(|text| stdin.take().map(|stdin| tokio::spawn(feed(stdin, text))));
     let drain =
         child.stderr.take().map(|stderr| tokio::spawn(stderr::drain(stderr, stderr_tail.clone())));
     let output = child.stdout.take().map(|stdout| {
         let output = Output {
+            parser,
             items: items.clone(),
             max_line_bytes: options.max_line_bytes,
             exited: exit_seen,
@@ -79,20 +80,22 @@ pub(super) fn start(
         // Nobody may be waiting for the completion, which is their choice.
         let _ = completed.send(run.run().await);
     });
-    ClaudePrintStreamJsonHandle {
-        events: ClaudeEventStream(events),
-        completion: ClaudeCompletion(completion),
+    LiveChild {
+        events: EventStream(events),
+        completion: Completion(completion),
+        stdin,
         termination,
         stderr_tail,
     }
 }
 
 /// One child and everything that serves it.
-struct Run {
+struct Run<E> {
     child: Child,
     tree: ProcessTree,
-    /// Kept to see that the caller is gone, and so that the stream ends with the child and not before.
-    items: mpsc::Sender<Item>,
+    /// Kept to see that the caller is gone, and so that the stream ends with the child and not
+    /// before.
+    items: mpsc::Sender<Item<E>>,
     /// Counts how often the run was asked to end.
     asked: watch::Receiver<u32>,
     _termination: TerminationHandle,
@@ -125,8 +128,8 @@ enum Cause {
     GraceOver,
 }
 
-impl Run {
-    async fn run(mut self) -> Result<ExitStatus, ClaudeCodeError> {
+impl<E> Run<E> {
+    async fn run(mut self) -> Result<ExitStatus, RunError> {
         let mut stage = Stage::Running;
         let mut caller_gone = false;
         let mut timed_out = None;
@@ -155,9 +158,9 @@ impl Run {
         };
         self.finish().await;
         match (status, timed_out) {
-            (Ok(_), Some(after)) => Err(ClaudeCodeError::Timeout { after }),
+            (Ok(_), Some(after)) => Err(RunError::Timeout { after }),
             (Ok(status), None) => Ok(status),
-            (Err(error), _) => Err(ClaudeCodeError::Wait(error)),
+            (Err(error), _) => Err(RunError::Wait(error)),
         }
     }
 
@@ -184,8 +187,8 @@ impl Run {
         if let Some(feeder) = feeder {
             feeder.abort();
         }
-        // Usually the pipes end with the child, at once. A reader that waits for a slow caller also runs into this
-        // limit, and goes on reading what is in the pipe.
+        // Usually the pipes end with the child, at once. A reader that waits for a slow caller also
+        // runs into this limit, and goes on reading what is in the pipe.
         wait_a_little(&mut output).await;
         wait_a_little(&mut drain).await;
         tree.end_leftovers().await;
@@ -221,10 +224,11 @@ async fn at(instant: Option<Instant>) {
     }
 }
 
-/// Writes the prompt while the output is being read, then closes the input.
-async fn feed(mut stdin: ChildStdin, prompt: String) {
-    // A child that does not read its prompt says why on its other streams; a broken pipe here adds nothing.
-    if stdin.write_all(prompt.as_bytes()).await.is_ok() {
+/// Writes the text while the output is being read, then closes the input.
+async fn feed(mut stdin: ChildStdin, text: String) {
+    // A child that does not read its input says why on its other streams; a broken pipe here adds
+    // nothing.
+    if stdin.write_all(text.as_bytes()).await.is_ok() {
         let _ = stdin.shutdown().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A string of an event: a slice of its line, decoded when first looked at.
+//! A string of a line: a slice of its line, decoded when first looked at.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use super::unescape;
 
-/// A string inside an event. It shares the allocation of the line it came from, so cloning it is cheap and holding it
-/// holds the line; `to_string()` makes an independent copy.
+/// A string inside a line. It shares the allocation of the line it came from, so cloning it is
+/// cheap and holding it holds the line; `to_string()` makes an independent copy.
 ///
 /// It reads like a `&str`. A string that has escapes is decoded the first time somebody looks.
 #[derive(Clone)]
@@ -29,16 +29,18 @@ struct Escaped {
 
 impl Text {
     /// The plain text at `start`.
-    pub(crate) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
+    #[inline]
+    pub(super) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
         Self(Repr::Slice { line, start, len })
     }
 
     /// The text whose escaped form is at `start`.
-    pub(crate) fn escaped(line: Arc<str>, start: u32, len: u32) -> Self {
+    pub(super) fn escaped(line: Arc<str>, start: u32, len: u32) -> Self {
         Self(Repr::Escaped(Arc::new(Escaped { line, start, len, decoded: OnceLock::new() })))
     }
 
     /// Returns the text, decoding it if nobody has yet.
+    #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Repr::Empty => "",
@@ -50,7 +52,8 @@ impl Text {
     }
 }
 
-/// The scanner only records offsets between ASCII bytes of the same line, so the slice always exists.
+/// The scanner only records offsets between ASCII bytes of the same line, so the slice always
+/// exists.
 fn part(line: &str, start: u32, len: u32) -> &str {
     line.get(start as usize..start as usize + len as usize).unwrap_or_default()
 }
@@ -58,6 +61,7 @@ fn part(line: &str, start: u32, len: u32) -> &str {
 impl Deref for Text {
     type Target = str;
 
+    #[inline]
     fn deref(&self) -> &str {
         self.as_str()
     }

@@ -10,7 +10,8 @@ use crate::line::{LineSplitter, SplitLine};
 /// How much is read from the file at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// A file and how far it was read. Everything between `line_start` and `read_to` is an unfinished line.
+/// A file and how far it was read. Everything between `line_start` and `read_to` is an unfinished
+/// line.
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
@@ -62,8 +63,8 @@ impl Segment {
         self.read_to
     }
 
-    /// Reads about `max_bytes`, and calls `each` with every line that is complete and the offset after it. A file that
-    /// does not exist yet is empty.
+    /// Reads about `max_bytes`, and calls `each` with every line that is complete and the offset
+    /// after it. A file that does not exist yet is empty.
     pub(super) fn read(
         &mut self,
         max_bytes: usize,

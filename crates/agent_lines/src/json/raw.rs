@@ -1,4 +1,4 @@
-//! A part of an event that stays JSON: the input of a tool, an unknown block.
+//! A part of a line that stays JSON: the input of a tool, an unknown block.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-/// One JSON value as text. It shares the allocation of the line it came from and is kept byte for byte: numbers keep
-/// their digits and objects the order of their keys.
+/// One JSON value as text. It shares the allocation of the line it came from and is kept byte for
+/// byte: numbers keep their digits and objects the order of their keys.
 #[derive(Clone)]
 pub struct RawJson {
     line: Arc<str>,
@@ -17,7 +17,8 @@ pub struct RawJson {
 
 impl RawJson {
     /// The value at `start`, which the scanner has validated.
-    pub(crate) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
+    #[inline]
+    pub(super) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
         Self { line, start, len }
     }
 

@@ -2,18 +2,20 @@
 
 use super::block::{SHORT_BYTES, first_backslash};
 
-/// Decodes `inner`, the bytes between the quotes of a string that [`scan`](super::scan) has accepted. Half a surrogate
-/// pair becomes the replacement character.
-pub(crate) fn unescape(inner: &str) -> String {
+/// Decodes `inner`, the bytes between the quotes of a string that [`scan`](super::scan) has
+/// accepted. Half a surrogate pair becomes the replacement character.
+pub(super) fn unescape(inner: &str) -> String {
     let bytes = inner.as_bytes();
-    // No escape is shorter than what it stands for. The rest is room for the last copy, which may be longer than what counts.
+    // No escape is shorter than what it stands for. The rest is room for the last copy, which may
+    // be longer than what counts.
     let mut text = vec![0; bytes.len() + SHORT_BYTES];
     let (mut read, mut written) = (0, 0);
     while let (Some(from), Some(to)) = (
         bytes.get(read..).and_then(|rest| rest.first_chunk::<SHORT_BYTES>()),
         text.get_mut(written..).and_then(|rest| rest.first_chunk_mut::<SHORT_BYTES>()),
     ) {
-        // All of it is copied and then only what is before the escape counted: cheaper than to copy as much as is wanted.
+        // All of it is copied and then only what is before the escape counted: cheaper than to copy
+        // as much as is wanted.
         *to = *from;
         let plain = first_backslash(from);
         read += plain;

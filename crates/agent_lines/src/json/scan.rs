@@ -1,18 +1,20 @@
-//! Validates one line of JSON and writes an index of its values, in one pass and without copying a byte.
+//! Validates one line of JSON and writes an index of its values, in one pass and without copying a
+//! byte.
 //!
-//! The scanner accepts exactly what `serde_json` accepts (a test compares the two on generated input), with one
-//! exception: an escape of half a surrogate pair is accepted and reported, because losing a whole event over one
-//! broken character in a tool's output would be worse. Recursion is bounded by [`MAX_DEPTH`].
+//! The scanner accepts exactly what `serde_json` accepts (a test compares the two on generated
+//! input), with one exception: an escape of half a surrogate pair is accepted and reported, because
+//! losing a whole event over one broken character in a tool's output would be worse. Recursion is
+//! bounded by [`MAX_DEPTH`].
 
 use super::block::{BLOCK_BYTES, Masks, escaped, masks, short_end, simple_escapes};
 
-/// How many arrays and objects may stand inside each other: the limit of `serde_json`, so that whoever reads
-/// a part of an event with it can.
-pub(crate) const MAX_DEPTH: u32 = 127;
+/// How many arrays and objects may stand inside each other: the limit of `serde_json`, so that
+/// whoever reads a part of an event with it can.
+pub const MAX_DEPTH: u32 = 127;
 
 /// What a [`Node`] is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// An object; its children are keys and values in turn.
     Object,
     /// An array; its children are its items.
@@ -31,22 +33,23 @@ pub(crate) enum Kind {
     Null,
 }
 
-/// One value (or key) of the line, in document order. Sixteen bytes, so that the index stays a small multiple of the line.
+/// One value (or key) of the line, in document order. Sixteen bytes, so that the index stays a
+/// small multiple of the line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Node {
+pub(super) struct Node {
     /// Offset of the first byte.
-    pub(crate) start: u32,
+    pub(super) start: u32,
     /// Offset after the last byte.
-    pub(crate) end: u32,
+    pub(super) end: u32,
     /// Index of the next node that is not inside this one.
-    pub(crate) next: u32,
+    pub(super) next: u32,
     /// What it is.
-    pub(crate) kind: Kind,
+    pub(super) kind: Kind,
 }
 
 /// How much of the line is indexed. All of it is validated either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Recorded {
+pub(super) enum Recorded {
     /// The outer object's own keys and values; what is inside them is only validated.
     Outer,
     /// Every value.
@@ -55,26 +58,32 @@ pub(crate) enum Recorded {
 
 /// What the scan found besides the index.
 #[derive(Debug, Default)]
-pub(crate) struct Scanned {
+pub(super) struct Scanned {
     /// Offsets of `\uXXXX` escapes that are half a surrogate pair.
-    pub(crate) lone_surrogates: Vec<usize>,
+    pub(super) lone_surrogates: Vec<usize>,
 }
 
 /// Why a line is not JSON. Holds an offset and nothing of the line itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ScanError {
+pub enum ScanError {
     /// A byte that cannot stand where it stands.
-    Unexpected { at: usize },
+    Unexpected {
+        /// Its offset.
+        at: usize,
+    },
     /// The line ends inside a value.
     Truncated,
     /// More than [`MAX_DEPTH`] levels.
-    TooDeep { at: usize },
+    TooDeep {
+        /// The offset of the first that is too deep.
+        at: usize,
+    },
     /// Offsets are 32 bits wide.
     TooLong,
 }
 
 /// Scans `line` into `nodes`, which is cleared first. Node 0 is the value itself.
-pub(crate) fn scan(
+pub(super) fn scan(
     line: &str,
     recorded: Recorded,
     nodes: &mut Vec<Node>,
@@ -199,8 +208,8 @@ impl Scanner<'_> {
             let ends = quotes & !hidden;
             // The bytes of this block that are inside the string.
             let inside = if ends == 0 { u64::MAX } else { (ends & ends.wrapping_neg()) - 1 };
-            // Whatever is wrong or rare is read again by the careful loop below, from the first byte of the block that
-            // is not hidden by the block before.
+            // Whatever is wrong or rare is read again by the careful loop below, from the first
+            // byte of the block that is not hidden by the block before.
             let is_odd = controls & inside != 0
                 || (hidden & inside != 0 && hidden & inside & !simple_escapes(block) != 0);
             if is_odd {
@@ -221,7 +230,8 @@ impl Scanner<'_> {
         self.string_slowly(depth, start)
     }
 
-    /// Goes on in a string, byte by byte: the end of the line, escapes of code units, and what is not allowed.
+    /// Goes on in a string, byte by byte: the end of the line, escapes of code units, and what is
+    /// not allowed.
     fn string_slowly(&mut self, depth: u32, start: usize) -> Result<(), ScanError> {
         let mut kind = Kind::Escaped;
         if self.bytes.get(start..self.at).is_some_and(|before| !before.contains(&b'\\')) {

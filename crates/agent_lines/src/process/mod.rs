@@ -1,8 +1,9 @@
 //! A child with everything it starts, ended as one.
 //!
-//! The CLI gives each tool a session of its own, so a signal to the child's process group misses them, and a killed CLI
-//! leaves them running. What finds them depends on the system and is in one module for each: [`linux`](self) walks `/proc`,
-//! other Unix systems have the process group, Windows the tree of processes.
+//! Agents give each tool a session of its own, so a signal to the child's process group misses
+//! them, and a killed agent leaves them running. What finds them depends on the system and is in
+//! one module for each: [`linux`](self) walks `/proc`, other Unix systems have the process group,
+//! Windows the tree of processes.
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -20,9 +21,9 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-/// Every child gets this variable, and what it starts inherits it: the mark by which they are found when their parents are
-/// gone. Runs inside runs add to it.
-const MARK_VARIABLE: &str = "CLAUDE_CODE_RUN_MARK";
+/// Every child gets this variable, and what it starts inherits it: the mark by which they are found
+/// when their parents are gone. Runs inside runs add to it.
+const MARK_VARIABLE: &str = "AGENT_LINES_RUN_MARK";
 
 /// A process that forks while it is being killed needs another look.
 const LOOKS: u32 = 40;
@@ -32,14 +33,14 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
 /// A child and its descendants. Dropped before [`ProcessTree::end_leftovers`], it kills them all.
 #[derive(Debug)]
-pub(crate) struct ProcessTree {
+pub struct ProcessTree {
     group: platform::Group,
     is_over: bool,
 }
 
 impl ProcessTree {
     /// Starts `command` as the head of a tree.
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
+    pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         let mark = Uuid::new_v4().to_string();
         let marks = match std::env::var(MARK_VARIABLE) {
             Ok(outer) if !outer.is_empty() => format!("{outer}:{mark}"),
@@ -52,18 +53,20 @@ impl ProcessTree {
         Ok((child, Self { group, is_over: false }))
     }
 
-    /// Asks the child to end. Not an interrupt: the CLI answers that with exit code 0, which looks like success.
-    pub(crate) fn ask_to_end(&self) {
+    /// Asks the child to end. Not an interrupt: Claude Code answers that with exit code 0, which
+    /// looks like success, and Codex leaves the children of its tools.
+    pub fn ask_to_end(&self) {
         self.group.ask_to_end();
     }
 
     /// Kills the child and its descendants. Only while the child has not been waited for.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         self.group.kill();
     }
 
-    /// Kills what the child has left behind, and looks again until there is nothing. For after the child was waited for.
-    pub(crate) async fn end_leftovers(mut self) {
+    /// Kills what the child has left behind, and looks again until there is nothing. For after the
+    /// child was waited for.
+    pub async fn end_leftovers(mut self) {
         self.is_over = true;
         for _ in 0..LOOKS {
             let group = self.group.clone();

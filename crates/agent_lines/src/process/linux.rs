@@ -1,4 +1,5 @@
-//! Finds a child's descendants in `/proc` and ends them without ever hitting a process that only inherited a number.
+//! Finds a child's descendants in `/proc` and ends them without ever hitting a process that only
+//! inherited a number.
 
 use std::collections::HashSet;
 use std::fs;
@@ -49,8 +50,9 @@ impl Group {
     fn find(&self, look: Look) -> Vec<Process> {
         let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
         let processes = list();
-        // While any process is in the group the kernel gives its number to nobody. So a group without its leader is
-        // still ours, and a process of that number, once ours was waited for, is a stranger.
+        // While any process is in the group the kernel gives its number to nobody. So a group
+        // without its leader is still ours, and a process of that number, once ours was waited for,
+        // is a stranger.
         let has_leader = processes.iter().any(|process| process.pid == leader);
         let owns_group = look == Look::Descendants || !has_leader;
         let is_ours = |process: &Process| {
@@ -123,8 +125,8 @@ impl Process {
             .is_ok_and(|environ| environ.windows(mark.len()).any(|part| part == mark.as_bytes()))
     }
 
-    /// Kills exactly this process: the descriptor is opened first, and only then is it checked that the number still
-    /// belongs to the process that was looked at.
+    /// Kills exactly this process: the descriptor is opened first, and only then is it checked that
+    /// the number still belongs to the process that was looked at.
     fn kill(&self) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return };

@@ -5,33 +5,32 @@ use std::path::{Path, PathBuf};
 
 use super::segment::{Segment, Stopped};
 use super::{Growth, JournalError, JournalLine, JournalOptions};
-use crate::event::ClaudeStreamJsonEvent;
-use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
+use crate::{LineError, LineParser};
 
 /// How much [`Journal::next_event`] reads ahead.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
 
-/// Reads one growing file from an offset on.
+/// Reads one growing file from an offset on. `P` types its lines for [`Journal::next_event`].
 #[derive(Debug)]
-pub struct Journal {
+pub struct Journal<P> {
     segment: Segment,
-    parser: ClaudeStreamJsonParser,
+    parser: P,
     /// Lines that were read and not yet handed out as events.
     ahead: VecDeque<JournalLine<u64>>,
 }
 
 /// One event of a journal, or the error that stands in its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JournalEvent {
+pub struct JournalEvent<E> {
     /// What the line says.
-    pub event: Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>,
+    pub event: Result<E, LineError>,
     /// Where to go on after it.
     pub offset_after: u64,
 }
 
-impl Journal {
-    /// Opens the journal at `path` from `offset` on: 0, or what an earlier reader got with its last line. The file need
-    /// not exist yet.
+impl<P: LineParser + Default> Journal<P> {
+    /// Opens the journal at `path` from `offset` on: 0, or what an earlier reader got with its last
+    /// line. The file need not exist yet.
     pub fn open(path: impl Into<PathBuf>, offset: u64) -> Self {
         Self::open_with(path, offset, JournalOptions::default())
     }
@@ -40,17 +39,20 @@ impl Journal {
     pub fn open_with(path: impl Into<PathBuf>, offset: u64, options: JournalOptions) -> Self {
         Self {
             segment: Segment::new(path.into(), offset, options.max_line_bytes),
-            parser: ClaudeStreamJsonParser::new(),
+            parser: P::default(),
             ahead: VecDeque::new(),
         }
     }
+}
 
+impl<P: LineParser> Journal<P> {
     /// Returns the file.
     pub fn path(&self) -> &Path {
         self.segment.path()
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete. Empty when there is nothing new; never waits.
+    /// Reads about `max_bytes` and returns the lines that are complete. Empty when there is nothing
+    /// new; never waits.
     pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
         let mut lines: Vec<_> = self.ahead.drain(..).collect();
         self.segment.read(max_bytes, |content, position_after| {
@@ -59,16 +61,20 @@ impl Journal {
         Ok(lines)
     }
 
-    /// Returns the last line if it has no newline. Only for when the writer is gone and [`Journal::read_lines`] gave
-    /// nothing more.
+    /// Returns the last line if it has no newline. Only for when the writer is gone and
+    /// [`Journal::read_lines`] gave nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<u64>> {
         self.segment
             .drain_tail()
             .map(|(content, position_after)| JournalLine { content, position_after })
     }
 
-    /// Returns the next event, waiting with `growth` until there is one. Dropping the future loses nothing.
-    pub async fn next_event(&mut self, growth: &mut Growth) -> Result<JournalEvent, JournalError> {
+    /// Returns the next event, waiting with `growth` until there is one. Dropping the future loses
+    /// nothing.
+    pub async fn next_event(
+        &mut self,
+        growth: &mut Growth,
+    ) -> Result<JournalEvent<P::Event>, JournalError> {
         loop {
             if let Some(event) = self.try_next_event()? {
                 return Ok(event);
@@ -78,7 +84,7 @@ impl Journal {
     }
 
     /// Returns the next event if it is there; never waits.
-    pub fn try_next_event(&mut self) -> Result<Option<JournalEvent>, JournalError> {
+    pub fn try_next_event(&mut self) -> Result<Option<JournalEvent<P::Event>>, JournalError> {
         loop {
             if self.ahead.is_empty() {
                 let ahead = &mut self.ahead;

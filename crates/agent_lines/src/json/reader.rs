@@ -1,0 +1,143 @@
+//! Reads one line after the other and reuses the memory of the index.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::scan::Scanned;
+use super::tree::each_outer_string;
+use super::{Line, Node, Recorded, ScanError, Value, scan};
+
+/// The index of a line is kept for the next one up to this many values (1 MiB), so that one huge
+/// line does not hold its memory for the rest of the run.
+const KEPT_NODES: usize = 64 * 1024;
+
+/// Scans lines. Holds nothing of a line after it was read, only memory to reuse.
+#[derive(Debug, Default)]
+pub struct LineReader {
+    nodes: Vec<Node>,
+}
+
+/// What was changed in a line to make it readable. Where nothing is set, the raw JSON is what the
+/// other side wrote.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Bytes that are no UTF-8 became replacement characters.
+    pub invalid_utf8: bool,
+    /// An escape of half a surrogate pair became the escape of a replacement character.
+    pub lone_surrogate: bool,
+}
+
+impl Repairs {
+    /// Whether anything was changed.
+    pub fn any(self) -> bool {
+        self.invalid_utf8 || self.lone_surrogate
+    }
+}
+
+impl LineReader {
+    /// Creates a reader.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives back the memory that was kept for reuse.
+    pub fn reset(&mut self) {
+        self.nodes = Vec::new();
+    }
+
+    /// Scans one line, with or without its line ending, and hands its value to `read`. A blank line
+    /// is `Ok(None)`.
+    #[inline]
+    pub fn read_str<T>(
+        &mut self,
+        line: &str,
+        read: impl FnOnce(Value<'_>, Repairs) -> T,
+    ) -> Result<Option<T>, ScanError> {
+        self.read_repaired(line, Repairs::default(), read)
+    }
+
+    /// Scans one line of bytes and hands its value to `read`. What is not UTF-8 is replaced, and
+    /// the repairs say so.
+    #[inline]
+    pub fn read_bytes<T>(
+        &mut self,
+        line: &[u8],
+        read: impl FnOnce(Value<'_>, Repairs) -> T,
+    ) -> Result<Option<T>, ScanError> {
+        match std::str::from_utf8(line) {
+            Ok(line) => self.read_repaired(line, Repairs::default(), read),
+            Err(_) => {
+                let repairs = Repairs { invalid_utf8: true, ..Repairs::default() };
+                self.read_repaired(&String::from_utf8_lossy(line), repairs, read)
+            }
+        }
+    }
+
+    /// Calls `each` with every key of the line's object and its value where that is a string,
+    /// without copying a byte, and returns the line without what surrounds it. The whole line is
+    /// validated all the same. A blank line is `Ok(None)`; for a value that is no object the inner
+    /// result is `Err(NotAnObject)`.
+    #[inline]
+    pub fn read_outer<'a>(
+        &mut self,
+        line: &'a str,
+        each: impl FnMut(&str, Option<Cow<'a, str>>),
+    ) -> Result<Option<Result<&'a str, NotAnObject>>, ScanError> {
+        let line = trim(line);
+        if line.is_empty() {
+            return Ok(None);
+        }
+        scan(line, Recorded::Outer, &mut self.nodes)?;
+        let found = each_outer_string(line, &self.nodes, each);
+        Ok(Some(found.map(|()| line).ok_or(NotAnObject)))
+    }
+
+    #[inline]
+    fn read_repaired<T>(
+        &mut self,
+        line: &str,
+        mut repairs: Repairs,
+        read: impl FnOnce(Value<'_>, Repairs) -> T,
+    ) -> Result<Option<T>, ScanError> {
+        let line = trim(line);
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let scanned = scan(line, Recorded::Everything, &mut self.nodes)?;
+        let text: Arc<str> = if scanned.lone_surrogates.is_empty() {
+            Arc::from(line)
+        } else {
+            repairs.lone_surrogate = true;
+            Arc::from(replace_lone_surrogates(line, &scanned))
+        };
+        let index = Line::new(&text, &self.nodes);
+        let read = index.root().map(|root| read(root, repairs));
+        self.nodes.clear();
+        self.nodes.shrink_to(KEPT_NODES);
+        Ok(read)
+    }
+}
+
+/// The line's value is a string, a number, an array or a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAnObject;
+
+/// Removes what may stand around a value: white space, a carriage return, a byte order mark.
+fn trim(line: &str) -> &str {
+    line.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}')
+}
+
+/// The escape of the replacement character is as long as the broken one, so every offset of the
+/// scan stays right.
+fn replace_lone_surrogates(line: &str, scanned: &Scanned) -> String {
+    const ESCAPE: &str = "\\ufffd";
+    let mut text = String::with_capacity(line.len());
+    let mut copied = 0;
+    for &at in &scanned.lone_surrogates {
+        text.push_str(line.get(copied..at).unwrap_or_default());
+        text.push_str(ESCAPE);
+        copied = at + ESCAPE.len();
+    }
+    text.push_str(line.get(copied..).unwrap_or_default());
+    text
+}
