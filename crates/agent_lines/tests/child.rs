@@ -3,12 +3,13 @@
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
-use agent_lines::child::{ChildOptions, Input, LiveChild, RunError, StartError};
+use agent_lines::child::{
+    ChildOptions, Input, InputError, InputWriter, LiveChild, MAX_QUEUED_BYTES, RunError, StartError,
+};
 use agent_lines::json::{LineReader, Value};
 use agent_lines::{CliVersion, LineError, LineErrorCode, LineParser, VersionError, ask_version};
 use futures::StreamExt as _;
 use testkit::wait::{PATIENCE, within};
-use tokio::io::AsyncWriteExt as _;
 
 /// Reads lines of `{"say": …}`.
 #[derive(Default)]
@@ -37,15 +38,28 @@ async fn next(child: &mut LiveChild<String>) -> Option<Result<String, LineError>
 #[tokio::test]
 async fn an_open_input_is_written_while_events_are_read() {
     let mut child = shell("exec cat", Input::Open);
-    let mut stdin = child.stdin.take().expect("an input");
+    let input = InputWriter::new(child.stdin.take().expect("an input"));
     for word in ["one", "two"] {
-        stdin.write_all(format!("{{\"say\":\"{word}\"}}\n").as_bytes()).await.expect("writes");
+        input.send(format!("{{\"say\":\"{word}\"}}\n")).expect("queued");
         assert_eq!(next(&mut child).await, Some(Ok(word.to_owned())));
     }
-    drop(stdin);
+    input.close();
     assert_eq!(next(&mut child).await, None);
     let status = within("the end", PATIENCE, child.completion).await.expect("ends");
     assert!(status.success());
+    assert_eq!(input.send("late\n".to_owned()), Err(InputError::Closed));
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_read_fills_its_queue_and_holds_up_nobody() {
+    let mut child = shell("exec sleep 3600", Input::Open);
+    let input = InputWriter::new(child.stdin.take().expect("an input"));
+    let line = || "x".repeat(MAX_QUEUED_BYTES / 4);
+    // The pipe takes a part of the first one, so there is room for four and not for many more.
+    let sent = (0..16).take_while(|_| input.send(line()).is_ok()).count();
+    assert_eq!((sent, input.send(line())), (4, Err(InputError::Full)));
+    drop(child.events);
+    within("the end", PATIENCE, child.completion).await.expect("ends");
 }
 
 #[tokio::test]

@@ -1,6 +1,10 @@
-//! The recorded logs of the real CLI, and other files of the workspace.
+//! The recorded logs of the real CLI, and other files of the workspace; [`codex`] has those of
+//! Codex.
 //!
-//! Paths come from where this crate was compiled, so a test finds them whatever its working directory is.
+//! Paths come from where this crate was compiled, so a test finds them whatever its working
+//! directory is.
+
+pub mod codex;
 
 use std::path::{Path, PathBuf};
 
@@ -31,8 +35,12 @@ pub fn read(name: &str) -> Result<String> {
 
 /// Returns every recorded log as `(name, text)`, in the order of their names.
 pub fn all() -> Result<Vec<(String, String)>> {
-    let folder = folder();
-    let entries = std::fs::read_dir(&folder)
+    all_in(&folder())
+}
+
+/// Returns every file of JSON lines in a folder as `(name, text)`, in the order of their names.
+fn all_in(folder: &Path) -> Result<Vec<(String, String)>> {
+    let entries = std::fs::read_dir(folder)
         .with_context(|| format!("could not list {}", folder.display()))?;
     let mut logs = Vec::new();
     for entry in entries {

@@ -5,6 +5,7 @@
 //! started.
 
 mod handle;
+mod input;
 mod output;
 mod run;
 mod stderr;
@@ -20,6 +21,7 @@ use tokio::process::Command;
 pub use handle::{
     Completion, EVENT_CHANNEL_CAPACITY, EventStream, LiveChild, RunError, TerminationHandle,
 };
+pub use input::{InputError, InputWriter, MAX_QUEUED_BYTES};
 pub use stderr::{STDERR_TAIL_BYTES, StderrTail, redact};
 
 use crate::LineParser;

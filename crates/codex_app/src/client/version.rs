@@ -1,0 +1,119 @@
+//! Asks a program whether it is a Codex CLI that can be used.
+
+use std::path::{Path, PathBuf};
+
+use agent_lines::child::{StartError, redact};
+use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
+
+/// The version whose recorded lines the tests hold this crate against.
+pub const TESTED_VERSION: CliVersion = CliVersion { major: 0, minor: 166, patch: 0 };
+
+/// Older ones were not tried, and refuse switches that [`Launch`](super::Launch) counts on.
+pub const OLDEST_SUPPORTED_VERSION: CliVersion = TESTED_VERSION;
+
+/// How much of an unexpected answer is shown.
+const SHOWN_CHARACTERS: usize = 80;
+
+/// A CLI that can be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbedCodex {
+    /// The program that was asked.
+    pub binary: PathBuf,
+    /// What it answered.
+    pub version: CliVersion,
+}
+
+impl ProbedCodex {
+    /// Whether it is newer than [`TESTED_VERSION`]: it is used, and the user should be told.
+    pub fn is_newer_than_tested(&self) -> bool {
+        self.version > TESTED_VERSION
+    }
+}
+
+/// Why a program cannot be used as the CLI.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// It could not be started.
+    #[error(
+        "{0}; install the Codex CLI (`npm install -g @openai/codex`) or give the path of an \
+         installed one"
+    )]
+    Start(#[source] StartError),
+    /// It answered something that is no version of the CLI.
+    #[error(
+        "{} does not look like the Codex CLI: asked for its version it printed {seen:?}; give the \
+         path of an installed one",
+        binary.display()
+    )]
+    Unrecognized {
+        /// The program.
+        binary: PathBuf,
+        /// The beginning of its answer, redacted.
+        seen: String,
+    },
+    /// It is too old.
+    #[error(
+        "{} is version {found}, older than {OLDEST_SUPPORTED_VERSION}; update it (`npm install -g \
+         @openai/codex`)",
+        binary.display()
+    )]
+    TooOld {
+        /// The program.
+        binary: PathBuf,
+        /// Its version.
+        found: CliVersion,
+    },
+    /// It did not answer.
+    #[error(
+        "{} did not tell its version within {} s; run it with `--version` by hand to see why",
+        binary.display(),
+        VERSION_TIMEOUT.as_secs()
+    )]
+    Silent {
+        /// The program.
+        binary: PathBuf,
+    },
+}
+
+/// Runs `binary --version` and judges the answer. Must be called inside a tokio runtime.
+pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCodex, ProbeError> {
+    let binary = binary.into();
+    match ask_version(&binary).await {
+        Ok(answer) => judge(&binary, &answer),
+        Err(VersionError::Silent) => Err(ProbeError::Silent { binary }),
+        Err(VersionError::Start(error)) => Err(ProbeError::Start(error)),
+    }
+}
+
+/// The CLI prints `codex-cli 0.166.0`.
+fn judge(binary: &Path, answer: &str) -> Result<ProbedCodex, ProbeError> {
+    let version = answer.trim().strip_prefix("codex-cli ").and_then(CliVersion::parse);
+    let binary = binary.to_owned();
+    match version {
+        None => {
+            let first_line = redact(answer).lines().next().unwrap_or_default().to_owned();
+            let seen = first_line.chars().take(SHOWN_CHARACTERS).collect();
+            Err(ProbeError::Unrecognized { binary, seen })
+        }
+        Some(found) if found < OLDEST_SUPPORTED_VERSION => {
+            Err(ProbeError::TooOld { binary, found })
+        }
+        Some(version) => Ok(ProbedCodex { binary, version }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_judged() {
+        let judged = |answer: &str| judge(Path::new("codex"), answer);
+        assert!(judged("codex-cli 0.166.0\n").is_ok_and(|cli| !cli.is_newer_than_tested()));
+        assert!(judged("codex-cli 0.170.1-alpha.2\n").is_ok_and(|cli| cli.is_newer_than_tested()));
+        assert!(matches!(judged("codex-cli 0.98.0"), Err(ProbeError::TooOld { .. })));
+        for other in ["2.1.325 (Claude Code)", "", "0.166.0"] {
+            assert!(matches!(judged(other), Err(ProbeError::Unrecognized { .. })), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a line of the server says, typed.
+//!
+//! A line is a request ([`request`]), a notification ([`notification`]) or an answer to a request
+//! of ours ([`answer`]). Notifications tell of threads and turns ([`thread`]) and of what happens
+//! in them ([`item`]). Reading is lenient by design, because new methods and fields come with
+//! almost every release: what is not known stays in [`ServerLine::raw`] and in the `Unknown`
+//! variants.
+
+pub mod answer;
+pub mod item;
+pub mod notification;
+pub mod request;
+pub mod thread;
+
+use agent_lines::json::{FromJson, RawJson, Repairs, Text, Value};
+
+pub use answer::{Answer, Outcome, RpcError};
+pub use item::{Item, ItemBody};
+pub use notification::Notification;
+pub use request::ServerRequest;
+
+use crate::RequestId;
+
+/// One line of the server's output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerLine {
+    /// What the line says.
+    pub body: ServerBody,
+    /// The thread that a request or notification is about, where it names one.
+    pub thread_id: Option<Text>,
+    /// The turn that a request or notification is about, where it names one.
+    pub turn_id: Option<Text>,
+    /// When the server wrote a notification, in milliseconds of Unix time.
+    pub emitted_at_ms: Option<u64>,
+    /// What had to be repaired before the line could be read.
+    pub repairs: Repairs,
+    raw: RawJson,
+}
+
+/// The kinds of line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ServerBody {
+    /// The server asks, and waits for the answer.
+    Request {
+        /// Names the question; the answer carries it.
+        id: RequestId,
+        /// What is asked.
+        request: Box<ServerRequest>,
+    },
+    /// The server tells.
+    Notification(Box<Notification>),
+    /// The server answers a request of ours.
+    Answer(Answer),
+}
+
+impl ServerLine {
+    /// Reads the outer object. The error says, in our own words, what is missing.
+    pub(crate) fn read(line: Value<'_>, repairs: Repairs) -> Result<Self, &'static str> {
+        if !line.is_object() {
+            return Err("not an object");
+        }
+        let id = line.get("id").and_then(RequestId::from_json);
+        let method = line.get("method").and_then(Value::text);
+        let params = line.get("params");
+        let body = match (method, id) {
+            (Some(method), Some(id)) => {
+                ServerBody::Request { id, request: Box::new(ServerRequest::read(method, params)) }
+            }
+            (Some(method), None) => {
+                ServerBody::Notification(Box::new(Notification::read(method, params)))
+            }
+            (None, Some(id)) => ServerBody::Answer(Answer::read(id, line)?),
+            (None, None) => return Err("neither a `method` nor an `id`"),
+        };
+        let of_params = |name| params.and_then(|params| params.get(name));
+        let turn_id = of_params("turnId").or_else(|| of_params("turn")?.get("id"));
+        let thread_id = of_params("threadId").or_else(|| of_params("thread")?.get("id"));
+        Ok(Self {
+            body,
+            thread_id: thread_id.and_then(Value::text),
+            turn_id: turn_id.and_then(Value::text),
+            emitted_at_ms: line.get("emittedAtMs").and_then(Value::as_number),
+            repairs,
+            raw: line.raw(),
+        })
+    }
+
+    /// Returns the line's JSON as it was written.
+    pub fn raw(&self) -> &str {
+        self.raw.get()
+    }
+
+    /// Returns the line's JSON as a value that can be kept beside the line without a copy.
+    pub fn raw_json(&self) -> &RawJson {
+        &self.raw
+    }
+
+    /// Whether the line's method, or the type of its item, is one that this crate does not know.
+    pub fn is_unknown(&self) -> bool {
+        match &self.body {
+            ServerBody::Request { request, .. } => {
+                matches!(**request, ServerRequest::Unknown { .. })
+            }
+            ServerBody::Notification(notification) => notification.is_unknown(),
+            ServerBody::Answer(_) => false,
+        }
+    }
+}
+
+impl serde::Serialize for ServerLine {
+    /// Writes the raw JSON, so nothing the server said is lost.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+/// Reads typed parameters; what is missing or of another type has its default.
+fn lenient<T: FromJson + Default>(params: Option<Value<'_>>) -> T {
+    params.and_then(T::from_json).unwrap_or_default()
+}
+
+/// Keeps parameters as they are; `null` when there are none.
+fn kept(params: Option<Value<'_>>) -> RawJson {
+    params.map(Value::raw).unwrap_or_default()
+}

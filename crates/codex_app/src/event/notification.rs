@@ -1,0 +1,273 @@
+//! What the server tells.
+
+use agent_lines::json::{RawJson, Text, Value};
+use agent_lines::json_object;
+
+use super::item::{Item, ItemBody};
+use super::thread::{Thread, ThreadSettings, ThreadStatus, TokenUsage, Turn, TurnError};
+use super::{kept, lenient};
+use crate::RequestId;
+
+/// A notification, by its method. The thread and the turn that it is about are beside it, in
+/// [`ServerLine`](super::ServerLine).
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notification {
+    /// `thread/started`.
+    ThreadStarted(ThreadNote),
+    /// `thread/status/changed`.
+    ThreadStatusChanged(StatusNote),
+    /// `thread/settings/updated`: the settings have moved.
+    ThreadSettingsUpdated(SettingsNote),
+    /// `thread/tokenUsage/updated`.
+    TokenUsageUpdated(UsageNote),
+    /// `turn/started`.
+    TurnStarted(TurnNote),
+    /// `turn/completed`: the turn is over, however it ended.
+    TurnCompleted(TurnNote),
+    /// `item/started`.
+    ItemStarted(ItemNote),
+    /// `item/completed`.
+    ItemCompleted(ItemNote),
+    /// `item/agentMessage/delta`: a part of a text while it is written.
+    AgentMessageDelta(Delta),
+    /// `item/reasoning/summaryTextDelta`, `item/reasoning/textDelta`: a part of a thought.
+    ReasoningDelta(Delta),
+    /// `item/plan/delta`: a part of a plan.
+    PlanDelta(Delta),
+    /// `item/commandExecution/outputDelta`, `item/fileChange/outputDelta`: a part of an output.
+    OutputDelta(Delta),
+    /// `item/commandExecution/terminalInteraction`: something was typed into a running command.
+    TerminalInteraction(Interaction),
+    /// `serverRequest/resolved`: a question needs no answer any more, answered or not.
+    RequestResolved(Resolved),
+    /// `error`: the model's service failed; it is asked again, or the turn fails.
+    Error(ErrorNote),
+    /// `warning`, `configWarning`, `guardianWarning`, `deprecationNotice`.
+    Notice(Notice),
+    /// `mcpServer/startupStatus/updated`.
+    McpServerStatus(McpServerStatus),
+    /// `hook/started`, `hook/completed`.
+    Hook {
+        /// The method.
+        method: Text,
+        /// The hook.
+        run: HookRun,
+    },
+    /// `item/autoApprovalReview/started` and `/completed`: somebody else than us answers a
+    /// question.
+    ApprovalReview {
+        /// The method.
+        method: Text,
+        /// Its parameters.
+        params: RawJson,
+    },
+    /// A method that is known and of which nothing is typed.
+    Untyped {
+        /// The method.
+        method: Text,
+        /// Its parameters.
+        params: RawJson,
+    },
+    /// Any other method.
+    Unknown {
+        /// The method.
+        method: Text,
+        /// Its parameters.
+        params: RawJson,
+    },
+}
+
+/// Methods of the tested version that carry nothing that a supervisor reads.
+const UNTYPED: [&str; 35] = [
+    "account/rateLimits/updated",
+    "account/updated",
+    "app/list/updated",
+    "autoApprovalReview/strictReviewRequired",
+    "fs/changed",
+    "fuzzyFileSearch/sessionCompleted",
+    "fuzzyFileSearch/sessionUpdated",
+    "item/fileChange/patchUpdated",
+    "item/mcpToolCall/progress",
+    "item/reasoning/summaryPartAdded",
+    "mcpServer/oauthLogin/completed",
+    "model/rerouted",
+    "model/safetyBuffering/updated",
+    "model/verification",
+    "modelProvider/authRecoveryCompleted",
+    "modelProvider/authRecoveryStarted",
+    "rawResponse/completed",
+    "rawResponseItem/completed",
+    "remoteControl/status/changed",
+    "skills/changed",
+    "thread/archived",
+    "thread/closed",
+    "thread/compacted",
+    "thread/deleted",
+    "thread/environment/connected",
+    "thread/environment/disconnected",
+    "thread/goal/cleared",
+    "thread/goal/updated",
+    "thread/name/updated",
+    "thread/readState/changed",
+    "thread/reverted",
+    "thread/unarchived",
+    "turn/diff/updated",
+    "turn/moderationMetadata",
+    "turn/plan/updated",
+];
+
+json_object! {
+    /// A thread was started, resumed or forked.
+    pub struct ThreadNote {
+        /// The thread.
+        thread: Thread = "thread",
+    }
+
+    /// A thread works, waits or rests.
+    pub struct StatusNote {
+        /// What it does now.
+        status: ThreadStatus = "status",
+    }
+
+    /// The settings of a thread have moved.
+    pub struct SettingsNote {
+        /// All of them.
+        settings: ThreadSettings = "threadSettings",
+    }
+
+    /// What a thread has used.
+    pub struct UsageNote {
+        /// The numbers.
+        token_usage: TokenUsage = "tokenUsage",
+    }
+
+    /// A turn begins or is over.
+    pub struct TurnNote {
+        /// The turn.
+        turn: Turn = "turn",
+    }
+
+    /// An item begins or is whole.
+    pub struct ItemNote {
+        /// The item.
+        item: Item = "item",
+    }
+
+    /// A part of something that comes whole with its item.
+    pub struct Delta {
+        /// The item.
+        item_id: Text = "itemId",
+        /// The part.
+        delta: Text = "delta",
+    }
+
+    /// Something was typed into a running command.
+    pub struct Interaction {
+        /// The command.
+        item_id: Text = "itemId",
+        /// Its process.
+        process_id: Option<Text> = "processId",
+        /// What was typed.
+        stdin: Text = "stdin",
+    }
+
+    /// A question needs no answer any more.
+    pub struct Resolved {
+        /// The question.
+        request_id: Option<RequestId> = "requestId",
+    }
+
+    /// The model's service failed.
+    pub struct ErrorNote {
+        /// How.
+        error: TurnError = "error",
+        /// Whether it is asked again; otherwise the turn fails.
+        will_retry: bool = "willRetry",
+    }
+
+    /// Something that a person should know.
+    pub struct Notice {
+        /// What, in a warning.
+        message: Option<Text> = "message",
+        /// What, in a notice about settings or deprecation.
+        summary: Option<Text> = "summary",
+        /// More about it.
+        details: Option<Text> = "details",
+    }
+
+    /// How far the start of an MCP server has come.
+    pub struct McpServerStatus {
+        /// The server.
+        name: Text = "name",
+        /// `starting`, `ready`, `failed`, …
+        status: Text = "status",
+        /// Why it failed.
+        error: Option<Text> = "error",
+    }
+
+    /// A hook that runs or ran.
+    pub struct HookRun {
+        /// The hook.
+        run: HookSummary = "run",
+    }
+
+    /// What a hook is for and how it went.
+    pub struct HookSummary {
+        /// `permissionRequest`, `preToolUse`, …
+        event_name: Option<Text> = "eventName",
+        /// How it went.
+        status: Option<Text> = "status",
+    }
+}
+
+impl Notification {
+    pub(super) fn read(method: Text, params: Option<Value<'_>>) -> Self {
+        fn delta(params: Option<Value<'_>>) -> Delta {
+            lenient(params)
+        }
+        match method.as_str() {
+            "thread/started" => Self::ThreadStarted(lenient(params)),
+            "thread/status/changed" => Self::ThreadStatusChanged(lenient(params)),
+            "thread/settings/updated" => Self::ThreadSettingsUpdated(lenient(params)),
+            "thread/tokenUsage/updated" => Self::TokenUsageUpdated(lenient(params)),
+            "turn/started" => Self::TurnStarted(lenient(params)),
+            "turn/completed" => Self::TurnCompleted(lenient(params)),
+            "item/started" => Self::ItemStarted(lenient(params)),
+            "item/completed" => Self::ItemCompleted(lenient(params)),
+            "item/agentMessage/delta" => Self::AgentMessageDelta(delta(params)),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
+                Self::ReasoningDelta(delta(params))
+            }
+            "item/plan/delta" => Self::PlanDelta(delta(params)),
+            "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => {
+                Self::OutputDelta(delta(params))
+            }
+            "item/commandExecution/terminalInteraction" => {
+                Self::TerminalInteraction(lenient(params))
+            }
+            "serverRequest/resolved" => Self::RequestResolved(lenient(params)),
+            "error" => Self::Error(lenient(params)),
+            "warning" | "configWarning" | "guardianWarning" | "deprecationNotice" => {
+                Self::Notice(lenient(params))
+            }
+            "mcpServer/startupStatus/updated" => Self::McpServerStatus(lenient(params)),
+            "hook/started" | "hook/completed" => Self::Hook { method, run: lenient(params) },
+            "item/autoApprovalReview/started" | "item/autoApprovalReview/completed" => {
+                Self::ApprovalReview { method, params: kept(params) }
+            }
+            known if UNTYPED.contains(&known) => Self::Untyped { method, params: kept(params) },
+            _ => Self::Unknown { method, params: kept(params) },
+        }
+    }
+
+    /// Whether the method, or the type of the item, is one that this crate does not know.
+    pub(super) fn is_unknown(&self) -> bool {
+        match self {
+            Self::Unknown { .. } => true,
+            Self::ItemStarted(note) | Self::ItemCompleted(note) => {
+                matches!(note.item.body, ItemBody::Unknown { .. })
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The id of a request, ours or the server's: a number or a string.
+
+use std::fmt;
+
+use agent_lines::json::{FromJson, Value};
+use serde::{Deserialize, Serialize};
+
+/// Names a request; its answer carries it. Ids of the server and of ours are apart: the same id may
+/// be open on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// What the server uses.
+    Number(i64),
+    /// What we may use as well.
+    Text(String),
+}
+
+impl FromJson for RequestId {
+    fn from_json(value: Value<'_>) -> Option<Self> {
+        let text = || value.as_str().map(|text| Self::Text(text.into_owned()));
+        value.as_number().map(Self::Number).or_else(text)
+    }
+}
+
+impl From<i64> for RequestId {
+    fn from(id: i64) -> Self {
+        Self::Number(id)
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(id: &str) -> Self {
+        Self::Text(id.to_owned())
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}

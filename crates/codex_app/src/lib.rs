@@ -1,0 +1,30 @@
+//! Runs `codex app-server` and speaks its protocol in typed lines while the child lives.
+//!
+//! In reading order:
+//! - [`CodexParser`] turns one line of the server into one [`ServerLine`]; [`event`] says what can
+//!   be in it.
+//! - [`send`] holds the lines that go the other way: requests, answers to the server's questions.
+//! - [`Launch`] is the command line that keeps a repository and a user's settings from deciding.
+//! - [`CodexClient`] starts the server and hands out its lines; dropping the connection ends
+//!   everything the child started.
+//!
+//! What is not Codex's own (the JSON scanner, line cutting, journals, a child with its descendants)
+//! is in [`agent_lines`].
+#![doc = concat!("\n", include_str!("../README.md"))]
+
+mod client;
+pub mod event;
+mod id;
+mod parser;
+pub mod send;
+
+pub use agent_lines::LineError as CodexLineError;
+pub use client::{
+    CallError, CodexClient, CodexConnection, CodexError, HANDSHAKE_TIMEOUT, Launch, LaunchError,
+    MAX_HELD_LINES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, SendError, Sender,
+    TESTED_VERSION, Trust, probe_version,
+};
+pub use event::{Answer, Notification, Outcome, RpcError, ServerBody, ServerLine, ServerRequest};
+pub use id::RequestId;
+pub use parser::CodexParser;
+pub use send::{ClientBody, ClientLine, ClientRequest, Decision};

@@ -1,0 +1,191 @@
+//! The lines that go to the server: requests, the one notification, answers to its questions.
+//!
+//! A [`ClientLine`] can be built, written ([`ClientLine::to_line`]) and read back
+//! ([`ClientLine::parse`]); fields that this crate does not know are kept in `extra`.
+//!
+//! Three things can never be built from the typed parts: an answer that outlives its question
+//! ([`Decision`] has no `acceptForSession`), an edited input, and a request that lets something run
+//! without a question ([`UNSUPERVISED_METHODS`], which [`crate::Sender`] refuses).
+
+mod answer;
+mod params;
+mod request;
+
+use serde_json::{Map, Value, json};
+
+pub use answer::{ClientAnswer, Decision, ElicitationAnswer};
+pub use params::{
+    AccountRead, ClientInfo, Initialize, Input, ThreadFork, ThreadList, ThreadRef, ThreadResume,
+    ThreadStart, TurnInterrupt, TurnStart, TurnSteer,
+};
+pub use request::ClientRequest;
+
+use crate::parser::no_line;
+use crate::{CodexLineError, RequestId};
+
+/// Methods, by their beginning, that run or change something without a question to anybody, or
+/// overwrite the user's login or settings.
+pub const UNSUPERVISED_METHODS: [&str; 9] = [
+    "review/start",
+    "thread/shellCommand",
+    "thread/approveGuardianDeniedAction",
+    "command/exec",
+    "process/",
+    "fs/",
+    "config/",
+    "account/login/",
+    "account/logout",
+];
+
+/// A refusal's code for a method that is not served here.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+
+/// One line to the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientLine {
+    /// What it says.
+    pub body: ClientBody,
+}
+
+/// The kinds of line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClientBody {
+    /// A request; the answer carries its id.
+    Request {
+        /// Names it. Ids of ours and of the server are apart.
+        id: RequestId,
+        /// What is asked for.
+        request: Box<ClientRequest>,
+    },
+    /// A notification: `initialized` is the only one that the server wants.
+    Notification {
+        /// The method.
+        method: String,
+        /// Its parameters.
+        params: Option<Value>,
+    },
+    /// The answer to a question of the server.
+    Answer {
+        /// The question.
+        id: RequestId,
+        /// The answer.
+        answer: ClientAnswer,
+    },
+}
+
+impl ClientLine {
+    /// Builds a request.
+    pub fn request(id: impl Into<RequestId>, request: ClientRequest) -> Self {
+        Self { body: ClientBody::Request { id: id.into(), request: Box::new(request) } }
+    }
+
+    /// Builds `initialized`, which follows the answer to `initialize`.
+    pub fn initialized() -> Self {
+        Self { body: ClientBody::Notification { method: "initialized".to_owned(), params: None } }
+    }
+
+    /// Builds the answer to a question.
+    pub fn answer(id: RequestId, answer: ClientAnswer) -> Self {
+        Self { body: ClientBody::Answer { id, answer } }
+    }
+
+    /// Builds the answer to a question about a command or a file change.
+    pub fn decide(id: RequestId, decision: Decision) -> Self {
+        Self::answer(id, ClientAnswer::Decision(decision))
+    }
+
+    /// Builds the refusal of a question that cannot be served, so that the server does not wait.
+    pub fn refuse(id: RequestId, message: &str) -> Self {
+        let error = json!({ "code": METHOD_NOT_FOUND, "message": message });
+        Self::answer(id, ClientAnswer::Error(error))
+    }
+
+    /// Returns the method of a request or notification.
+    pub fn method(&self) -> Option<&str> {
+        match &self.body {
+            ClientBody::Request { request, .. } => Some(request.method()),
+            ClientBody::Notification { method, .. } => Some(method),
+            ClientBody::Answer { .. } => None,
+        }
+    }
+
+    /// Returns the method when it is one of [`UNSUPERVISED_METHODS`].
+    pub fn unsupervised_method(&self) -> Option<&str> {
+        let method = self.method()?;
+        UNSUPERVISED_METHODS.iter().any(|known| method.starts_with(known)).then_some(method)
+    }
+
+    /// Returns the line as JSON.
+    pub fn to_json(&self) -> Value {
+        let mut line = Map::new();
+        match &self.body {
+            ClientBody::Request { id, request } => {
+                line.insert("id".to_owned(), json!(id));
+                line.insert("method".to_owned(), json!(request.method()));
+                line.extend(request.params().map(|params| ("params".to_owned(), params)));
+            }
+            ClientBody::Notification { method, params } => {
+                line.insert("method".to_owned(), json!(method));
+                line.extend(params.clone().map(|params| ("params".to_owned(), params)));
+            }
+            ClientBody::Answer { id, answer } => {
+                line.insert("id".to_owned(), json!(id));
+                let (name, value) = answer.to_json();
+                line.insert(name.to_owned(), value);
+            }
+        }
+        Value::Object(line)
+    }
+
+    /// Returns the line with its newline, ready to be written. It holds no other line break.
+    pub fn to_line(&self) -> String {
+        let mut line = self.to_json().to_string();
+        line.push('\n');
+        line
+    }
+
+    /// Reads a line that a client wrote. The error holds nothing of the line.
+    pub fn parse(line: &str) -> Result<Self, CodexLineError> {
+        let value: Value = serde_json::from_str(line).map_err(|error| CodexLineError {
+            code: agent_lines::LineErrorCode::JsonParse,
+            message: "a line of the client is not valid JSON".to_owned(),
+            details: format!("at column {}", error.column()),
+            line_bytes: None,
+        })?;
+        let Value::Object(mut line) = value else { return Err(no_line("not an object")) };
+        let id = match line.remove("id") {
+            Some(id) => {
+                Some(serde_json::from_value(id).map_err(|_| no_line("an `id` of another type"))?)
+            }
+            None => None,
+        };
+        let method = match line.remove("method") {
+            Some(Value::String(method)) => Some(method),
+            Some(_) => return Err(no_line("a `method` that is no string")),
+            None => None,
+        };
+        let params = line.remove("params");
+        let body = match (method, id) {
+            (Some(method), Some(id)) => ClientBody::Request {
+                id,
+                request: Box::new(
+                    ClientRequest::read(method, params)
+                        .ok_or_else(|| no_line("parameters of another form"))?,
+                ),
+            },
+            (Some(method), None) => ClientBody::Notification { method, params },
+            (None, Some(id)) => ClientBody::Answer { id, answer: ClientAnswer::read(line)? },
+            (None, None) => return Err(no_line("neither a `method` nor an `id`")),
+        };
+        Ok(Self { body })
+    }
+
+    /// Whether the method is one that this crate does not know.
+    pub fn is_unknown(&self) -> bool {
+        match &self.body {
+            ClientBody::Request { request, .. } => matches!(**request, ClientRequest::Other { .. }),
+            ClientBody::Notification { method, .. } => method != "initialized",
+            ClientBody::Answer { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The parameters of our requests. What a struct does not name is kept in `extra` and written
+//! again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// Declares structs: first, in brackets, the fields that are always there, then those that are left
+/// out when they are not set.
+macro_rules! params {
+    ($(
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $([ $( $(#[$required_meta:meta])* $required:ident: $required_type:ty, )* ])?
+            $( $(#[$optional_meta:meta])* $optional:ident: $optional_type:ty, )*
+        }
+    )*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($( $(#[$required_meta])* pub $required: $required_type, )*)?
+            $(
+                $(#[$optional_meta])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<$optional_type>,
+            )*
+            /// What this crate has no name for.
+            #[serde(flatten)]
+            pub extra: Map<String, Value>,
+        }
+    )*};
+}
+
+params! {
+    /// Begins the conversation with the server.
+    pub struct Initialize {
+        [
+            /// Who speaks.
+            client_info: ClientInfo,
+        ]
+        /// What the client wants and can do.
+        capabilities: Value,
+    }
+
+    /// Who speaks; the server repeats it to the model's service.
+    pub struct ClientInfo {
+        [
+            /// A name without spaces.
+            name: String,
+            /// A version.
+            version: String,
+        ]
+        /// A name for people.
+        title: String,
+    }
+
+    /// Begins a thread.
+    pub struct ThreadStart {
+        /// Where it works; an absolute path. With a writable sandbox the server trusts what lies
+        /// there unless the command line says otherwise: see [`Launch`](crate::Launch).
+        cwd: String,
+        /// The model.
+        model: String,
+        /// When it asks: `untrusted`, `on-request` or `never`.
+        approval_policy: Value,
+        /// `read-only`, `workspace-write` or `danger-full-access`.
+        sandbox: String,
+        /// Who answers; `user` is whoever speaks this protocol.
+        approvals_reviewer: String,
+        /// Instructions of the operator.
+        developer_instructions: String,
+        /// Settings that count for this thread.
+        config: Map<String, Value>,
+    }
+
+    /// Goes on with a thread. Policy, sandbox and model are kept with it, and are sent again.
+    pub struct ThreadResume {
+        [
+            /// The thread.
+            thread_id: String,
+        ]
+        /// As in [`ThreadStart`].
+        cwd: String,
+        /// As in [`ThreadStart`].
+        model: String,
+        /// As in [`ThreadStart`].
+        approval_policy: Value,
+        /// As in [`ThreadStart`].
+        sandbox: String,
+        /// As in [`ThreadStart`].
+        approvals_reviewer: String,
+        /// As in [`ThreadStart`].
+        developer_instructions: String,
+        /// As in [`ThreadStart`].
+        config: Map<String, Value>,
+        /// Whether the answer is to leave out the turns so far, which may be many.
+        exclude_turns: bool,
+    }
+
+    /// Copies a thread.
+    pub struct ThreadFork {
+        [
+            /// The thread.
+            thread_id: String,
+        ]
+        /// The last turn that the copy has; it must be over.
+        last_turn_id: String,
+        /// As in [`ThreadStart`].
+        cwd: String,
+        /// As in [`ThreadStart`].
+        model: String,
+        /// As in [`ThreadStart`].
+        approval_policy: Value,
+        /// As in [`ThreadStart`].
+        sandbox: String,
+        /// As in [`ThreadStart`].
+        approvals_reviewer: String,
+        /// As in [`ThreadStart`].
+        developer_instructions: String,
+        /// As in [`ThreadStart`].
+        config: Map<String, Value>,
+        /// As in [`ThreadResume`].
+        exclude_turns: bool,
+    }
+
+    /// Lists the threads that are kept, the newest first.
+    pub struct ThreadList {
+        /// Only those that work exactly here.
+        cwd: String,
+        /// How many.
+        limit: u32,
+        /// Where the page begins.
+        cursor: String,
+        /// By which time: `created_at`, `updated_at`, …
+        sort_key: String,
+        /// Only those that were begun by these programs; all when empty.
+        source_kinds: Vec<String>,
+        /// Only those with these providers; all when empty.
+        model_providers: Vec<String>,
+    }
+
+    /// Names a thread.
+    pub struct ThreadRef {
+        [
+            /// The thread.
+            thread_id: String,
+        ]
+    }
+
+    /// Sends a prompt.
+    pub struct TurnStart {
+        [
+            /// The thread.
+            thread_id: String,
+            /// The prompt.
+            input: Vec<Input>,
+        ]
+        /// Comes back as `clientId` of the prompt's item.
+        client_user_message_id: String,
+    }
+
+    /// Sends a prompt into a running turn.
+    pub struct TurnSteer {
+        [
+            /// The thread.
+            thread_id: String,
+            /// The turn; another one is an error.
+            expected_turn_id: String,
+            /// The prompt.
+            input: Vec<Input>,
+        ]
+        /// Comes back as `clientId` of the prompt's item.
+        client_user_message_id: String,
+    }
+
+    /// Ends a turn.
+    pub struct TurnInterrupt {
+        [
+            /// The thread.
+            thread_id: String,
+            /// The turn.
+            turn_id: String,
+        ]
+    }
+
+    /// Tells who is logged in.
+    pub struct AccountRead {
+        /// Whether the login is to be refreshed first.
+        refresh_token: bool,
+    }
+}
+
+/// One part of a prompt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Input(pub Value);
+
+impl Input {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self(json!({ "type": "text", "text": text.into() }))
+    }
+}
+
+impl Initialize {
+    /// Introduces a client that takes the experimental parts of the protocol, which a supervisor
+    /// needs: the list of commands that run on is one.
+    pub fn new(name: &str, version: &str) -> Self {
+        Self {
+            client_info: ClientInfo {
+                name: name.to_owned(),
+                version: version.to_owned(),
+                ..ClientInfo::default()
+            },
+            capabilities: Some(json!({ "experimentalApi": true })),
+            extra: Map::new(),
+        }
+    }
+}
