@@ -26,6 +26,11 @@ real-claude:
     PLEXUS_REQUIRE_REAL_CLAUDE=1 cargo test -p claude_code --test real_claude
     PLEXUS_REQUIRE_REAL_CLAUDE=1 cargo test -p agent_api --all-features --test real_claude
 
+# The suites that hold us against the real Codex CLI.
+real-codex:
+    bash scripts/install-codex-cli.sh
+    PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p codex_app --test real_codex
+
 # What takes minutes with the real CLI, and races in full; no part of CI.
 slow:
     bash scripts/slow-suite.sh

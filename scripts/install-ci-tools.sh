@@ -29,3 +29,4 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
 bash scripts/install-claude-cli.sh
+bash scripts/install-codex-cli.sh

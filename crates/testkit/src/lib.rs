@@ -9,8 +9,10 @@
 //! - [`postgres`]: a throw-away PostgreSQL that can be killed and started again.
 //! - [`netns`]: moves a whole test program into a network that has only loopback.
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
+//! - [`responses_api`]: a scripted stand-in for the OpenAI Responses API.
 //! - [`permit_server`]: a minimal MCP server with one permission tool.
-//! - [`real_claude`]: finds the real Claude Code CLI, gives it a sandbox, and runs suites that need it.
+//! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`] and
+//!   [`real_codex`] are those of Claude Code and Codex, each with its sandbox.
 //! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
@@ -25,6 +27,9 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod real_claude;
+pub mod real_cli;
+pub mod real_codex;
+pub mod responses_api;
 pub mod server;
 #[cfg(target_os = "linux")]
 pub mod small_disk;

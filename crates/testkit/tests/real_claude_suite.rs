@@ -23,8 +23,8 @@ mod linux {
 
     use libtest_mimic::{Arguments, Failed, Trial};
     use testkit::netns;
+    use testkit::real_claude::CLI;
     use testkit::real_claude::suite::Suite;
-    use testkit::real_claude::{CLI_VARIABLE, REQUIRE_VARIABLE};
 
     /// Makes this program the suite instead of the test of it.
     const INNER: &str = "TESTKIT_INNER_SUITE";
@@ -62,8 +62,8 @@ mod linux {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .env(INNER, "1")
-            .env(CLI_VARIABLE, cli)
-            .env(REQUIRE_VARIABLE, required)
+            .env(CLI.variable, cli)
+            .env(CLI.require_variable, required)
             .output()
             .unwrap()
     }

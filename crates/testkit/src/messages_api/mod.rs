@@ -17,8 +17,8 @@
 
 pub mod request;
 pub mod script;
-mod serve;
-mod sse;
+pub(crate) mod serve;
+pub(crate) mod sse;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

@@ -101,7 +101,7 @@ fn play(step: &Step, answer: &Answer) -> impl Stream<Item = io::Result<Bytes>> +
 }
 
 /// What comes after the last event.
-enum Ending {
+pub(crate) enum Ending {
     /// The body ends as it should.
     Proper,
     /// The connection breaks.
@@ -111,7 +111,7 @@ enum Ending {
 }
 
 impl Ending {
-    fn stream(self) -> stream::BoxStream<'static, io::Result<Bytes>> {
+    pub(crate) fn stream(self) -> stream::BoxStream<'static, io::Result<Bytes>> {
         match self {
             Self::Proper => stream::empty().boxed(),
             Self::Torn => stream::iter([Err(io::Error::other("the script cuts here"))]).boxed(),
@@ -120,7 +120,7 @@ impl Ending {
     }
 }
 
-fn encode((name, data): &Event) -> Bytes {
+pub(crate) fn encode((name, data): &Event) -> Bytes {
     Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
 }
 
@@ -143,11 +143,15 @@ fn error_object(status: StatusCode) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": format!("the script says {}", status.as_u16())}})
 }
 
-fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
+pub(crate) fn json_response(status: StatusCode, body: &Value) -> Response<Body> {
     response(status, "application/json", Body::from(body.to_string()))
 }
 
-fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+pub(crate) fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: Body,
+) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -20,7 +20,7 @@ pub(super) struct Answer {
 }
 
 /// One event of the stream: its name and its data.
-pub(super) type Event = (&'static str, Value);
+pub(crate) type Event = (&'static str, Value);
 
 impl Answer {
     pub(super) fn new(step: &Step, model: &str) -> Self {
@@ -125,7 +125,7 @@ fn pieces(block: &Value, chunk: Option<usize>) -> (Value, Vec<Value>) {
 }
 
 /// Cuts a text into pieces of `chunk` characters.
-fn split(text: &str, chunk: Option<usize>) -> impl Iterator<Item = &str> {
+pub(crate) fn split(text: &str, chunk: Option<usize>) -> impl Iterator<Item = &str> {
     let size = chunk.unwrap_or(usize::MAX).max(1);
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use super::{find, is_required};
-use crate::netns;
+use super::RealCli;
+use crate::{netns, real_claude};
 
 /// How many cases run at a time: each child takes about a second of CPU to start and 200 MB.
 const CASES_AT_A_TIME: usize = 2;
@@ -34,21 +34,28 @@ enum Pace {
 
 /// The cases of a suite, each a name and what it does with the path of the CLI.
 pub struct Suite {
+    cli: RealCli,
     cases: Vec<(&'static str, Pace, Case)>,
     at_a_time: usize,
 }
 
 impl Default for Suite {
     fn default() -> Self {
-        Self { cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
+        Self::of(real_claude::CLI)
     }
 }
 
 impl Suite {
-    /// Makes an empty suite.
+    /// Makes an empty suite of the Claude Code CLI.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Makes an empty suite of this CLI.
+    #[must_use]
+    pub fn of(cli: RealCli) -> Self {
+        Self { cli, cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
     }
 
     /// Runs this many cases at a time, for a suite whose cases mostly wait.
@@ -111,10 +118,10 @@ impl Suite {
     /// Runs the suite and returns the program's exit code; call it first thing in `main`.
     ///
     /// The program is started again inside a network namespace with only loopback. Where that or the CLI is missing, every case
-    /// is ignored and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` one more case fails with the reason.
+    /// is ignored and the reason is printed; where the CLI is required, one more case fails with the reason.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let cli = find().and_then(|cli| netns::enter_or_explain().map(|()| cli));
+        let cli = self.cli.find().and_then(|cli| netns::enter_or_explain().map(|()| cli));
         let mut arguments = Arguments::from_args();
         arguments.test_threads = Some(arguments.test_threads.unwrap_or(self.at_a_time));
         let conclusion = libtest_mimic::run(&arguments, self.trials(&cli));
@@ -126,13 +133,14 @@ impl Suite {
 
     fn trials(self, cli: &Result<PathBuf, String>) -> Vec<Trial> {
         let mut trials = Vec::new();
+        let is_required = self.cli.is_required();
         for (name, pace, case) in self.cases {
             let cli = cli.clone();
             let ignored = cli.is_err() || pace == Pace::Slow;
             let trial = Trial::test(name, move || case(cli?)).with_ignored_flag(ignored);
             trials.push(trial);
         }
-        if let (Err(reason), true) = (cli, is_required()) {
+        if let (Err(reason), true) = (cli, is_required) {
             let reason = reason.clone();
             trials.push(Trial::test("the_real_cli_can_be_run_here", move || Err(reason.into())));
         }

@@ -1,0 +1,15 @@
+//! The real Codex CLI: where it is, and a sandbox for it.
+
+mod sandbox;
+
+pub use sandbox::Sandbox;
+
+use crate::real_cli::RealCli;
+
+/// The Codex CLI: the static binary of the package, without the script for Node.js around it.
+pub const CLI: RealCli = RealCli {
+    variable: "PLEXUS_REAL_CODEX",
+    require_variable: "PLEXUS_REQUIRE_REAL_CODEX",
+    cached: ".cache/codex-cli/codex",
+    script: "scripts/install-codex-cli.sh",
+};
