@@ -179,20 +179,21 @@ pub(super) fn find(body: &Value) -> Found {
 /// Counts the answers of the model. What one answer holds follows each other; of parallel calls the
 /// outputs may stand between them, so the id of a call says more.
 fn answers(items: &[Value], key: &str) -> usize {
-    let (mut count, mut inside) = (0, false);
+    let (mut count, mut inside) = (0_usize, false);
     for item in items {
         let id = item["call_id"].as_str().and_then(|id| id.strip_prefix(&format!("call_{key}_")));
-        let step = id.and_then(|id| id.split('_').next()).and_then(|step| step.parse().ok());
+        let step =
+            id.and_then(|id| id.split('_').next()).and_then(|step| step.parse::<usize>().ok());
         let is_answer = match item["type"].as_str() {
             Some("function_call" | "custom_tool_call" | "reasoning") => true,
             _ => item["role"] == "assistant",
         };
         match step {
-            Some(step) if count <= step => (count, inside) = (step + 1, true),
-            Some(_) => {}
-            None if is_answer && !inside => (count, inside) = (count + 1, true),
-            None => inside = is_answer,
+            Some(step) if is_answer => count = count.max(step + 1),
+            None if is_answer && !inside => count += 1,
+            Some(_) | None => {}
         }
+        inside = is_answer;
     }
     count
 }
