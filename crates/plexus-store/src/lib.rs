@@ -1,18 +1,23 @@
 //! Everything durable: Arbor trees, sessions, chats, events, approvals, cursors and rules.
 //!
 //! In reading order:
-//! - [`contract`]: the whole of what others need: the [`Store`] trait, whose documentation is the contract, and the plain data it takes and gives.
+//! - [`contract`]: the whole of what others need: the [`Store`] trait, whose documentation is the
+//!   contract, and the plain data it takes and gives.
+//! - `tables`: what is kept and how it is found, as SQL that all engines run.
 //! - [`sqlite`]: the engine of a server on one machine.
 //! - [`postgres`]: the engine of several servers that share a database.
-//! - [`memory`]: the same contract over ordinary maps, for unit tests.
+//! - `memory`: SQLite without a file, for unit tests; only with the feature of that name.
 
 pub mod contract;
-pub mod memory;
+#[cfg(feature = "memory")]
+mod memory;
 pub mod postgres;
 mod queue;
 pub mod sqlite;
+mod tables;
 
 pub use contract::*;
+#[cfg(feature = "memory")]
 pub use memory::MemoryStore;
 pub use postgres::{PostgresOptions, PostgresStore};
 pub use sqlite::{Durability, SqliteOptions, SqliteStore};

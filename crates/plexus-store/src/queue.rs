@@ -5,12 +5,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use plexus_core::Latency;
 use tokio::sync::{Notify, oneshot};
 
 use crate::contract::limits::{MAX_GROUP_BYTES, MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES};
-use crate::contract::{Change, Committed, Priority, StoreError};
+use crate::contract::{Change, Committed, Priority, StoreError, check};
 
 /// How many lists one transaction takes at most, so that the first caller of a group does not wait for thousands of others.
 const MAX_GROUP_LISTS: usize = 1_024;
@@ -71,6 +72,24 @@ impl<T> std::fmt::Debug for Queue<T> {
 }
 
 impl<T> Queue<T> {
+    /// Hands a change list to the writer and waits for its answer; `latency` notes how long.
+    pub(crate) async fn commit(
+        &self,
+        changes: Vec<Change>,
+        priority: Priority,
+        latency: &Latency,
+    ) -> Result<Committed, StoreError> {
+        let bytes = check::change_list(&changes)?;
+        let since = Instant::now();
+        let (reply, answer) = oneshot::channel();
+        self.push(Job { changes, bytes, reply }, priority)?;
+        let committed = answer.await.map_err(|_| StoreError::Closed)?;
+        if committed.is_ok() {
+            latency.note(since.elapsed());
+        }
+        committed
+    }
+
     /// Adds a change list, or says that there is no room.
     pub(crate) fn push(&self, job: Job, priority: Priority) -> Result<(), StoreError> {
         let mut state = self.state();

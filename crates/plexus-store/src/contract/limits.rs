@@ -55,4 +55,4 @@ pub const MAX_PATH_NODES: usize = 10_000;
 pub(crate) const MAX_FAULTS: usize = 100;
 
 /// How many events one step of pruning touches, so that others are not held up for long.
-pub(crate) const PRUNE_EVENTS: i64 = 2_000;
+pub(crate) const PRUNE_EVENTS: u64 = 2_000;

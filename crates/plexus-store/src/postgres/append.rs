@@ -6,16 +6,17 @@
 use std::collections::{BTreeSet, HashMap};
 
 use plexus_core::{ServerId, SessionId};
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::Statement;
 use uuid::Uuid;
 
-use super::sql::{Columns, Conn, int, params};
+use super::sql::{Conn, INSERT_EVENTS, insert_events};
 use crate::contract::{
     AppendEvents, Change, JournalPosition, JsonText, Lease, NewEvent, Outcome, Patch, RunKey,
     StoreError, Topic, UnixMillis,
 };
 use crate::queue::Job;
-use crate::sqlite::keys::EventKey;
+use crate::tables::keys::EventKey;
+use crate::tables::sql::{self, int};
 
 /// Says whether a list can go the short way.
 pub(super) fn is_plain(changes: &[Change]) -> bool {
@@ -73,9 +74,6 @@ const RUNS: &str = "SELECT k.uuid, k.n, r.id, r.ended_at IS NULL, r.server, r.se
     JOIN sessions s ON s.uuid = k.uuid AND s.deleted_at IS NULL
     JOIN runs r ON r.session = s.id AND r.n = k.n";
 
-const INSERT: &str = "INSERT INTO chat_events (id, uuid, created_at, type, body)
-    SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])";
-
 const UPDATE: &str = "UPDATE runs r SET segment = u.segment, \"offset\" = u.at,
         process = CASE WHEN u.set_process THEN u.process ELSE r.process END,
         translation = CASE WHEN u.set_translation THEN u.translation ELSE r.translation END,
@@ -98,44 +96,43 @@ impl Batch {
         }
         let (ids, numbers): (Vec<Uuid>, Vec<i64>) =
             chats.iter().map(|(session, chat)| (*session.as_uuid(), i64::from(*chat))).unzip();
-        let chat_of = |row: &Row| {
-            let newest: Option<i64> = row.col(6)?;
+        let chat_of = |row: &sql::Row<'_>| {
             let state = ChatState {
-                row: row.col(2)?,
-                session: row.col(3)?,
-                open: row.col(4)?,
-                server: row.maybe_uuid(5)?.map(ServerId::from_uuid),
-                next: newest.map_or(0, |key| EventKey(key).seq() + 1),
+                row: row.get(2)?,
+                session: row.get(3)?,
+                open: row.get(4)?,
+                server: row.maybe(5)?,
+                next: row.maybe(6)?.map_or(0, EventKey::next_seq),
             };
-            Ok(((row.session(0)?, row.col(1)?), state))
+            Ok(((row.get(0)?, row.get(1)?), state))
         };
         let (run_ids, ns): (Vec<Uuid>, Vec<i64>) =
             runs.iter().map(|run| (*run.session.as_uuid(), i64::from(run.n))).unzip();
-        let run_of = |row: &Row| {
+        let run_of = |row: &sql::Row<'_>| {
             let state = RunState {
-                row: row.col(2)?,
-                open: row.col(3)?,
-                server: row.maybe_uuid(4)?.map(ServerId::from_uuid),
-                journal: JournalPosition { segment: row.col(5)?, offset: row.count(6)? },
+                row: row.get(2)?,
+                open: row.get(3)?,
+                server: row.maybe(4)?,
+                journal: JournalPosition { segment: row.get(5)?, offset: row.get(6)? },
                 changed: false,
                 process: Patch::Keep,
                 translation: Patch::Keep,
                 idle_since: Patch::Keep,
             };
-            Ok((RunKey { session: row.session(0)?, n: row.col(1)? }, state))
+            Ok((RunKey { session: row.get(0)?, n: row.get(1)? }, state))
         };
-        let chats = async { conn.all(CHATS, params![ids, numbers], chat_of).await };
+        let chats = async { conn.query(&conn.statement(CHATS).await?, &[&ids, &numbers]).await };
         let runs = async {
             if run_ids.is_empty() {
                 return Ok(Vec::new());
             }
-            conn.all(RUNS, params![run_ids, ns], run_of).await
+            conn.query(&conn.statement(RUNS).await?, &[&run_ids, &ns]).await
         };
         let (chats, runs) = futures::future::join(chats, runs).await;
         Ok(Self {
-            chats: chats?.into_iter().collect(),
-            runs: runs?.into_iter().collect(),
-            insert: conn.statement(INSERT).await?,
+            chats: chats?.iter().map(|row| chat_of(row)).collect::<Result<_, StoreError>>()?,
+            runs: runs?.iter().map(|row| run_of(row)).collect::<Result<_, StoreError>>()?,
+            insert: conn.statement(INSERT_EVENTS).await?,
             update: conn.statement(UPDATE).await?,
             events: Vec::new(),
             batches: Vec::new(),
@@ -201,7 +198,7 @@ impl Batch {
         undo.chats.entry(key).or_insert_with(|| chat.clone());
         let first = chat.next;
         let count = u32::try_from(append.events.len()).ok()?;
-        chat.next = first.checked_add(count).filter(|next| *next < u32::MAX)?;
+        chat.next = first.checked_add(count)?;
         let keyed = append.events.iter().zip(first..);
         self.events.extend(keyed.map(|(event, seq)| (EventKey::new(chat.row, seq), event.clone())));
         self.batches.push((chat.row, first, count, nth));
@@ -234,17 +231,12 @@ impl Batch {
 
     /// Writes everything that was taken. The first poll sends all of it.
     pub(super) async fn write(self, conn: &Conn) -> Result<(), StoreError> {
-        let ids: Vec<i64> = self.events.iter().map(|(key, _)| key.0).collect();
-        let uuids: Vec<Uuid> = self.events.iter().map(|(_, event)| *event.id.as_uuid()).collect();
-        let times: Vec<i64> = self.events.iter().map(|(_, event)| event.timestamp.0).collect();
-        let types: Vec<&str> =
-            self.events.iter().map(|(_, event)| event.event_type.as_str()).collect();
-        let bodies: Vec<&str> = self.events.iter().map(|(_, event)| event.body.as_str()).collect();
         let events = async {
-            if ids.is_empty() {
-                return Ok(0);
+            if self.events.is_empty() {
+                return Ok(());
             }
-            conn.execute(&self.insert, params![ids, uuids, times, types, bodies]).await
+            let events = self.events.iter().map(|(key, event)| (*key, event));
+            insert_events(conn, &self.insert, events).await
         };
         let runs: Vec<&RunState> = self.runs.values().filter(|run| run.changed).collect();
         let (rows, segments): (Vec<i64>, Vec<i64>) =
@@ -260,16 +252,16 @@ impl Batch {
             }
             conn.execute(
                 &self.update,
-                params![
-                    rows,
-                    segments,
-                    offsets,
-                    set_process,
-                    process,
-                    set_translation,
-                    translation,
-                    set_idle,
-                    idle
+                &[
+                    &rows,
+                    &segments,
+                    &offsets,
+                    &set_process,
+                    &process,
+                    &set_translation,
+                    &translation,
+                    &set_idle,
+                    &idle,
                 ],
             )
             .await

@@ -9,10 +9,11 @@ use tokio::sync::mpsc;
 
 use super::connect::{Connector, SCHEMA};
 use super::migrate;
-use super::sql::{Columns, Conn, params};
+use super::sql::Conn;
 use super::{PostgresOptions, PostgresStore};
 use crate::contract::{Store, StoreError};
-use crate::sqlite::{SqliteOptions, SqliteStore};
+use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
+use crate::tables::sql::{Sql as _, params};
 
 /// Every table with rows of its own, those that others refer to first. `writers` belongs to open handles.
 const TABLES: &[&str] = &[
@@ -88,21 +89,21 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
     for table in TABLES {
         // Also keeps every other server out until we are done.
         conn.batch(&format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
-        if conn.one(&format!("SELECT 1 FROM {table} LIMIT 1"), &[], |_| Ok(())).await?.is_some() {
+        if conn.any(&format!("SELECT 1 FROM {table} LIMIT 1"), params![]).await? {
             return Err(StoreError::conflict(
                 format_args!("move the store: the database is in use, {table} has rows"),
                 table,
             ));
         }
     }
-    let columns = "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = $1::text";
+    let columns = "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = ?1";
     let types: Types = conn
-        .all(columns, params![SCHEMA], |row| Ok(((row.col(0)?, row.col(1)?), row.col(2)?)))
+        .all(columns, params![SCHEMA], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
         .await?
         .into_iter()
         .collect();
     let (statements, mut queue) = mpsc::channel(QUEUE);
-    let path = from.dir.join("plexus.db");
+    let path = from.dir.join(DATABASE_FILE);
     let reader = tokio::task::spawn_blocking(move || {
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
             .map_err(sqlite_error)?;
@@ -127,7 +128,7 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
     for (table, read) in counts {
         set_next_id(conn, table).await?;
         let arrived =
-            conn.one(&format!("SELECT count(*) FROM {table}"), &[], |row| row.count(0)).await?;
+            conn.one(&format!("SELECT count(*) FROM {table}"), params![], |row| row.get(0)).await?;
         if arrived != Some(read) {
             return Err(StoreError::Corrupt {
                 message: format!(
@@ -161,8 +162,12 @@ fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
 /// New rows get numbers behind those that came.
 async fn set_next_id(conn: &Conn, table: &str) -> Result<(), StoreError> {
     let named = conn
-        .one("SELECT pg_get_serial_sequence($1::text, 'id') FROM information_schema.columns WHERE table_schema = $2::text AND table_name = $3::text AND column_name = 'id' AND is_identity = 'YES'",
-            params![format!("{SCHEMA}.{table}"), SCHEMA, table], |row| row.col::<Option<String>>(0))
+        .one(
+            "SELECT pg_get_serial_sequence(?1, 'id') FROM information_schema.columns
+             WHERE table_schema = ?2 AND table_name = ?3 AND column_name = 'id' AND is_identity = 'YES'",
+            params![format!("{SCHEMA}.{table}"), SCHEMA, table],
+            |row| row.maybe::<String>(0),
+        )
         .await?
         .flatten();
     if let Some(sequence) = named {

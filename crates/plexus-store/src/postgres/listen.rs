@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::connect::{Connector, Heard};
 use super::notes;
-use super::sessions;
 use super::sql::Conn;
 use crate::contract::{StoreError, Wakes};
+use crate::tables::sessions;
 
 /// How often the newest commit is looked at. What was seen at one look and has not been heard of at the next was missed: twice this is under a second.
 const LOOK_EVERY: Duration = Duration::from_millis(400);

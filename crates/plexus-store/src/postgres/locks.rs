@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::sql::{Conn, params};
-use crate::contract::{Change, Owner, StoreError};
+use super::sql::{Conn, now};
+use crate::contract::{Change, Lease, Owner, StoreError};
+use crate::tables::sql::int;
 
 // The lock excludes its like, and not the foreign keys of rows that only name the session.
 
@@ -124,15 +125,34 @@ impl Locks {
     /// Takes them; they are held until the transaction ends.
     pub(super) async fn take(&self, conn: &Conn) -> Result<(), StoreError> {
         let list = |set: &BTreeSet<Uuid>| set.iter().copied().collect::<Vec<Uuid>>();
-        let simple = self.are_simple();
-        if simple && self.sessions.is_empty() {
+        let sessions = list(&self.sessions);
+        if !self.are_simple() {
+            let (approvals, parents_of) = (list(&self.approvals), list(&self.parents_of));
+            let full = conn.statement(FULL).await?;
+            return conn.execute(&full, &[&sessions, &approvals, &parents_of]).await.map(drop);
+        }
+        if sessions.is_empty() {
             return Ok(());
         }
-        if simple {
-            return conn.run(SIMPLE, params![list(&self.sessions)]).await.map(drop);
-        }
-        conn.run(FULL, params![list(&self.sessions), list(&self.approvals), list(&self.parents_of)])
-            .await
-            .map(drop)
+        conn.execute(&conn.statement(SIMPLE).await?, &[&sessions]).await.map(drop)
     }
+}
+
+/// Locks a lease that stands by the database's clock.
+const LEASE: &str = concat!(
+    "SELECT 1 FROM servers WHERE uuid = $1 AND epoch = $2 AND state = 0 AND lease_until > ",
+    now!(),
+    " FOR SHARE"
+);
+
+/// Prepares the statement of [`lock_lease`]: see [`Locks::prepare`].
+pub(super) async fn prepare_lease(conn: &Conn) -> Result<(), StoreError> {
+    conn.statement(LEASE).await.map(drop)
+}
+
+/// Locks a lease, so that nobody ends it before this transaction does. Returns whether it stands.
+pub(super) async fn lock_lease(conn: &Conn, lease: Lease) -> Result<bool, StoreError> {
+    let statement = conn.statement(LEASE).await?;
+    let (server, epoch) = (lease.server.as_uuid(), int(lease.epoch));
+    Ok(!conn.query(&statement, &[server, &epoch]).await?.is_empty())
 }

@@ -1,14 +1,11 @@
-//! Migrations: numbered, forward only, all in one transaction that holds a lock of its own, so that servers that start together wait for each other.
+//! Migrations: forward only, all in one transaction that holds a lock of its own, so that servers that
+//! start together wait for each other.
 
 use super::connect::SCHEMA;
-use super::sql::{Columns, Conn, params};
+use super::sql::Conn;
 use crate::contract::StoreError;
-
-/// Every step, in order. A released step is never edited; the next change is the next step.
-const STEPS: &[&str] = &[include_str!("migrations/0001_start.sql")];
-
-/// The version this build leads to.
-pub(super) const NEWEST: i64 = STEPS.len() as i64;
+use crate::tables::schema::Dialect;
+use crate::tables::sql::{Sql as _, params};
 
 /// The advisory lock of whoever migrates: a number that nobody else in this database is likely to use.
 const LOCK: i64 = 0x706c_6578_7573; // "plexus"
@@ -28,39 +25,38 @@ pub(super) async fn migrate(conn: &Conn) -> Result<(), StoreError> {
 async fn in_transaction(conn: &Conn) -> Result<(), StoreError> {
     // Another server may take its time with a large step; whoever waits for it is not in a hurry.
     conn.batch("SET LOCAL lock_timeout = '10min'; SET LOCAL statement_timeout = 0").await?;
-    conn.one("SELECT 1 FROM pg_advisory_xact_lock($1)", params![LOCK], |_| Ok(())).await?;
+    conn.any("SELECT 1 FROM pg_advisory_xact_lock(?1)", params![LOCK]).await?;
     let found = version(conn).await?;
-    if found > NEWEST {
-        return Err(StoreError::Newer { found, known: NEWEST });
+    let known = Dialect::Postgres.newest();
+    if found > known {
+        return Err(StoreError::Newer { found, known });
     }
-    let done = usize::try_from(found).unwrap_or(0);
-    for (number, step) in STEPS.iter().enumerate().skip(done) {
-        conn.batch(step).await?;
-        conn.batch(&format!("UPDATE schema_version SET version = {}", number + 1)).await?;
+    for (version, step) in Dialect::Postgres.steps_after(found) {
+        conn.batch(&step).await?;
+        conn.batch(&format!("UPDATE schema_version SET version = {version}")).await?;
     }
     Ok(())
 }
 
 /// Returns the version that stands; 0 for one that was made just now.
 async fn version(conn: &Conn) -> Result<i64, StoreError> {
-    let known = conn
-        .one("SELECT 1 FROM pg_namespace WHERE nspname = $1::text", params![SCHEMA], |_| Ok(()))
-        .await?;
-    if known.is_none() {
+    if !conn.any("SELECT 1 FROM pg_namespace WHERE nspname = ?1", params![SCHEMA]).await? {
         conn.batch(&format!("CREATE SCHEMA {SCHEMA}")).await?;
     }
-    let ours =
-        "SELECT 1 FROM pg_tables WHERE schemaname = $1::text AND tablename = 'schema_version'";
-    if conn.one(ours, params![SCHEMA], |_| Ok(())).await?.is_none() {
-        let foreign = "SELECT 1 FROM pg_tables WHERE schemaname = $1::text LIMIT 1";
-        if conn.one(foreign, params![SCHEMA], |_| Ok(())).await?.is_some() {
+    let ours = "SELECT 1 FROM pg_tables WHERE schemaname = ?1 AND tablename = 'schema_version'";
+    if !conn.any(ours, params![SCHEMA]).await? {
+        let foreign = "SELECT 1 FROM pg_tables WHERE schemaname = ?1 LIMIT 1";
+        if conn.any(foreign, params![SCHEMA]).await? {
             return Err(StoreError::Foreign {
                 message: format!("the schema {SCHEMA} holds tables of somebody else"),
             });
         }
-        conn.batch("CREATE TABLE schema_version (version BIGINT NOT NULL); INSERT INTO schema_version VALUES (0)")
-            .await?;
+        conn.batch(
+            "CREATE TABLE schema_version (version BIGINT NOT NULL);
+             INSERT INTO schema_version VALUES (0)",
+        )
+        .await?;
     }
-    let found = conn.one("SELECT version FROM schema_version", &[], |row| row.col(0)).await?;
+    let found = conn.one("SELECT version FROM schema_version", params![], |row| row.get(0)).await?;
     found.ok_or_else(|| StoreError::Corrupt { message: "it has no version".to_owned() })
 }

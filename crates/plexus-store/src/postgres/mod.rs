@@ -1,40 +1,27 @@
 //! The PostgreSQL engine: several servers, one database, the same contract.
 //!
-//! In reading order; files have the names of their twins in `sqlite`, so that the SQL can be read side by side.
-//! - this file: opening, closing, and the [`Store`](crate::contract::Store) trait handed to the modules below.
-//! - `tls`, `connect`, `migrate`: how the way is encrypted, how a connection is made, and how an empty database becomes ours.
+//! In reading order:
+//! - this file: opening and closing.
+//! - `tls`, `connect`, `migrate`: how the connection is encrypted and made, and how an empty database
+//!   becomes ours.
+//! - `sql`: PostgreSQL as the [tables](crate::tables) see it.
 //! - `writer`, `locks`, `append`: how changes get in, beside those of other servers.
 //! - `notes`, `listen`: how one server hears of another's commits.
-//! - `readers`: how they are read.
-//! - `tx`, then one module for each subject (`sessions`, `chats`, `events`, …): the SQL.
-//! - `upkeep`: counting, checking, pruning; `import`: what a SQLite store held.
+//! - `readers`: how changes are read.
+//! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
+//! - `import`: what a SQLite store held.
 
 mod append;
-mod approvals;
-mod arbor;
-mod audit;
-mod budget;
-mod chats;
-mod codes;
 mod connect;
-mod consumers;
-mod events;
 mod import;
 mod listen;
 mod locks;
 mod migrate;
 mod notes;
 mod readers;
-mod rules;
-mod runs;
-mod servers;
-mod sessions;
 mod sql;
 mod store;
 mod tls;
-mod tokens;
-mod tx;
-mod upkeep;
 mod writer;
 
 use std::convert::Infallible;
@@ -50,10 +37,10 @@ use uuid::Uuid;
 use self::connect::Connector;
 use self::listen::Listener;
 use self::readers::Readers;
-use self::sql::params;
 use self::writer::Writer;
 use crate::contract::{Lease, StoreError, UnixMillis, Wakes};
 use crate::queue::Queue;
+use crate::tables::sql::{Sql as _, params};
 
 /// What a PostgreSQL store is opened with.
 #[derive(Clone)]
@@ -117,7 +104,7 @@ impl PostgresStore {
         let old = UnixMillis(
             UnixMillis::now().0 - i64::try_from(KEEP_WRITERS.as_millis()).unwrap_or(i64::MAX),
         );
-        conn.run("DELETE FROM writers WHERE seen_at < $1", params![old]).await?;
+        conn.run("DELETE FROM writers WHERE seen_at < ?1", params![old]).await?;
         let (queue, wakes, lease) = (Arc::new(Queue::default()), Wakes::default(), Arc::default());
         let (pid, heard) = (Arc::new(AtomicI32::new(conn.pid)), Arc::default());
         let (shutdown, closed) = watch::channel(false);

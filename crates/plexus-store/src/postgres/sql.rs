@@ -1,29 +1,32 @@
-//! The few ways this engine talks to PostgreSQL, with its errors turned into ours in one place.
+//! PostgreSQL as the tables see it, with its errors turned into ours in one place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use plexus_core::{EventId, NodeId, SessionId};
+use futures::{FutureExt as _, TryStreamExt as _};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{FromSql, ToSql};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
 
-use crate::contract::{JsonText, StoreError, UnixMillis, refusal};
+use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
+use crate::tables::keys::EventKey;
+use crate::tables::sql::{self, Cells, Param, Sql, params};
 
-/// What is bound to a statement's parameters.
-pub(super) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
+/// What is bound to the parameters of a statement that only this engine has, such as arrays.
+pub(super) type Values<'p> = &'p [&'p (dyn ToSql + Sync)];
 
-/// Makes parameters of our own types: `params![row, id, name]`.
-macro_rules! params {
-    ($($value:expr),* $(,)?) => {
-        &[$(&$crate::postgres::sql::Bind::bind(&$value) as &(dyn tokio_postgres::types::ToSql + Sync)),*]
+/// The database's clock, in milliseconds since 1970.
+macro_rules! now {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::int8"
     };
 }
-pub(super) use params;
+pub(super) use now;
 
 /// A connection with its prepared statements.
 pub(super) struct Conn {
@@ -62,71 +65,134 @@ impl Conn {
         self.client.batch_execute(sql).await.map_err(store_error)
     }
 
-    /// Returns a statement, prepared at its first use.
+    fn known(&self, sql: &str) -> Option<Statement> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned()
+    }
+
+    fn remember(&self, sql: &str, statement: Statement) -> Statement {
+        let mut statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
+        statements.insert(sql.to_owned(), statement.clone());
+        statement
+    }
+
+    /// Returns a statement of this engine's own, prepared at its first use.
     pub(super) async fn statement(&self, sql: &str) -> Result<Statement, StoreError> {
-        let known =
-            self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
-        if let Some(statement) = known {
+        if let Some(statement) = self.known(sql) {
             return Ok(statement);
         }
         let statement = self.client.prepare(sql).await.map_err(store_error)?;
-        self.statements
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(sql.to_owned(), statement.clone());
-        Ok(statement)
+        Ok(self.remember(sql, statement))
     }
 
-    /// Runs a statement and returns how many rows it changed.
-    pub(super) async fn run(&self, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
-        let statement = self.statement(sql).await?;
-        self.client.execute(&statement, params).await.map_err(store_error)
+    /// Returns a statement of the tables, prepared at its first use: with the placeholders of this
+    /// engine, and with the type of every parameter, so that it needs no casts.
+    async fn table_statement(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Statement, StoreError> {
+        if let Some(statement) = self.known(sql) {
+            return Ok(statement);
+        }
+        let types: Vec<Type> = params.iter().map(type_of).collect();
+        let text = sql.replace('?', "$");
+        let statement = self.client.prepare_typed(&text, &types).await.map_err(store_error)?;
+        Ok(self.remember(sql, statement))
     }
 
-    /// The same for a prepared statement: the first poll sends it.
+    /// Runs a prepared statement and returns how many rows it changed: the first poll sends it.
     pub(super) async fn execute(
         &self,
         statement: &Statement,
-        params: Params<'_>,
+        values: Values<'_>,
     ) -> Result<u64, StoreError> {
-        self.client.execute(statement, params).await.map_err(store_error)
+        self.client.execute(statement, values).await.map_err(store_error)
     }
 
     /// Returns all rows of a prepared statement: the first poll sends it.
     pub(super) async fn query(
         &self,
         statement: &Statement,
-        params: Params<'_>,
+        values: Values<'_>,
     ) -> Result<Vec<Row>, StoreError> {
-        self.client.query(statement, params).await.map_err(store_error)
+        self.client.query(statement, values).await.map_err(store_error)
+    }
+}
+
+fn type_of(param: &Param<'_>) -> Type {
+    match param {
+        Param::Int(_) => Type::INT8,
+        Param::Bool(_) => Type::BOOL,
+        Param::Text(_) => Type::TEXT,
+        Param::Id(_) => Type::UUID,
+        Param::Bytes(_) => Type::BYTEA,
+    }
+}
+
+/// The statement that appends events.
+pub(super) const INSERT_EVENTS: &str = "INSERT INTO chat_events (id, uuid, created_at, type, body)
+    SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])";
+
+/// Appends events by [`INSERT_EVENTS`]: the first poll sends it.
+pub(super) async fn insert_events<'e>(
+    conn: &Conn,
+    insert: &Statement,
+    events: impl Iterator<Item = (EventKey, &'e NewEvent)> + Clone,
+) -> Result<(), StoreError> {
+    let keys: Vec<i64> = events.clone().map(|(key, _)| key.0).collect();
+    let ids: Vec<Uuid> = events.clone().map(|(_, event)| *event.id.as_uuid()).collect();
+    let times: Vec<i64> = events.clone().map(|(_, event)| event.timestamp.0).collect();
+    let types: Vec<&str> = events.clone().map(|(_, event)| event.event_type.as_str()).collect();
+    let bodies: Vec<&str> = events.map(|(_, event)| event.body.as_str()).collect();
+    conn.execute(insert, &[&keys, &ids, &times, &types, &bodies]).await.map(drop)
+}
+
+impl Sql for Conn {
+    const FALSE: &'static str = "FALSE";
+    const JSON_STRING: &'static str = "to_json";
+    const SIZE: &'static str = "SELECT pg_database_size(current_database())";
+
+    async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let statement = self.table_statement(sql, params).await?;
+        self.client.execute_raw(&statement, params).await.map_err(store_error)
     }
 
-    /// Runs an `INSERT … RETURNING id` and returns the new row.
-    pub(super) async fn insert(&self, sql: &str, params: Params<'_>) -> Result<i64, StoreError> {
-        let row = self.one(sql, params, |row| row.col(0)).await?;
-        row.ok_or_else(|| StoreError::Corrupt { message: "a new row has no number".to_owned() })
-    }
-
-    /// Returns the first row, if there is one.
-    pub(super) async fn one<T>(
+    async fn each(
         &self,
         sql: &str,
-        params: Params<'_>,
-        read: impl FnOnce(&Row) -> Result<T, StoreError>,
-    ) -> Result<Option<T>, StoreError> {
-        let rows = self.query(&self.statement(sql).await?, params).await?;
-        rows.first().map(read).transpose()
+        params: &[Param<'_>],
+        mut read: impl FnMut(&sql::Row<'_>) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let statement = self.table_statement(sql, params).await?;
+        let rows = self.client.query_raw(&statement, params).await.map_err(store_error)?;
+        let rows: Vec<Row> = rows.try_collect().await.map_err(store_error)?;
+        for row in &rows {
+            if read(row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// Returns all rows.
-    pub(super) async fn all<T>(
+    async fn lock(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError> {
+        self.run(sql, params).await.map(drop)
+    }
+
+    /// The database's: the servers' own clocks may differ, and none of them decides about a lease.
+    async fn clock(&self) -> Result<UnixMillis, StoreError> {
+        let now = self.one(concat!("SELECT ", now!()), params![], |row| row.get(0)).await?;
+        now.ok_or_else(|| StoreError::Corrupt { message: "the database has no clock".to_owned() })
+    }
+
+    async fn insert_events(
         &self,
-        sql: &str,
-        params: Params<'_>,
-        read: impl FnMut(&Row) -> Result<T, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
-        let rows = self.query(&self.statement(sql).await?, params).await?;
-        rows.iter().map(read).collect()
+        chat: i64,
+        first: u32,
+        events: &[NewEvent],
+    ) -> Result<(), StoreError> {
+        let insert = self.statement(INSERT_EVENTS).await?;
+        let keys = (first..).map(|seq| EventKey::new(chat, seq));
+        insert_events(self, &insert, keys.zip(events)).await
     }
 }
 
@@ -213,45 +279,30 @@ pub(super) fn classify(error: &StoreError) -> Class {
 
 // What goes in.
 
-/// A value as it is stored. Numbers are `BIGINT`, ids `UUID`; a text loses the one character that PostgreSQL does not take.
-pub(super) trait Bind {
-    /// What PostgreSQL gets.
-    type Stored<'a>: ToSql + Sync
-    where
-        Self: 'a;
-    /// Makes it.
-    fn bind(&self) -> Self::Stored<'_>;
-}
-
-macro_rules! bind_copy {
-    ($($type:ty => $stored:ty, $how:expr;)*) => { $(
-        impl Bind for $type {
-            type Stored<'a> = $stored;
-            fn bind(&self) -> $stored {
-                let how: fn($type) -> $stored = $how;
-                how(*self)
-            }
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Param::Int(number) => number.to_sql(kind, out),
+            Param::Bool(yes) => yes.to_sql(kind, out),
+            Param::Text(text) => text.map(without_nul).to_sql(kind, out),
+            Param::Id(id) => id.to_sql(kind, out),
+            Param::Bytes(bytes) => bytes.to_sql(kind, out),
         }
-    )* };
-}
-
-bind_copy! {
-    i64 => i64, |it| it;
-    u32 => i64, i64::from;
-    bool => bool, |it| it;
-    Uuid => Uuid, |it| it;
-    [u8; 16] => Uuid, Uuid::from_bytes;
-    UnixMillis => i64, |it| it.0;
-}
-
-impl Bind for [u8; 32] {
-    type Stored<'a> = &'a [u8];
-    fn bind(&self) -> &[u8] {
-        self
     }
+
+    /// The statement was prepared with the types of its parameters.
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
-/// PostgreSQL's text holds every character but NUL.
+/// Returns a text that PostgreSQL takes: it holds every character but NUL.
 fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         Cow::Owned(text.replace('\0', "\u{FFFD}"))
@@ -260,166 +311,24 @@ fn without_nul(text: &str) -> Cow<'_, str> {
     }
 }
 
-impl Bind for str {
-    type Stored<'a> = Cow<'a, str>;
-    fn bind(&self) -> Cow<'_, str> {
-        without_nul(self)
-    }
-}
-
-impl Bind for String {
-    type Stored<'a> = Cow<'a, str>;
-    fn bind(&self) -> Cow<'_, str> {
-        without_nul(self)
-    }
-}
-
-impl<T: Bind + ?Sized> Bind for &T {
-    type Stored<'a>
-        = T::Stored<'a>
-    where
-        Self: 'a;
-    fn bind(&self) -> T::Stored<'_> {
-        T::bind(self)
-    }
-}
-
-impl<T: Bind> Bind for Option<T> {
-    type Stored<'a>
-        = Option<T::Stored<'a>>
-    where
-        Self: 'a;
-    fn bind(&self) -> Option<T::Stored<'_>> {
-        self.as_ref().map(T::bind)
-    }
-}
-
-impl<T: ToSql + Sync> Bind for Vec<T> {
-    type Stored<'a>
-        = &'a [T]
-    where
-        Self: 'a;
-    fn bind(&self) -> &[T] {
-        self
-    }
-}
-
-/// Returns an id as it is bound.
-pub(super) fn blob(uuid: &Uuid) -> Uuid {
-    *uuid
-}
-
-/// Stores a number that counts something; beyond what PostgreSQL can hold it stays at the largest.
-pub(super) fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 // What comes out.
 
-/// A type that a column is read as.
-pub(super) trait Column: Sized {
-    /// Reads it.
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError>;
-}
-
-/// A column of another type than we write: somebody else changed the tables.
-fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T, StoreError> {
+/// Reads a column. One of another type than we write means that somebody else changed the tables.
+fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<Option<T>, StoreError> {
     row.try_get(column).map_err(|error| StoreError::Corrupt { message: text_of(&error) })
 }
 
-fn small(number: i64) -> Result<u32, StoreError> {
-    u32::try_from(number)
-        .map_err(|_| StoreError::Corrupt { message: format!("{number} is no count") })
-}
-
-impl Column for i64 {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get(row, column)
-    }
-}
-impl Column for u32 {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        small(get(row, column)?)
-    }
-}
-impl Column for Option<u32> {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get::<Option<i64>>(row, column)?.map(small).transpose()
-    }
-}
-impl Column for Option<i64> {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get(row, column)
-    }
-}
-impl Column for bool {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get(row, column)
-    }
-}
-impl Column for String {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get(row, column)
-    }
-}
-impl Column for Option<String> {
-    fn column(row: &Row, column: usize) -> Result<Self, StoreError> {
-        get(row, column)
-    }
-}
-
-/// Reads columns in our own types.
-pub(super) trait Columns {
-    /// Any of them.
-    fn col<T: Column>(&self, column: usize) -> Result<T, StoreError>;
-    /// An id.
-    fn uuid(&self, column: usize) -> Result<Uuid, StoreError>;
-    /// An id that may be missing.
-    fn maybe_uuid(&self, column: usize) -> Result<Option<Uuid>, StoreError>;
-    /// A JSON text, checked when it was written.
-    fn json(&self, column: usize) -> Result<JsonText, StoreError>;
-    /// A JSON text that may be missing.
-    fn maybe_json(&self, column: usize) -> Result<Option<JsonText>, StoreError>;
-    /// A moment.
-    fn time(&self, column: usize) -> Result<UnixMillis, StoreError> {
-        self.col(column).map(UnixMillis)
-    }
-    /// A moment that may be missing.
-    fn maybe_time(&self, column: usize) -> Result<Option<UnixMillis>, StoreError> {
-        Ok(self.col::<Option<i64>>(column)?.map(UnixMillis))
-    }
-    /// A count.
-    fn count(&self, column: usize) -> Result<u64, StoreError> {
-        Ok(u64::try_from(self.col::<i64>(column)?).unwrap_or(0))
-    }
-    /// A session's id.
-    fn session(&self, column: usize) -> Result<SessionId, StoreError> {
-        Ok(SessionId::from_uuid(self.uuid(column)?))
-    }
-    /// A node's id.
-    fn node(&self, column: usize) -> Result<NodeId, StoreError> {
-        Ok(NodeId::from_uuid(self.uuid(column)?))
-    }
-    /// An event's id.
-    fn event(&self, column: usize) -> Result<EventId, StoreError> {
-        Ok(EventId::from_uuid(self.uuid(column)?))
-    }
-}
-
-impl Columns for Row {
-    fn col<T: Column>(&self, column: usize) -> Result<T, StoreError> {
-        T::column(self, column)
-    }
-    fn uuid(&self, column: usize) -> Result<Uuid, StoreError> {
+impl Cells for Row {
+    fn int(&self, column: usize) -> Result<Option<i64>, StoreError> {
         get(self, column)
     }
-    fn maybe_uuid(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
+    fn bool(&self, column: usize) -> Result<Option<bool>, StoreError> {
         get(self, column)
     }
-    fn json(&self, column: usize) -> Result<JsonText, StoreError> {
-        get::<&str>(self, column).map(JsonText::trusted)
+    fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        get(self, column)
     }
-    fn maybe_json(&self, column: usize) -> Result<Option<JsonText>, StoreError> {
-        Ok(get::<Option<&str>>(self, column)?.map(JsonText::trusted))
+    fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
+        get(self, column)
     }
 }

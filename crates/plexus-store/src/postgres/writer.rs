@@ -20,17 +20,19 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use tokio::time::Instant;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::append::{self, Batch};
 use super::connect::Connector;
-use super::locks::Locks;
+use super::locks::{self, Locks};
 use super::notes;
 use super::readers::PATIENCE;
-use super::sql::{Class, Columns, Conn, RETRY_BUSY, classify, int, params};
-use super::tx::Tx;
+use super::sql::{Class, Conn, RETRY_BUSY, classify};
 use crate::contract::{Committed, Lease, Outcome, StoreError, Topic, UnixMillis, Wakes};
 use crate::queue::{Job, Queue, Work};
+use crate::tables::sql::{self, Sql as _, int, params};
+use crate::tables::tx::{EventBatch, Standing, Tx};
 
 /// How long one group may take before its connection is taken for dead.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(20);
@@ -80,9 +82,8 @@ struct Group {
     /// The rows of sessions that changed, and in which list last.
     touched: HashMap<i64, u64>,
     events: u64,
-    lease: Option<Lease>,
-    /// Whether the lease stands.
-    valid: bool,
+    /// The lease, and whether it stands.
+    standing: Standing,
 }
 
 impl Group {
@@ -114,7 +115,7 @@ impl Writer {
         }
         if let Some(conn) = &self.conn {
             let gone =
-                async { conn.run("DELETE FROM writers WHERE id = $1", params![self.id]).await };
+                async { conn.run("DELETE FROM writers WHERE id = ?1", params![self.id]).await };
             match tokio::time::timeout(GROUP_TIMEOUT, gone).await {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "could not remove the writer's row"),
@@ -149,7 +150,7 @@ impl Writer {
 
     /// Wakes, then answers.
     fn answer(&mut self, jobs: Vec<Job>, group: Group, base: u64) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = group.lease;
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = group.standing.lease;
         plexus_fault::point!(
             "approval.committed",
             when group.fates.iter().any(|fate| matches!(fate, Fate::Applied { topics, .. } if topics.iter().any(|topic| matches!(topic, Topic::Approval(_)))))
@@ -181,7 +182,8 @@ impl Writer {
                 lease,
                 asked: AtomicBool::new(false),
             };
-            let mut group = Group { lease, ..Group::default() };
+            let standing = Standing { lease, valid: false };
+            let mut group = Group { standing, ..Group::default() };
             let late = || StoreError::Unavailable {
                 message: format!("the database did not answer within {GROUP_TIMEOUT:?}"),
                 source: None,
@@ -323,13 +325,13 @@ impl Writing<'_> {
             // The locks and what is read under them go out together, and the database does one after the other. A statement that is yet to
             // be prepared would be overtaken, so those of the locks are prepared by now.
             locks.prepare(self.conn).await?;
-            self.conn.statement(super::servers::LOCK_LEASE).await?;
+            locks::prepare_lease(self.conn).await?;
             let (begun, read) =
                 futures::future::join(self.begin(&locks), Batch::read(self.conn, first)).await;
-            group.valid = begun?;
+            group.standing.valid = begun?;
             batch = Some(read?);
         } else {
-            group.valid = self.begin(&locks).await?;
+            group.standing.valid = self.begin(&locks).await?;
             batch = None;
         }
         while at < jobs.len() {
@@ -349,9 +351,11 @@ impl Writing<'_> {
             let mut refused = false;
             for job in run {
                 let nth = group.applied;
-                let Some((outcomes, topics)) =
-                    read.apply(&job.changes, nth, group.lease.filter(|_| group.valid))
-                else {
+                let Some((outcomes, topics)) = read.apply(
+                    &job.changes,
+                    nth,
+                    group.standing.lease.filter(|_| group.standing.valid),
+                ) else {
                     refused = true;
                     break;
                 };
@@ -385,7 +389,7 @@ impl Writing<'_> {
         // The lease before the sessions, as a takeover does: two who lock in opposite orders would wait for each other.
         let lease = async {
             let Some(lease) = self.lease else { return Ok(false) };
-            super::servers::lock_lease(self.conn, lease).await
+            locks::lock_lease(self.conn, lease).await
         };
         let (valid, locked) = futures::future::join(lease, locks.take(self.conn)).await;
         locked?;
@@ -397,22 +401,22 @@ impl Writing<'_> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let mut tx = Tx::new(self.conn, group.lease, group.valid);
+            let mut tx = Tx::new(self.conn, group.standing);
             self.conn.send("SAVEPOINT list");
             match tx.apply_all(job.changes.clone()).await {
                 Ok(outcomes) => {
                     self.conn.send("RELEASE list");
                     let topics = std::mem::take(&mut tx.topics);
                     let nth = group.apply(outcomes, topics);
-                    group.batches.extend(
-                        tx.batches.iter().map(|(chat, first, count)| (*chat, *first, *count, nth)),
-                    );
-                    group.events += tx.events;
-                    group.touched.extend(tx.touched.keys().map(|row| (*row, nth)));
+                    for EventBatch { chat, first, count } in &tx.batches {
+                        group.batches.push((*chat, *first, *count, nth));
+                        group.events += u64::from(*count);
+                    }
+                    group.touched.extend(tx.touched.iter().map(|row| (*row, nth)));
                     for row in &tx.gone {
                         group.touched.remove(row);
                     }
-                    (group.lease, group.valid) = (tx.lease, tx.valid);
+                    group.standing = tx.standing;
                     return Ok(());
                 }
                 Err(error) if classify(&error) == Class::Refusal => {
@@ -449,38 +453,38 @@ impl Writing<'_> {
             Fate::Refused(_) => &[],
         });
         let (applied, events, note) = (int(group.applied), int(group.events), notes::write(topics));
-        let now = UnixMillis::now();
+        let now = UnixMillis::now().0;
         let (chats, firsts, counts, nths) = (
             column(|it| it.0),
             column(|it| i64::from(it.1)),
             column(|it| i64::from(it.2)),
             column(|it| int(it.3)),
         );
-        let params = params![
-            applied,
-            events,
-            chats,
-            firsts,
-            counts,
-            nths,
-            sessions,
-            of_list,
-            self.writer,
-            self.group,
-            note,
-            now
+        let values: &[&(dyn ToSql + Sync)] = &[
+            &applied,
+            &events,
+            &chats,
+            &firsts,
+            &counts,
+            &nths,
+            &sessions,
+            &of_list,
+            &self.writer,
+            &self.group,
+            &note,
+            &now,
         ];
         plexus_fault::point!("store.commit.before");
         self.asked.store(true, Ordering::Relaxed);
         let ending =
-            futures::future::join(self.conn.query(&statement, params), self.conn.batch("COMMIT"));
+            futures::future::join(self.conn.query(&statement, values), self.conn.batch("COMMIT"));
         let (written, (counted, committed)) =
             futures::future::join(join_all(pending), ending).await;
         // The first failure is the cause of those behind it, and makes a rollback of the commit.
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
         let rows = counted?;
         committed?;
-        let base = rows.first().map(|row| row.count(0)).transpose()?;
+        let base = rows.first().map(|row| <sql::Row<'_>>::get(row, 0)).transpose()?;
         base.ok_or_else(|| StoreError::Corrupt {
             message: "the counter of commits is gone".to_owned(),
         })

@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::migrate::NEWEST;
 use crate::contract::StoreError;
+use crate::tables::schema::Dialect;
 
 /// "PLXS", in the header of every database of ours, so that nobody mistakes another program's file for one.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5853;
@@ -79,7 +79,8 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
 
 /// Refuses a version from the future.
 pub(super) fn check_version(found: i64) -> Result<(), StoreError> {
-    if found > NEWEST { Err(StoreError::Newer { found, known: NEWEST }) } else { Ok(()) }
+    let known = Dialect::Sqlite.newest();
+    if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
 }
 
 /// Returns the path of the write-ahead log of a database.

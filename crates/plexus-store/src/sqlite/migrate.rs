@@ -1,20 +1,11 @@
-//! Migrations: numbered, forward only, each in one transaction together with the version it leads to.
+//! Migrations: forward only, each step in one transaction together with the version it leads to.
 
 use rusqlite::Connection;
 
 use super::file::{APPLICATION_ID, check_version};
 use super::sql::store_error;
 use crate::contract::StoreError;
-
-/// Every step, in order. A released step is never edited; the next change is the next step.
-const STEPS: &[&str] = &[
-    include_str!("migrations/0001_start.sql"),
-    include_str!("migrations/0002_outbox_by_target.sql"),
-    include_str!("migrations/0003_servers.sql"),
-];
-
-/// The version this build leads to.
-pub(super) const NEWEST: i64 = STEPS.len() as i64;
+use crate::tables::schema::Dialect;
 
 /// Reads the version of an open database.
 pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
@@ -25,12 +16,13 @@ pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
 pub(super) fn migrate(conn: &Connection) -> Result<bool, StoreError> {
     let found = version(conn)?;
     check_version(found)?;
-    let done = usize::try_from(found)
-        .map_err(|_| StoreError::Corrupt { message: format!("its version is {found}") })?;
-    for (number, step) in STEPS.iter().enumerate().skip(done) {
+    if found < 0 {
+        return Err(StoreError::Corrupt { message: format!("its version is {found}") });
+    }
+    for (version, step) in Dialect::Sqlite.steps_after(found) {
         let sql = format!(
-            "BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {}; COMMIT;",
-            number + 1
+            "BEGIN IMMEDIATE; {step}; PRAGMA application_id = {APPLICATION_ID};
+             PRAGMA user_version = {version}; COMMIT;"
         );
         if let Err(error) = conn.execute_batch(&sql) {
             if !conn.is_autocommit() {
@@ -39,5 +31,5 @@ pub(super) fn migrate(conn: &Connection) -> Result<bool, StoreError> {
             return Err(store_error(error));
         }
     }
-    Ok(done < STEPS.len())
+    Ok(found < Dialect::Sqlite.newest())
 }

@@ -1,36 +1,23 @@
 //! The SQLite engine: one file, one writer thread, readers apart.
 //!
 //! In reading order:
-//! - this file: opening, closing, and the [`Store`](crate::contract::Store) trait handed to the modules below.
+//! - this file: opening and closing.
 //! - `file`, `lock`, `migrate`: what may be opened, by whom, and how an old file becomes a new one.
-//! - `writer`, `checkpoint`: how changes get in.
+//! - `sql`: SQLite as the [tables](crate::tables) see it.
+//! - `writer`, `commit`, `checkpoint`: how changes get in.
 //! - `readers`: how they are read.
-//! - `tx`, then one module for each subject (`sessions`, `chats`, `events`, …): the SQL.
-//! - `upkeep`: counting, checking, copying, pruning.
+//! - `backup`: checking and copying the file.
+//! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
 
-mod approvals;
-mod arbor;
-mod audit;
-mod budget;
-mod chats;
+mod backup;
 mod checkpoint;
-pub(crate) mod codes;
-mod consumers;
-mod events;
+pub(crate) mod commit;
 mod file;
-pub(crate) mod keys;
 mod lock;
 mod migrate;
 mod readers;
-mod rules;
-mod runs;
-mod servers;
-mod sessions;
-pub(crate) mod sql;
+mod sql;
 mod store;
-mod tokens;
-mod tx;
-mod upkeep;
 mod writer;
 
 use std::fs::{DirBuilder, OpenOptions};
@@ -43,6 +30,7 @@ use plexus_core::Latency;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
+use self::commit::Committer;
 use self::file::{Existing, io_error};
 use self::lock::Lock;
 use self::readers::Readers;
@@ -134,20 +122,16 @@ impl SqliteStore {
         let path = dir.join(DATABASE_FILE);
         let existing = file::inspect(&path)?;
         let conn = open_writer(&path, existing, options)?;
-        let commits = sessions::newest_commit(&conn)?;
         let (queue, health, wakes) =
             (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
         let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
         let lease = Arc::default();
         let writer = Writer {
-            conn,
+            committer: Committer::new(conn, wakes.clone(), Arc::clone(&lease))?,
             queue: Arc::clone(&queue),
-            wakes: wakes.clone(),
             health: Arc::clone(&health),
             checkpointer,
             wal: file::wal_path(&path),
-            commits,
-            lease: Arc::clone(&lease),
             lock,
         };
         let thread = std::thread::Builder::new()
@@ -186,6 +170,17 @@ impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.queue.close();
     }
+}
+
+/// Opens an empty store in memory.
+#[cfg(feature = "memory")]
+pub(crate) fn open_in_memory() -> Result<Connection, StoreError> {
+    let conn = Connection::open_in_memory().map_err(store_error)?;
+    keep_plans(&conn, WRITER_STATEMENTS)?;
+    conn.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;")
+        .map_err(store_error)?;
+    migrate::migrate(&conn)?;
+    Ok(conn)
 }
 
 fn open_plain(path: &Path) -> Result<Connection, StoreError> {
@@ -233,7 +228,7 @@ fn open_writer(
     if migrate::migrate(&conn)? {
         // The header then says the version by itself, for whoever looks before opening.
         conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(store_error)?;
-        upkeep::sync_dir(&options.dir)?;
+        backup::sync_dir(&options.dir)?;
     }
     Ok(conn)
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
-use super::sql::{Sql as _, keep_plans, store_error};
+use super::commit::execute;
+use super::sql::{keep_plans, store_error};
 use crate::contract::StoreError;
 
 /// How many statements a connection keeps prepared: all that this engine has.
@@ -54,10 +55,10 @@ impl Readers {
             let _permit = permit;
             let pooled = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let conn = pooled.map_or_else(|| open(&path), Ok)?;
-            conn.run("BEGIN", [])?;
+            execute(&conn, "BEGIN")?;
             let result = work(&conn);
             // A connection whose snapshot could not be ended is dropped, which ends it.
-            conn.run("COMMIT", [])?;
+            execute(&conn, "COMMIT")?;
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
             result
         });

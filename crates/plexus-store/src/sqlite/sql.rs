@@ -1,65 +1,109 @@
-//! The few ways this engine talks to SQLite, with its errors turned into ours in one place.
+//! SQLite as the tables see it, with its errors turned into ours in one place.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::{EventId, NodeId, SessionId};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, ffi};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, Row, ToSql, ffi, params_from_iter};
 use uuid::Uuid;
 
-use crate::contract::{JsonText, StoreError, UnixMillis, refusal};
+use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
+use crate::tables::keys::EventKey;
+use crate::tables::sql::{self, Cells, Param, Sql, params};
 
-/// How long a caller waits when SQLite itself says it is busy; with one writer that is a checkpoint at most.
+/// How long a caller waits when SQLite itself says it is busy; with one writer that is a checkpoint
+/// at most.
 const RETRY_LOCKED: Duration = Duration::from_millis(50);
 
-/// Prepared statements, cached by their text.
-pub(super) trait Sql {
-    /// Runs a statement and returns how many rows it changed.
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError>;
-    /// Returns the first row, if there is one.
-    fn one<T>(
+// Statements are prepared once and cached by their text. None of these futures ever waits.
+impl Sql for Connection {
+    const FALSE: &'static str = "0";
+    const JSON_STRING: &'static str = "json_quote";
+    const SIZE: &'static str =
+        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+
+    async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
+        let mut statement = self.prepare_cached(sql).map_err(store_error)?;
+        statement.execute(params_from_iter(params)).map(|rows| rows as u64).map_err(store_error)
+    }
+
+    async fn each(
         &self,
         sql: &str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError>;
-    /// Returns all rows.
-    fn all<T>(
+        params: &[Param<'_>],
+        mut read: impl FnMut(&sql::Row<'_>) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut statement = self.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(params_from_iter(params)).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            if read(row)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn lock(&self, _sql: &str, _params: &[Param<'_>]) -> Result<(), StoreError> {
+        // The writer is the only one.
+        Ok(())
+    }
+
+    async fn clock(&self) -> Result<UnixMillis, StoreError> {
+        // One server at a time has the file open, so its clock is the store's.
+        Ok(UnixMillis::now())
+    }
+
+    async fn insert_events(
         &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError>;
+        chat: i64,
+        first: u32,
+        events: &[NewEvent],
+    ) -> Result<(), StoreError> {
+        let sql = "INSERT INTO chat_events (id, uuid, created_at, type, body)
+                   VALUES (?1, ?2, ?3, ?4, ?5)";
+        let mut insert = self.prepare_cached(sql).map_err(store_error)?;
+        for (seq, event) in (first..).zip(events) {
+            let key = EventKey::new(chat, seq);
+            let row = params![key, event.id, event.timestamp, event.event_type, event.body];
+            insert.execute(params_from_iter(row)).map_err(store_error)?;
+        }
+        Ok(())
+    }
 }
 
-impl Sql for Connection {
-    fn run(&self, sql: &str, params: impl Params) -> Result<usize, StoreError> {
-        self.prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(params))
-            .map_err(store_error)
+impl ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Param::Int(Some(number)) => ValueRef::Integer(*number),
+            Param::Bool(Some(yes)) => ValueRef::Integer(i64::from(*yes)),
+            Param::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
+            Param::Id(Some(id)) => ValueRef::Blob(id.as_bytes()),
+            Param::Bytes(Some(bytes)) => ValueRef::Blob(bytes),
+            Param::Int(None)
+            | Param::Bool(None)
+            | Param::Text(None)
+            | Param::Id(None)
+            | Param::Bytes(None) => ValueRef::Null,
+        }))
     }
+}
 
-    fn one<T>(
-        &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>, StoreError> {
-        self.prepare_cached(sql)
-            .and_then(|mut statement| statement.query_row(params, read).optional())
-            .map_err(store_error)
+impl Cells for Row<'_> {
+    fn int(&self, column: usize) -> Result<Option<i64>, StoreError> {
+        self.get(column).map_err(store_error)
     }
-
-    fn all<T>(
-        &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>, StoreError> {
-        let mut statement = self.prepare_cached(sql).map_err(store_error)?;
-        let rows = statement.query_map(params, read).map_err(store_error)?;
-        rows.collect::<rusqlite::Result<Vec<T>>>().map_err(store_error)
+    fn bool(&self, column: usize) -> Result<Option<bool>, StoreError> {
+        self.get(column).map_err(store_error)
+    }
+    fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        let text = self.get_ref(column).map_err(store_error)?.as_str_or_null();
+        text.map_err(|error| store_error(error.into()))
+    }
+    fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
+        let bytes: Option<[u8; 16]> = self.get(column).map_err(store_error)?;
+        Ok(bytes.map(Uuid::from_bytes))
     }
 }
 
@@ -71,7 +115,7 @@ pub(super) fn keep_plans(conn: &Connection, statements: usize) -> Result<(), Sto
 }
 
 /// Says what a failure of SQLite means for the caller.
-pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
+pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     let rusqlite::Error::SqliteFailure(failure, _) = &error else {
         // A column of another type than we write: the file was changed by somebody else.
         return StoreError::Corrupt { message: error.to_string() };
@@ -108,70 +152,6 @@ pub(super) fn ends_transaction(error: &StoreError) -> bool {
         | StoreError::Foreign { .. }
         | StoreError::Locked { .. } => false,
     }
-}
-
-/// Returns an id as it is stored.
-pub(super) fn blob(uuid: &Uuid) -> [u8; 16] {
-    *uuid.as_bytes()
-}
-
-/// Reads columns in our own types.
-pub(super) trait Columns {
-    /// An id of 16 bytes.
-    fn uuid(&self, column: usize) -> rusqlite::Result<Uuid>;
-    /// An id that may be missing.
-    fn maybe_uuid(&self, column: usize) -> rusqlite::Result<Option<Uuid>>;
-    /// A JSON text, checked when it was written.
-    fn json(&self, column: usize) -> rusqlite::Result<JsonText>;
-    /// A JSON text that may be missing.
-    fn maybe_json(&self, column: usize) -> rusqlite::Result<Option<JsonText>>;
-    /// A moment.
-    fn time(&self, column: usize) -> rusqlite::Result<UnixMillis>;
-    /// A moment that may be missing.
-    fn maybe_time(&self, column: usize) -> rusqlite::Result<Option<UnixMillis>>;
-    /// A count.
-    fn count(&self, column: usize) -> rusqlite::Result<u64>;
-    /// A session's id.
-    fn session(&self, column: usize) -> rusqlite::Result<SessionId> {
-        Ok(SessionId::from_uuid(self.uuid(column)?))
-    }
-    /// A node's id.
-    fn node(&self, column: usize) -> rusqlite::Result<NodeId> {
-        Ok(NodeId::from_uuid(self.uuid(column)?))
-    }
-    /// An event's id.
-    fn event(&self, column: usize) -> rusqlite::Result<EventId> {
-        Ok(EventId::from_uuid(self.uuid(column)?))
-    }
-}
-
-impl Columns for Row<'_> {
-    fn uuid(&self, column: usize) -> rusqlite::Result<Uuid> {
-        self.get::<_, [u8; 16]>(column).map(Uuid::from_bytes)
-    }
-    fn maybe_uuid(&self, column: usize) -> rusqlite::Result<Option<Uuid>> {
-        Ok(self.get::<_, Option<[u8; 16]>>(column)?.map(Uuid::from_bytes))
-    }
-    fn json(&self, column: usize) -> rusqlite::Result<JsonText> {
-        self.get::<_, Arc<str>>(column).map(JsonText::trusted)
-    }
-    fn maybe_json(&self, column: usize) -> rusqlite::Result<Option<JsonText>> {
-        Ok(self.get::<_, Option<Arc<str>>>(column)?.map(JsonText::trusted))
-    }
-    fn time(&self, column: usize) -> rusqlite::Result<UnixMillis> {
-        self.get(column).map(UnixMillis)
-    }
-    fn maybe_time(&self, column: usize) -> rusqlite::Result<Option<UnixMillis>> {
-        Ok(self.get::<_, Option<i64>>(column)?.map(UnixMillis))
-    }
-    fn count(&self, column: usize) -> rusqlite::Result<u64> {
-        Ok(u64::try_from(self.get::<_, i64>(column)?).unwrap_or(0))
-    }
-}
-
-/// Stores a number that counts something; beyond what SQLite can hold it stays at the largest.
-pub(super) fn int(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

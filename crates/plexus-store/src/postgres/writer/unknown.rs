@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::{FIRST_PAUSE, GROUP_TIMEOUT, LONGEST_PAUSE, Writer};
 use crate::contract::{StoreError, UnixMillis};
-use crate::postgres::sql::{Columns, Conn, params};
+use crate::postgres::sql::Conn;
+use crate::tables::sql::{Sql as _, params};
 
 impl Writer {
     /// Finds out whether the newest group was committed, and returns the commit number before it if so.
@@ -31,13 +32,13 @@ impl Writer {
     async fn look_up(&mut self) -> Result<Option<u64>, StoreError> {
         let conn = self.connect().await?;
         // Both wait until that transaction has ended, one way or the other: it has this row locked, or is the one that makes it.
-        let make = "INSERT INTO writers VALUES ($1, 0, 0, $2) ON CONFLICT (id) DO NOTHING";
+        let make = "INSERT INTO writers VALUES (?1, 0, 0, ?2) ON CONFLICT (id) DO NOTHING";
         conn.run(make, params![self.id, UnixMillis::now()]).await?;
         let row = conn
             .one(
-                "SELECT last_group, last_base FROM writers WHERE id = $1 FOR UPDATE",
+                "SELECT last_group, last_base FROM writers WHERE id = ?1 FOR UPDATE",
                 params![self.id],
-                |row| Ok((row.col::<i64>(0)?, row.count(1)?)),
+                |row| Ok((row.get::<i64>(0)?, row.get(1)?)),
             )
             .await?;
         self.conn = Some(conn);
@@ -47,10 +48,10 @@ impl Writer {
     /// Ends the process of a lost connection, so that its locks are free and it does nothing more. One that is committing finishes that first.
     pub(super) async fn end_remains(&mut self, conn: &Conn) -> Result<(), StoreError> {
         let Some(process) = &self.remains else { return Ok(()) };
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid || '@' || backend_start = $1";
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid || '@' || backend_start = ?1";
         let until = Instant::now() + GROUP_TIMEOUT;
         // Until it is gone: its last statements may be on their way to it, and what it does after our look would not be seen.
-        while conn.one(end, params![process], |_| Ok(())).await?.is_some() {
+        while conn.any(end, params![process]).await? {
             if Instant::now() >= until {
                 let message = "the process of a lost connection does not end".to_owned();
                 return Err(StoreError::Unavailable { message, source: None });

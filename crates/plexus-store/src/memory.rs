@@ -1,0 +1,124 @@
+//! The engine for unit tests: SQLite in memory, on the caller's thread.
+//!
+//! A call does its work before it first returns, so a test that stops or sets the clock sees nothing
+//! happen beside it. Nothing survives it, so no server can choose it.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use plexus_core::Latency;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::contract::{
+    Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes, check,
+};
+use crate::queue::Job;
+use crate::sqlite::commit::{Committer, in_transaction};
+use crate::tables::sql::ready;
+use crate::tables::store::{Engine, store};
+use crate::tables::upkeep;
+
+/// A store in memory, for tests.
+#[derive(Debug)]
+pub struct MemoryStore {
+    /// `None` once it is closed.
+    committer: Mutex<Option<Committer>>,
+    wakes: Wakes,
+    lease: Arc<Mutex<Option<Lease>>>,
+    commit_latency: Latency,
+}
+
+impl MemoryStore {
+    /// Makes an empty store.
+    ///
+    /// # Panics
+    /// When there is no memory for it.
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "for tests, which can go on with nothing else")]
+    #[expect(clippy::new_without_default, reason = "a store is made on purpose")]
+    pub fn new() -> Self {
+        let (wakes, lease) = (Wakes::default(), Arc::default());
+        let committer = crate::sqlite::open_in_memory()
+            .and_then(|conn| Committer::new(conn, wakes.clone(), Arc::clone(&lease)))
+            .expect("a store in memory");
+        let committer = Mutex::new(Some(committer));
+        Self { committer, wakes, lease, commit_latency: Latency::default() }
+    }
+
+    fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Committer) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner);
+        committer.as_mut().ok_or(StoreError::Closed).and_then(work)
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.with(|committer| work(committer.conn()))
+    }
+}
+
+impl Engine for MemoryStore {
+    fn wakes(&self) -> &Wakes {
+        &self.wakes
+    }
+
+    fn latency(&self) -> &Latency {
+        &self.commit_latency
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> usize {
+        0
+    }
+
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        _priority: Priority,
+    ) -> Result<Committed, StoreError> {
+        let bytes = check::change_list(&changes)?;
+        let (reply, answer) = oneshot::channel();
+        self.with(|committer| {
+            let group = committer.write(vec![Job { changes, bytes, reply }]);
+            committer.answer(group);
+            Ok(())
+        })?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn integrity(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|conn| ready(upkeep::integrity(conn)))
+    }
+
+    async fn backup_to(&self, _path: &Path) -> Result<(), StoreError> {
+        Err(StoreError::invalid(
+            "back up a store in memory: it is for tests, and nothing of it lasts",
+        ))
+    }
+
+    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
+        self.read(|conn| in_transaction(conn, |conn| ready(upkeep::prune_step(conn, before))))
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        *self.committer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+}
+
+/// Reads on the caller's thread.
+macro_rules! read {
+    ($self:ident, $conn:ident => $work:expr) => {
+        $self.read(|$conn| ready($work))
+    };
+}
+
+store! { MemoryStore, read }

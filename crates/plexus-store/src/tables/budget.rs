@@ -1,0 +1,135 @@
+//! What was spent, in SQL.
+
+use plexus_core::SessionId;
+
+use super::codes::{MAX_AMOUNT, spend_columns};
+use super::sessions;
+use super::sql::{Row, Sql, params};
+use super::tx::Tx;
+use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
+
+fn read(row: &Row<'_>) -> Result<Spend, StoreError> {
+    Ok(Spend {
+        cost_micros: row.get(0)?,
+        turns: row.get(1)?,
+        input_tokens: row.get(2)?,
+        output_tokens: row.get(3)?,
+        wall_ms: row.get(4)?,
+    })
+}
+
+pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendTotals, StoreError> {
+    let row = sessions::row_of(conn, session).await?;
+    let own = conn
+        .one(
+            "SELECT cost_micros, turns, input_tokens, output_tokens, wall_ms FROM spend WHERE session = ?1",
+            params![row],
+            read,
+        )
+        .await?;
+    let largest = conn.one(
+        "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
+         SELECT coalesce(max(largest_cost_micros), 0), coalesce(max(largest_turns), 0) FROM spend WHERE session IN (SELECT id FROM part)",
+        params![row],
+        |row| Ok(Spend { cost_micros: row.get(0)?, turns: row.get(1)?, ..Spend::default() }),
+    ).await?;
+    Ok(SpendTotals {
+        own: own.unwrap_or_default(),
+        subtree: sum(conn, "spend", row).await?,
+        reserved: sum(conn, "reservations", row).await?,
+        largest: largest.unwrap_or_default(),
+        descendants: sessions::descendants(conn, session).await?.len() as u64,
+    })
+}
+
+/// Adds up one of the two tables over a session and everything below it.
+async fn sum(conn: &impl Sql, table: &str, row: i64) -> Result<Spend, StoreError> {
+    // The sum of integers is a number of any length; amounts are bounded so that it fits.
+    let sql = format!(
+        "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
+         SELECT CAST(coalesce(sum(cost_micros), 0) AS BIGINT), CAST(coalesce(sum(turns), 0) AS BIGINT), CAST(coalesce(sum(input_tokens), 0) AS BIGINT),
+                CAST(coalesce(sum(output_tokens), 0) AS BIGINT), CAST(coalesce(sum(wall_ms), 0) AS BIGINT) FROM {table} WHERE session IN (SELECT id FROM part)"
+    );
+    conn.one(&sql, params![row], read).await.map(Option::unwrap_or_default)
+}
+
+pub(super) async fn add(
+    tx: &mut Tx<'_, impl Sql>,
+    session: SessionId,
+    amount: Spend,
+) -> Result<Outcome, StoreError> {
+    let row = sessions::row_of(tx.conn, session).await?;
+    let [cost, turns, input, output, wall] = spend_columns(amount);
+    let sql = format!(
+        "INSERT INTO spend ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?2, ?3) {}",
+        or_add_up()
+    );
+    tx.conn.run(&sql, params![row, cost, turns, input, output, wall]).await?;
+    Ok(Outcome::Done)
+}
+
+const COLUMNS: &str = "session, cost_micros, turns, input_tokens, output_tokens, wall_ms,
+     largest_cost_micros, largest_turns";
+
+/// Returns the end of an `INSERT` that adds to what a session has spent already.
+fn or_add_up() -> String {
+    let sums = ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"].map(|it| {
+        let sum = format!("spend.{it} + excluded.{it}");
+        format!("{it} = CASE WHEN {sum} < {MAX_AMOUNT} THEN {sum} ELSE {MAX_AMOUNT} END")
+    });
+    let largest = ["largest_cost_micros", "largest_turns"].map(|it| {
+        let (old, new) = (format!("spend.{it}"), format!("excluded.{it}"));
+        format!("{it} = CASE WHEN {old} < {new} THEN {new} ELSE {old} END")
+    });
+    format!("ON CONFLICT (session) DO UPDATE SET {}, {}", sums.join(", "), largest.join(", "))
+}
+
+/// Sets an amount aside for a chat that starts, if every limit has room.
+pub(super) async fn reserve(
+    tx: &mut Tx<'_, impl Sql>,
+    session_row: i64,
+    chat: u32,
+    reservation: &Reservation,
+) -> Result<(), StoreError> {
+    for limit in &reservation.within {
+        limit.check(&totals(tx.conn, limit.holder).await?)?;
+    }
+    let [cost, turns, input, output, wall] = spend_columns(reservation.amount);
+    tx.conn
+        .run(
+            "INSERT INTO reservations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![session_row, chat, cost, turns, input, output, wall],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Ends what a chat had set aside, if it had.
+pub(super) async fn release(
+    tx: &Tx<'_, impl Sql>,
+    session_row: i64,
+    chat: u32,
+) -> Result<(), StoreError> {
+    tx.conn
+        .run(
+            "DELETE FROM reservations WHERE session = ?1 AND chat = ?2",
+            params![session_row, chat],
+        )
+        .await?;
+    Ok(())
+}
+
+/// Adds what a session that goes has spent to what its parent has, so that no budget above it is
+/// given back.
+pub(super) async fn bequeath(conn: &impl Sql, row: i64) -> Result<(), StoreError> {
+    let sql = format!(
+        "INSERT INTO spend ({COLUMNS})
+         SELECT s.parent, x.cost_micros, x.turns, x.input_tokens, x.output_tokens, x.wall_ms,
+                x.largest_cost_micros, x.largest_turns
+         FROM spend x JOIN sessions s ON s.id = x.session
+         WHERE x.session = ?1 AND s.parent IS NOT NULL {}",
+        or_add_up()
+    );
+    conn.run(&sql, params![row]).await?;
+    Ok(())
+}

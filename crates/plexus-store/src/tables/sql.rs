@@ -1,0 +1,297 @@
+//! What the tables need of an engine: statements, values that go in, values that come out.
+//!
+//! Statements are written once, in the SQL that both engines understand, with SQLite's placeholders
+//! (`?1`). What still differs between the engines is decided where a statement is prepared:
+//! PostgreSQL gets its own placeholders there and the type of every parameter, so that no statement
+//! needs a cast. The few things that both must say in different words are the constants of [`Sql`].
+//!
+//! The futures of SQLite are ready when they are first polled: [`ready`] takes their result without
+//! a runtime.
+
+use std::ops::ControlFlow;
+
+use futures::FutureExt as _;
+use plexus_core::{ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
+use uuid::Uuid;
+
+use crate::contract::{JsonText, NewEvent, Owner, StoreError, TokenHash, UnixMillis};
+
+/// A connection to an engine.
+pub(crate) trait Sql {
+    /// The literal for `false` in a comparison with a column: an index `WHERE retired = 0` serves
+    /// only a query that spells it alike.
+    const FALSE: &'static str;
+    /// The function that makes a JSON string of a text.
+    const JSON_STRING: &'static str;
+    /// The query for the size of the database.
+    const SIZE: &'static str;
+
+    /// Runs a statement and returns how many rows it changed.
+    async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError>;
+
+    /// Hands rows to `read`, in order, until it breaks.
+    async fn each(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        read: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>, StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Locks rows (`SELECT … FOR UPDATE`) until the transaction ends. Does nothing in an engine that
+    /// has one writer.
+    async fn lock(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError>;
+
+    /// Reads the clock by which leases run out.
+    async fn clock(&self) -> Result<UnixMillis, StoreError>;
+
+    /// Inserts events of one chat, the first of them as number `first`.
+    async fn insert_events(
+        &self,
+        chat: i64,
+        first: u32,
+        events: &[NewEvent],
+    ) -> Result<(), StoreError>;
+
+    /// Returns the first row, if there is one.
+    async fn one<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mut found = None;
+        let first = |row: &Row<'_>| {
+            found = Some(read(row)?);
+            Ok(ControlFlow::Break(()))
+        };
+        self.each(sql, params, first).await?;
+        Ok(found)
+    }
+
+    /// Returns all rows.
+    async fn all<T>(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut found = Vec::new();
+        let next = |row: &Row<'_>| {
+            found.push(read(row)?);
+            Ok(ControlFlow::Continue(()))
+        };
+        self.each(sql, params, next).await?;
+        Ok(found)
+    }
+
+    /// Tells whether there is a row.
+    async fn any(&self, sql: &str, params: &[Param<'_>]) -> Result<bool, StoreError> {
+        Ok(self.one(sql, params, |_| Ok(())).await?.is_some())
+    }
+
+    /// Runs an `INSERT … RETURNING id` and returns the new row's id.
+    async fn insert(&self, sql: &str, params: &[Param<'_>]) -> Result<i64, StoreError> {
+        let id = self.one(sql, params, |row| row.get(0)).await?;
+        id.ok_or_else(|| StoreError::Corrupt { message: "a new row has no id".to_owned() })
+    }
+}
+
+/// Returns the result of a future that never waits, as all futures over SQLite are.
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    #[expect(clippy::expect_used, reason = "nothing in such a future waits for anything")]
+    future.now_or_never().expect("SQLite answers before it returns")
+}
+
+// What goes in.
+
+/// A value for a parameter. It has a type also when it is missing: PostgreSQL asks for that.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Param<'p> {
+    /// A number, a moment, or the number that stands for a variant.
+    Int(Option<i64>),
+    /// Yes or no.
+    Bool(Option<bool>),
+    /// A text, also of JSON.
+    Text(Option<&'p str>),
+    /// An id.
+    Id(Option<Uuid>),
+    /// Bytes.
+    Bytes(Option<&'p [u8]>),
+}
+
+/// A type that can be a parameter.
+pub(crate) trait Bind {
+    /// What stands for a missing value.
+    const MISSING: Param<'static>;
+    /// Returns the value.
+    fn bind(&self) -> Param<'_>;
+}
+
+/// Makes the parameters of a statement: `params![row, id, name]`.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => { &[$($crate::tables::sql::Bind::bind(&$value)),*] };
+}
+pub(crate) use params;
+
+macro_rules! bind {
+    ($($type:ty => $kind:ident, |$it:ident| $how:expr;)*) => { $(
+        impl Bind for $type {
+            const MISSING: Param<'static> = Param::$kind(None);
+            fn bind(&self) -> Param<'_> {
+                let $it = self;
+                Param::$kind(Some($how))
+            }
+        }
+    )* };
+}
+pub(crate) use bind;
+
+bind! {
+    i64 => Int, |it| *it;
+    u32 => Int, |it| i64::from(*it);
+    u64 => Int, |it| int(*it);
+    usize => Int, |it| int(*it as u64);
+    UnixMillis => Int, |it| it.0;
+    bool => Bool, |it| *it;
+    str => Text, |it| it;
+    String => Text, |it| it.as_str();
+    JsonText => Text, |it| it.as_str();
+    Uuid => Id, |it| *it;
+    TokenHash => Bytes, |it| it.0.as_slice();
+}
+
+impl<T: Bind + ?Sized> Bind for &T {
+    const MISSING: Param<'static> = T::MISSING;
+    fn bind(&self) -> Param<'_> {
+        T::bind(self)
+    }
+}
+
+impl<T: Bind> Bind for Option<T> {
+    const MISSING: Param<'static> = T::MISSING;
+    fn bind(&self) -> Param<'_> {
+        self.as_ref().map_or(T::MISSING, T::bind)
+    }
+}
+
+impl Bind for Owner {
+    const MISSING: Param<'static> = Param::Id(None);
+    fn bind(&self) -> Param<'_> {
+        match self {
+            // The operator has no id.
+            Self::Operator => Self::MISSING,
+            Self::Session(id) => Param::Id(Some(*id.as_uuid())),
+        }
+    }
+}
+
+/// Returns a count as it is stored; one beyond what a column holds stays at the largest.
+pub(crate) fn int(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+// What comes out.
+
+/// A row of an engine. A column that is missing or of another type than the tables have was written
+/// by somebody else: the store is corrupt.
+pub(crate) trait Cells {
+    /// Reads a number.
+    fn int(&self, column: usize) -> Result<Option<i64>, StoreError>;
+    /// Reads a yes or no.
+    fn bool(&self, column: usize) -> Result<Option<bool>, StoreError>;
+    /// Reads a text.
+    fn text(&self, column: usize) -> Result<Option<&str>, StoreError>;
+    /// Reads an id.
+    fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError>;
+}
+
+/// A row, whatever the engine.
+pub(crate) type Row<'r> = dyn Cells + 'r;
+
+impl Row<'_> {
+    /// Reads a column.
+    pub(crate) fn get<T: Column>(&self, column: usize) -> Result<T, StoreError> {
+        self.maybe(column)?.ok_or_else(|| StoreError::Corrupt {
+            message: format!("column {column} of a row is empty"),
+        })
+    }
+
+    /// Reads a column that may be empty.
+    pub(crate) fn maybe<T: Column>(&self, column: usize) -> Result<Option<T>, StoreError> {
+        T::read(self, column)
+    }
+}
+
+/// A type that a column is read as.
+pub(crate) trait Column: Sized {
+    /// Reads it.
+    fn read(row: &Row<'_>, column: usize) -> Result<Option<Self>, StoreError>;
+}
+
+macro_rules! column {
+    ($($type:ty => $kind:ident, $how:expr;)*) => { $(
+        impl Column for $type {
+            fn read(row: &Row<'_>, column: usize) -> Result<Option<Self>, StoreError> {
+                Ok(row.$kind(column)?.map($how))
+            }
+        }
+    )* };
+}
+pub(crate) use column;
+
+column! {
+    i64 => int, |it| it;
+    u64 => int, |it| u64::try_from(it).unwrap_or(0);
+    UnixMillis => int, UnixMillis;
+    bool => bool, |it| it;
+    String => text, str::to_owned;
+    JsonText => text, JsonText::trusted;
+    Uuid => id, |it| it;
+}
+
+impl Column for u32 {
+    fn read(row: &Row<'_>, column: usize) -> Result<Option<Self>, StoreError> {
+        let small = |number: i64| {
+            Self::try_from(number)
+                .map_err(|_| StoreError::Corrupt { message: format!("{number} is no count") })
+        };
+        row.int(column)?.map(small).transpose()
+    }
+}
+
+macro_rules! ids {
+    ($($id:ident),*) => { $(
+        bind! { $id => Id, |it| *it.as_uuid(); }
+        column! { $id => id, $id::from_uuid; }
+    )* };
+}
+
+ids! { ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }
+
+/// Gives an enum the numbers that stand for it in the tables: `codes! { Type, "what it is": A = 0 }`.
+macro_rules! codes {
+    ($type:ident, $what:literal: $($variant:ident = $code:literal),* $(; $same:ident = $as:literal)?) => {
+        impl $crate::tables::sql::Bind for $type {
+            const MISSING: $crate::tables::sql::Param<'static> = $crate::tables::sql::Param::Int(None);
+            fn bind(&self) -> $crate::tables::sql::Param<'_> {
+                $crate::tables::sql::Param::Int(Some(match self {
+                    $(Self::$variant => $code,)*
+                    $(Self::$same => $as,)?
+                }))
+            }
+        }
+        impl $crate::tables::sql::Column for $type {
+            fn read(
+                row: &$crate::tables::sql::Row<'_>,
+                column: usize,
+            ) -> Result<Option<Self>, $crate::contract::StoreError> {
+                match row.int(column)? {
+                    None => Ok(None),
+                    $(Some($code) => Ok(Some(Self::$variant)),)*
+                    Some(code) => Err($crate::tables::codes::unknown($what, code)),
+                }
+            }
+        }
+    };
+}
+pub(crate) use codes;

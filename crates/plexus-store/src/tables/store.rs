@@ -1,0 +1,365 @@
+//! The contract of a store, kept once for all engines: the tables answer reads, the engine does the
+//! rest.
+
+use std::path::Path;
+
+use plexus_core::Latency;
+
+use crate::contract::{Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes};
+
+/// What each engine does in its own way.
+pub(crate) trait Engine {
+    /// Returns whom to wake after a commit.
+    fn wakes(&self) -> &Wakes;
+    /// Returns how long callers waited for their commits.
+    fn latency(&self) -> &Latency;
+    /// Returns the lease that this handle writes under.
+    fn lease(&self) -> Option<Lease>;
+    /// Returns how many lists of changes wait for the writer.
+    fn waiting(&self) -> usize;
+    /// Writes all of `changes` in one transaction, or nothing.
+    async fn commit(
+        &self,
+        changes: Vec<Change>,
+        priority: Priority,
+    ) -> Result<Committed, StoreError>;
+    /// Reads everything and returns what is wrong with it.
+    async fn integrity(&self) -> Result<Vec<String>, StoreError>;
+    /// Copies the store, as of one moment, to a file.
+    async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
+    /// Prunes a bounded part of what ended before `before`, in a transaction of its own.
+    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
+    /// Writes what was accepted and lets go of the store.
+    async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// Makes a [`Store`](crate::contract::Store) of an [`Engine`].
+///
+/// `$read!(self, conn => work)` runs `work`, a future over the tables, in one snapshot. It is a
+/// macro because the engines run it differently: PostgreSQL awaits it and may have to start it
+/// again, SQLite takes it to another thread.
+macro_rules! store {
+    ($engine:ident, $read:ident) => {
+        const _: () = {
+            use std::path::Path;
+
+            use plexus_core::{
+                ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
+            };
+            use $crate::contract::{
+                ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat,
+                Committed, Consumer, Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node,
+                OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
+                RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule,
+                Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
+            };
+            use $crate::tables::store::Engine;
+            use $crate::tables::{
+                approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
+                sessions, tokens, upkeep,
+            };
+
+            #[async_trait::async_trait]
+            impl Store for $engine {
+                async fn commit(
+                    &self,
+                    changes: Vec<Change>,
+                    priority: Priority,
+                ) -> Result<Committed, StoreError> {
+                    Engine::commit(self, changes, priority).await
+                }
+
+                fn commit_latency(&self) -> LatencyReading {
+                    self.latency().read()
+                }
+
+                fn watch(&self, topic: Topic) -> Wake {
+                    self.wakes().subscribe(topic)
+                }
+
+                fn lease(&self) -> Option<Lease> {
+                    Engine::lease(self)
+                }
+
+                async fn newest_commit(&self) -> Result<u64, StoreError> {
+                    $read!(self, conn => sessions::newest_commit(conn))
+                }
+
+                async fn session(&self, id: SessionId) -> Result<Session, StoreError> {
+                    $read!(self, conn => sessions::get(conn, id))
+                }
+
+                async fn session_named(
+                    &self,
+                    parent: Option<SessionId>,
+                    name: &str,
+                ) -> Result<Session, StoreError> {
+                    let name = name.to_owned();
+                    $read!(self, conn => sessions::named(conn, parent, &name))
+                }
+
+                async fn sessions(
+                    &self,
+                    filter: SessionFilter,
+                    page: PageRequest,
+                ) -> Result<Page<Session>, StoreError> {
+                    $read!(self, conn => sessions::list(conn, &filter, page))
+                }
+
+                async fn ancestors(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError> {
+                    $read!(self, conn => sessions::ancestors(conn, id))
+                }
+
+                async fn descendants(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError> {
+                    $read!(self, conn => sessions::descendants(conn, id))
+                }
+
+                async fn sessions_changed(
+                    &self,
+                    after: u64,
+                    filter: SessionFilter,
+                    limit: usize,
+                ) -> Result<ChangedSessions, StoreError> {
+                    $read!(self, conn => sessions::changed(conn, after, &filter, limit))
+                }
+
+                async fn chat(
+                    &self,
+                    session: SessionId,
+                    chat: Option<u32>,
+                ) -> Result<Chat, StoreError> {
+                    $read!(self, conn => chats::get(conn, session, chat))
+                }
+
+                async fn chat_by_key(
+                    &self,
+                    session: SessionId,
+                    key: &str,
+                ) -> Result<Option<Chat>, StoreError> {
+                    let key = key.to_owned();
+                    $read!(self, conn => chats::by_key(conn, session, &key))
+                }
+
+                async fn chats(
+                    &self,
+                    session: Option<SessionId>,
+                    under: Option<SessionId>,
+                    page: PageRequest,
+                ) -> Result<Page<Chat>, StoreError> {
+                    $read!(self, conn => chats::list(conn, session, under, page))
+                }
+
+                async fn read_events(
+                    &self,
+                    session: SessionId,
+                    chat: u32,
+                    from_seq: u32,
+                    limit: ReadLimit,
+                ) -> Result<EventPage, StoreError> {
+                    $read!(self, conn => events::read(conn, session, chat, from_seq, limit))
+                }
+
+                async fn read_from(
+                    &self,
+                    cursor: Cursor,
+                    limit: ReadLimit,
+                ) -> Result<EventPage, StoreError> {
+                    $read!(self, conn => events::read_from(conn, cursor, limit))
+                }
+
+                async fn read_commits(
+                    &self,
+                    after: u64,
+                    limit: ReadLimit,
+                ) -> Result<FeedPage, StoreError> {
+                    $read!(self, conn => events::read_commits(conn, after, limit))
+                }
+
+                async fn event(&self, id: EventId) -> Result<Event, StoreError> {
+                    $read!(self, conn => events::get(conn, id))
+                }
+
+                async fn resolve_cursor(
+                    &self,
+                    session: SessionId,
+                    text: &str,
+                ) -> Result<Cursor, StoreError> {
+                    let text = text.to_owned();
+                    $read!(self, conn => events::resolve_cursor(conn, session, &text))
+                }
+
+                async fn consumer(
+                    &self,
+                    session: SessionId,
+                    name: &str,
+                ) -> Result<Option<Consumer>, StoreError> {
+                    let name = name.to_owned();
+                    $read!(self, conn => consumers::get(conn, session, &name))
+                }
+
+                async fn consumers(&self, session: SessionId) -> Result<Vec<Consumer>, StoreError> {
+                    $read!(self, conn => consumers::list(conn, session))
+                }
+
+                async fn run(&self, run: RunKey) -> Result<Run, StoreError> {
+                    $read!(self, conn => runs::get(conn, run))
+                }
+
+                async fn open_runs(&self) -> Result<Vec<Run>, StoreError> {
+                    $read!(self, conn => runs::open(conn))
+                }
+
+                async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError> {
+                    $read!(self, conn => runs::of_session(conn, session))
+                }
+
+                async fn servers(&self) -> Result<Vec<Server>, StoreError> {
+                    $read!(self, conn => servers::list(conn))
+                }
+
+                async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
+                    $read!(self, conn => approvals::get(conn, id))
+                }
+
+                async fn approval_by_request(
+                    &self,
+                    session: SessionId,
+                    run: Option<u32>,
+                    request_id: &str,
+                ) -> Result<Option<ApprovalRecord>, StoreError> {
+                    let request_id = request_id.to_owned();
+                    $read!(self, conn => approvals::by_request(conn, session, run, &request_id))
+                }
+
+                async fn approvals(
+                    &self,
+                    filter: ApprovalFilter,
+                    page: PageRequest,
+                ) -> Result<Page<ApprovalRecord>, StoreError> {
+                    $read!(self, conn => approvals::list(conn, &filter, page))
+                }
+
+                async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
+                    $read!(self, conn => approvals::due(conn, now))
+                }
+
+                async fn rule(&self, id: RuleId) -> Result<StoredRule, StoreError> {
+                    $read!(self, conn => rules::get(conn, id))
+                }
+
+                async fn rules(&self, page: PageRequest) -> Result<Page<StoredRule>, StoreError> {
+                    $read!(self, conn => rules::list(conn, page))
+                }
+
+                async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError> {
+                    $read!(self, conn => tokens::get(conn, hash))
+                }
+
+                async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError> {
+                    $read!(self, conn => budget::totals(conn, session))
+                }
+
+                async fn audit(
+                    &self,
+                    session: Option<SessionId>,
+                    page: PageRequest,
+                ) -> Result<Page<AuditLine>, StoreError> {
+                    $read!(self, conn => audit::list(conn, session, page))
+                }
+
+                async fn outbox_due(
+                    &self,
+                    target: &str,
+                    now: UnixMillis,
+                    limit: usize,
+                ) -> Result<OutboxDue, StoreError> {
+                    let target = target.to_owned();
+                    $read!(self, conn => audit::due(conn, &target, now, limit))
+                }
+
+                async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError> {
+                    $read!(self, conn => audit::waiting(conn))
+                }
+
+                async fn tree(&self, id: TreeId) -> Result<Tree, StoreError> {
+                    $read!(self, conn => arbor::tree(conn, id))
+                }
+
+                async fn trees(&self, page: PageRequest) -> Result<Page<Tree>, StoreError> {
+                    $read!(self, conn => arbor::trees(conn, page))
+                }
+
+                async fn node(&self, id: NodeId) -> Result<Node, StoreError> {
+                    $read!(self, conn => arbor::node(conn, id))
+                }
+
+                async fn children(&self, id: NodeId) -> Result<Vec<Node>, StoreError> {
+                    $read!(self, conn => arbor::children(conn, id))
+                }
+
+                async fn path(&self, id: NodeId, limit: usize) -> Result<Vec<Node>, StoreError> {
+                    $read!(self, conn => arbor::path(conn, id, limit))
+                }
+
+                async fn path_between(
+                    &self,
+                    from: NodeId,
+                    to: NodeId,
+                ) -> Result<Vec<Node>, StoreError> {
+                    $read!(self, conn => arbor::path_between(conn, from, to))
+                }
+
+                async fn leaves(
+                    &self,
+                    tree: TreeId,
+                    page: PageRequest,
+                ) -> Result<Page<Node>, StoreError> {
+                    $read!(self, conn => arbor::leaves(conn, tree, page))
+                }
+
+                async fn tree_outline(
+                    &self,
+                    tree: TreeId,
+                    limit: usize,
+                ) -> Result<Vec<OutlineEntry>, StoreError> {
+                    $read!(self, conn => arbor::outline(conn, tree, limit))
+                }
+
+                async fn counts(&self) -> Result<Counts, StoreError> {
+                    let queue_entries = self.waiting() as u64;
+                    let counts: Result<Counts, StoreError> =
+                        $read!(self, conn => upkeep::counts(conn));
+                    Ok(Counts { queue_entries, ..counts? })
+                }
+
+                async fn integrity(&self) -> Result<Vec<String>, StoreError> {
+                    Engine::integrity(self).await
+                }
+
+                async fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
+                    Engine::backup_to(self, path).await
+                }
+
+                async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
+                    let mut all = Pruned::default();
+                    loop {
+                        // In steps, each in a transaction of its own: others get their turn.
+                        let step = self.prune_step(before).await?;
+                        all.approvals += step.approvals;
+                        all.chats += step.chats;
+                        all.events += step.events;
+                        all.audit += step.audit;
+                        if step == Pruned::default() {
+                            return Ok(all);
+                        }
+                    }
+                }
+
+                async fn close(&self) -> Result<(), StoreError> {
+                    Engine::close(self).await
+                }
+            }
+        };
+    };
+}
+pub(crate) use store;
