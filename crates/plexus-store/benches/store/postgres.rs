@@ -9,7 +9,7 @@ use plexus_store::{PostgresOptions, PostgresStore, Store, Topic};
 use tokio_postgres::{Client, NoTls, Statement};
 use uuid::Uuid;
 
-use super::commit::{self, BODY, LOADS, ROUNDS};
+use super::commit::{self, BODY, Figures, LOADS, ROUNDS};
 use super::{append, event, session};
 
 /// How long each figure is measured: longer than for a file, since a group takes longer.
@@ -26,22 +26,22 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     println!(
         "durable events of {BODY} bytes on PostgreSQL, synchronous_commit=on, events/s, best of {ROUNDS} rounds in turns"
     );
-    let (mut single, mut group, mut ours) = (0.0_f64, 0.0_f64, [0.0_f64; LOADS.len()]);
+    let (mut single, mut group, mut ours) = (0.0_f64, 0.0_f64, [Figures::default(); LOADS.len()]);
     for _ in 0..ROUNDS {
         single = single.max(bare(&cluster.fresh_database()?, 1).await?);
         group = group.max(bare(&cluster.fresh_database()?, 64).await?);
         for (best, (producers, events)) in ours.iter_mut().zip(LOADS) {
             let options = PostgresOptions::new(cluster.fresh_database()?);
             let store: Arc<dyn Store> = Arc::new(PostgresStore::open(&options).await?);
-            *best = best.max(commit::produce(store, producers, events, TIME).await?);
+            best.take_better(commit::produce(store, producers, events, TIME).await?);
         }
     }
     println!("  the same rows, one commit for each     {single:>9.0}");
     println!("  the same rows, 64 a commit, batched    {group:>9.0}");
-    for (rate, (producers, events)) in ours.iter().zip(LOADS) {
-        println!("  ours, {producers:>2} producers, {events} a list          {rate:>9.0}");
+    for (figures, (producers, events)) in ours.iter().zip(LOADS) {
+        println!("  ours, {producers:>2} producers, {events} a list          {figures}");
     }
-    let [_, _, like, lists] = ours;
+    let [_, _, like, lists] = ours.map(|figures| figures.rate);
     println!("  64 producers / the same rows, 64 each  {:>9.2}", like / group);
     println!("  64 producers / one commit for each     {:>9.2}", like / single);
     println!("  with 8 a list / one commit for each    {:>9.2}", lists / single);
