@@ -1,0 +1,33 @@
+//! What releases have left behind: databases that this build must open and go on with, and one schema
+//! in both engines.
+
+#![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod data;
+mod schema;
+
+use std::path::PathBuf;
+
+use testkit::fixtures::workspace_root;
+use testkit::postgres::Postgres;
+
+/// The folder of each release: its data directory, and what its PostgreSQL held.
+fn releases() -> anyhow::Result<Vec<PathBuf>> {
+    let all = std::fs::read_dir(workspace_root().join("fixtures").join("golden"))?;
+    all.map(|entry| Ok(entry?.path())).collect()
+}
+
+/// Runs `work` with the cluster of all tests, where waiting for it holds nobody; nothing where
+/// PostgreSQL is not installed.
+async fn with_cluster<T: Send + 'static>(
+    work: impl FnOnce(&Postgres) -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<Option<T>> {
+    tokio::task::spawn_blocking(|| testkit::postgres::shared().map(work).transpose()).await?
+}
+
+/// Returns the name of the database in a URL.
+fn database(url: &str) -> &str {
+    url.rsplit('/').next().expect("a database")
+}
