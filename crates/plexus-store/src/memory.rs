@@ -1,7 +1,7 @@
 //! The engine for unit tests: SQLite in memory, on the caller's thread.
 //!
-//! A call does its work before it first returns, so a test that stops or sets the clock sees nothing
-//! happen beside it. Nothing survives it, so no server can choose it.
+//! A call does its work before it first returns, so a test that stops or sets the clock sees
+//! nothing happen beside it. Nothing survives it, so no server can choose it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! The queue in front of an engine's writer: bounded in entries and in bytes, urgent lists first.
 //!
-//! `T` is work of the store's own that is done between two groups. A writer with a thread waits in [`Queue::next`], one that is a task in
-//! [`Queue::next_async`].
+//! `T` is work of the store's own that is done between two groups. A writer with a thread waits in
+//! [`Queue::next`], one that is a task in [`Queue::next_async`].
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,12 @@ use tokio::sync::{Notify, oneshot};
 use crate::contract::limits::{MAX_GROUP_BYTES, MAX_QUEUE_BYTES, MAX_QUEUE_ENTRIES};
 use crate::contract::{Change, Committed, Priority, StoreError, check};
 
-/// How many lists one transaction takes at most, so that the first caller of a group does not wait for thousands of others.
+/// How many lists one transaction takes at most, so that the first caller of a group does not wait
+/// for thousands of others.
 const MAX_GROUP_LISTS: usize = 1_024;
 
-/// How many urgent lists still fit when the queue is full: a decision must not wait behind a flood of events.
+/// How many urgent lists still fit when the queue is full: a decision must not wait behind a flood
+/// of events.
 const URGENT_RESERVE: usize = 1_024;
 
 /// How long a caller waits when the queue is full: a few groups.

@@ -1,7 +1,8 @@
 //! A writer process that is killed at random moments, and one whose disk is full.
 //!
-//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so there is nothing else to build or to find. A
-//! database of PostgreSQL is named in the environment, since its URL holds a password.
+//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so there is
+//! nothing else to build or to find. A database of PostgreSQL is named in the environment, since
+//! its URL holds a password.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a test binary with its own main")]
 
@@ -119,7 +120,8 @@ fn event(n: u64) -> NewEvent {
 
 // The other process.
 
-/// Appends events together with a journal position, opens approvals and decides them, and says what was acknowledged, until it is killed.
+/// Appends events together with a journal position, opens approvals and decides them, and says what
+/// was acknowledged, until it is killed.
 async fn writer(place: &Place) -> anyhow::Result<()> {
     let store = place.open().await?;
     let producers =
@@ -130,7 +132,8 @@ async fn writer(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last commit of a killed writer may still arrive at a database while the next one looks where things stand: then it looks again.
+/// The last commit of a killed writer may still arrive at a database while the next one looks where
+/// things stand: then it looks again.
 async fn produce_on(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
     loop {
         let Err(error) = produce(store.clone(), name.clone()).await else { return Ok(()) };
@@ -196,7 +199,8 @@ fn say(line: &str) -> std::io::Result<()> {
 
 // The one that kills.
 
-/// What the writer has said so far: for each session its offset, for each approval whether it was decided.
+/// What the writer has said so far: for each session its offset, for each approval whether it was
+/// decided.
 #[derive(Default)]
 struct Acknowledged {
     offsets: BTreeMap<SessionId, u64>,
@@ -235,7 +239,8 @@ fn killed_on_postgres() -> Result<(), Failed> {
 }
 
 async fn kill_and_look(place: &Place, kills: u32) -> anyhow::Result<()> {
-    // Not a random number generator: the moments only have to differ, and a failure must come again.
+    // Not a random number generator: the moments only have to differ, and a failure must come
+    // again.
     let moments = (0..kills).map(|n| place.pace() * (n * 7_919 % 30_000));
     let mut acknowledged = Acknowledged::default();
     let mut heard = 0;
@@ -261,7 +266,8 @@ fn run_and_kill(
 ) -> anyhow::Result<usize> {
     let mut child = place.writer()?.stdout(Stdio::piped()).spawn()?;
     let mut out = BufReader::new(child.stdout.take().expect("a piped stdout"));
-    // The clock starts at the first acknowledgement, so that every life writes something, however slow the machine is today.
+    // The clock starts at the first acknowledgement, so that every life writes something, however
+    // slow the machine is today.
     let mut text = String::new();
     out.read_line(&mut text)?;
     std::thread::sleep(moment);
@@ -320,7 +326,8 @@ async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow:
                 .all(|it| (it.status == ApprovalStatus::Pending) == it.decision.is_none())
         );
     }
-    // Dropped without closing in most of the lives, so that the next one finds a log as often as none.
+    // Dropped without closing in most of the lives, so that the next one finds a log as often as
+    // none.
     match place {
         Place::File(dir) if !deep => wait_until_free(store, dir)?,
         Place::File(_) | Place::Database(_) => store.close().await?,

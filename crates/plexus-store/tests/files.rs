@@ -1,4 +1,5 @@
-//! What a SQLite store does with files: it refuses what is not its own, keeps a second server out, and lasts.
+//! What a SQLite store does with files: it refuses what is not its own, keeps a second server out,
+//! and lasts.
 
 mod common;
 
@@ -309,7 +310,8 @@ async fn a_full_queue_is_busy_and_says_when_to_come_back() -> Test {
     let dir = tempfile::tempdir()?;
     let store = open(dir.path())?;
     let session = filled(&store).await?;
-    // More bytes than the queue takes, offered at once: some are refused with a time to come back, none is lost.
+    // More bytes than the queue takes, offered at once: some are refused with a time to come back,
+    // none is lost.
     let large = "x".repeat(MAX_EVENT_BYTES - 1_000);
     let lists = (0..MAX_QUEUE_BYTES / MAX_EVENT_BYTES + 4)
         .map(|_| store.commit(vec![content(session, &large)], Priority::Normal));

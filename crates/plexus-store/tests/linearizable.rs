@@ -1,8 +1,10 @@
-//! Approvals and chats with several callers at once: whatever they were told could have been told to one after the other.
+//! Approvals and chats with several callers at once: whatever they were told could have been told
+//! to one after the other.
 //!
-//! Random callers work on one approval and the chats of one session at the same time. Each call is noted with when it began and when it was answered; then an
-//! order is looked for in which a model of a few lines gives every caller the same answer, and in which no call comes before one that had been
-//! answered before it began. When there is none, somebody was told what was not so.
+//! Random callers work on one approval and the chats of one session at the same time. Each call is
+//! noted with when it began and when it was answered; then an order is looked for in which a model
+//! of a few lines gives every caller the same answer, and in which no call comes before one that
+//! had been answered before it began. When there is none, somebody was told what was not so.
 
 #![expect(
     clippy::expect_used,

@@ -1,6 +1,8 @@
-//! Random programs against a simple model: append, branch, fork, read, move cursors, close, crash and open again.
+//! Random programs against a simple model: append, branch, fork, read, move cursors, close, crash
+//! and open again.
 //!
-//! The model is what a reader expects and nothing more: lists of events, and for every node its parent.
+//! The model is what a reader expects and nothing more: lists of events, and for every node its
+//! parent.
 
 #![expect(clippy::expect_used, reason = "the helpers of a test may stop loudly too")]
 

@@ -1,8 +1,8 @@
-//! The wakes under a scheduler that tries the orders in which threads can run: nobody who subscribes before he reads waits for ever, and nothing is left
-//! when everybody has gone.
+//! The wakes under a scheduler that tries the orders in which threads can run: nobody who
+//! subscribes before he reads waits for ever, and nothing is left when everybody has gone.
 //!
-//! The very file of the store is compiled here beside locks that the scheduler knows. That the check finds a lost wake is shown by breaking each of
-//! the two orders once.
+//! The very file of the store is compiled here beside locks that the scheduler knows. That the
+//! check finds a lost wake is shown by breaking each of the two orders once.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 

@@ -111,7 +111,8 @@ pub(crate) async fn produce(
     Ok(Figures { rate, p99 })
 }
 
-/// Bytes on disk for each event, with 64 sessions that write in turns: the worst order for rows that are kept together.
+/// Bytes on disk for each event, with 64 sessions that write in turns: the worst order for rows
+/// that are kept together.
 async fn bytes() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let store = SqliteStore::open(&SqliteOptions::new(dir.path()))?;

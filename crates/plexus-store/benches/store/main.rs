@@ -1,6 +1,8 @@
-//! How fast the store is, each figure beside its rivals measured in the same run: `cargo bench -p plexus-store`.
+//! How fast the store is, each figure beside its rivals measured in the same run: `cargo bench -p
+//! plexus-store`.
 //!
-//! `PLEXUS_BENCH_EVENTS` sets the size of the large chat (1,000,000). Figures of two runs are not comparable on a busy machine; ratios are.
+//! `PLEXUS_BENCH_EVENTS` sets the size of the large chat (1,000,000). Figures of two runs are not
+//! comparable on a busy machine; ratios are.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -48,7 +48,8 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     wakes(&cluster.fresh_database()?).await
 }
 
-/// From the call that commits on one handle until a waiter on another is woken, beside the commit alone.
+/// From the call that commits on one handle until a waiter on another is woken, beside the commit
+/// alone.
 async fn wakes(url: &str) -> anyhow::Result<()> {
     let (a, b) = (
         PostgresStore::open(&PostgresOptions::new(url)).await?,
@@ -78,8 +79,9 @@ async fn wakes(url: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Inserts the rows of one event each (the event, its batch, its session's change), `group` events in each transaction, with one statement for
-/// each table and everything of a transaction in one round trip.
+/// Inserts the rows of one event each (the event, its batch, its session's change), `group` events
+/// in each transaction, with one statement for each table and everything of a transaction in one
+/// round trip.
 async fn bare(url: &str, group: i64) -> anyhow::Result<f64> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.context("connect")?;
     let driver = tokio::spawn(connection);

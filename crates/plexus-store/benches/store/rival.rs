@@ -24,8 +24,9 @@ pub(crate) fn fdatasync(dir: &Path, bytes: usize, time: Duration) -> anyhow::Res
 /// How many chats the bare rows belong to, in turns, as those of 64 children do.
 const CHATS: i64 = 64;
 
-/// Inserts the rows of one event each (the event, its batch, its session's change), `group` events in each transaction.
-/// Its log is never moved into the file, so that the rival pays for no checkpoint at all.
+/// Inserts the rows of one event each (the event, its batch, its session's change), `group` events
+/// in each transaction. Its log is never moved into the file, so that the rival pays for no
+/// checkpoint at all.
 pub(crate) fn sqlite(dir: &Path, group: u64, bytes: usize, time: Duration) -> anyhow::Result<f64> {
     let conn = Connection::open(dir.join(format!("bare-{group}.db")))?;
     conn.execute_batch(

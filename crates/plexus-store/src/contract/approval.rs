@@ -1,4 +1,5 @@
-//! Approvals: `pending → decided (allowed|denied|expired|cancelled) → delivered | void`. Every change names the state it expects.
+//! Approvals: `pending → decided (allowed|denied|expired|cancelled) → delivered | void`. Every
+//! change names the state it expects.
 
 use plexus_core::{ApprovalId, RuleId, SessionId};
 use serde::{Deserialize, Serialize};
@@ -134,7 +135,8 @@ pub struct ApprovalRecord {
     pub decision: Option<Decision>,
     /// When the child had the answer.
     pub delivered_at: Option<UnixMillis>,
-    /// When the answer lost its meaning: the CLI withdrew first, or the run ended. A void answer is not sent again.
+    /// When the answer lost its meaning: the CLI withdrew first, or the run ended. A void answer is
+    /// not sent again.
     pub void_at: Option<UnixMillis>,
     /// What went wrong with it, if the child did something else than was decided.
     pub breach: Option<String>,
@@ -155,10 +157,12 @@ pub struct Decision {
     pub updated_input: Option<JsonText>,
 }
 
-/// Opens an approval, with its `awaiting_approval` event and, when the parent session has an open chat, the `tool_request` event there.
+/// Opens an approval, with its `awaiting_approval` event and, when the parent session has an open
+/// chat, the `tool_request` event there.
 ///
-/// Idempotent on the run (or session) and `request_id` until [`Change::RetireApproval`](super::Change::RetireApproval): the same input digest
-/// returns the record that stands, another one is a conflict that names it. More than
+/// Idempotent on the run (or session) and `request_id` until
+/// [`Change::RetireApproval`](super::Change::RetireApproval): the same input digest returns the
+/// record that stands, another one is a conflict that names it. More than
 /// [`MAX_PENDING_PER_SESSION`](super::limits::MAX_PENDING_PER_SESSION) pending ones are `busy`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenApproval {
@@ -214,8 +218,9 @@ pub enum Again {
 
 /// Decides an approval once.
 ///
-/// Decided already with the same status and edit: the record that stands, unchanged ([`Fresh::Found`](super::Fresh)), unless `again` refuses that.
-/// With another: a conflict that names it. A digest other than the approval's is a conflict too: the decider saw another input.
+/// Decided already with the same status and edit: the record that stands, unchanged
+/// ([`Fresh::Found`](super::Fresh)), unless `again` refuses that. With another: a conflict that
+/// names it. A digest other than the approval's is a conflict too: the decider saw another input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecideApproval {
     /// The approval.
@@ -238,8 +243,9 @@ pub struct DecideApproval {
     pub outbox: Vec<OutboxEntry>,
 }
 
-/// Passes a pending approval on to somebody else. It must be pending, owned by `expects_owner`, and have taken `expects_escalations` steps: of several
-/// servers that find the same step due, one takes it.
+/// Passes a pending approval on to somebody else. It must be pending, owned by `expects_owner`, and
+/// have taken `expects_escalations` steps: of several servers that find the same step due, one
+/// takes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EscalateApproval {
     /// The approval.

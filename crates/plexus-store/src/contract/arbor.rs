@@ -1,8 +1,9 @@
 //! Arbor: trees of nodes, kept as chains so that a path costs what its answer costs.
 //!
-//! A node that extends the end of its parent's chain joins that chain at the next position; any other starts a chain of its own. A path is
-//! then a few range reads, one for each chain it passes through. In a session's tree: root → user message → stream root → events
-//! in a chain → next user message; a fork is a second child. Events are nodes like any other.
+//! A node that extends the end of its parent's chain joins that chain at the next position; any
+//! other starts a chain of its own. A path is then a few range reads, one for each chain it passes
+//! through. In a session's tree: root → user message → stream root → events in a chain → next user
+//! message; a fork is a second child. Events are nodes like any other.
 
 use plexus_core::{Handle, NodeId, TreeId};
 use schemars::JsonSchema;
@@ -92,7 +93,8 @@ pub struct AppendNode {
     pub metadata: JsonText,
 }
 
-/// One node of a rendered tree: what [`Store::tree_outline`](super::Store::tree_outline) lists, parents before children.
+/// One node of a rendered tree: what [`Store::tree_outline`](super::Store::tree_outline) lists,
+/// parents before children.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutlineEntry {
     /// The node.

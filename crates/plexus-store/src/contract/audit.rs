@@ -73,7 +73,8 @@ pub struct MarkOutbox {
 /// What became of sending.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sending {
-    /// It begins: until then nobody else sends it. If it was begun, sent or tried since it was read, it is not found.
+    /// It begins: until then nobody else sends it. If it was begun, sent or tried since it was
+    /// read, it is not found.
     Begun {
         /// When it was due, as it was read.
         due_at: UnixMillis,

@@ -42,16 +42,19 @@ pub struct AddSpend {
     pub amount: Spend,
 }
 
-/// What a chat sets aside when it starts, so that two chats below one budget do not both count on the same money. It ends with its chat.
+/// What a chat sets aside when it starts, so that two chats below one budget do not both count on
+/// the same money. It ends with its chat.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reservation {
     /// How much.
     pub amount: Spend,
-    /// Limits that must leave room for it. One that does not is `busy`, and the chat does not start.
+    /// Limits that must leave room for it. One that does not is `busy`, and the chat does not
+    /// start.
     pub within: Vec<SpendLimit>,
 }
 
-/// A limit over a session and everything below it. It leaves room while what is spent and set aside there is less than it.
+/// A limit over a session and everything below it. It leaves room while what is spent and set aside
+/// there is less than it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpendLimit {
     /// The session.
@@ -100,7 +103,8 @@ pub struct SpendTotals {
     pub subtree: Spend,
     /// Set aside for running chats of the subtree.
     pub reserved: Spend,
-    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat there may well take. The rest is zero.
+    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat
+    /// there may well take. The rest is zero.
     pub largest: Spend,
     /// How many descendants there are.
     pub descendants: u64,

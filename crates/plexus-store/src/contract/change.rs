@@ -17,7 +17,8 @@ use super::server::{Lease, RegisterServer, RenewLease, TakeOver, TakenOver};
 use super::session::{CreateSession, DeleteSession, UpdateSession};
 use super::token::{RevokeTokens, Token};
 
-/// One change. Each names the state it expects; when that does not stand, the whole list is refused with the typed error of that change.
+/// One change. Each names the state it expects; when that does not stand, the whole list is refused
+/// with the typed error of that change.
 ///
 /// Changes of one list see those before them: a session created first can start a chat second.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,9 +57,11 @@ pub enum Change {
     EscalateApproval(EscalateApproval),
     /// Notes what became of the answer → [`Outcome::Approval`].
     SettleApproval(SettleApproval),
-    /// Frees the request's key, once the tool's result was seen → [`Outcome::Done`]. Doing it twice is once.
+    /// Frees the request's key, once the tool's result was seen → [`Outcome::Done`]. Doing it twice
+    /// is once.
     RetireApproval(ApprovalId),
-    /// Notes that the child did something else than was decided → [`Outcome::Done`]. The first text stays.
+    /// Notes that the child did something else than was decided → [`Outcome::Done`]. The first text
+    /// stays.
     MarkBreach {
         /// The approval.
         id: ApprovalId,
@@ -98,12 +101,14 @@ pub enum Change {
     CreateTree(CreateTree),
     /// Appends a node → [`Outcome::Node`].
     AppendNode(AppendNode),
-    /// Registers a server → [`Outcome::Lease`]. From this change on the handle that commits it writes as that server.
+    /// Registers a server → [`Outcome::Lease`]. From this change on the handle that commits it
+    /// writes as that server.
     RegisterServer(RegisterServer),
     /// Renews a lease → [`Outcome::Done`].
     RenewLease(RenewLease),
-    /// Ends the lease of a server that leaves, and with it what its handle may write as it → [`Outcome::Done`]. With open runs or
-    /// chats it is a conflict: those wait for its return, or for the end of its lease.
+    /// Ends the lease of a server that leaves, and with it what its handle may write as it →
+    /// [`Outcome::Done`]. With open runs or chats it is a conflict: those wait for its return, or
+    /// for the end of its lease.
     RetireServer(Lease),
     /// Takes over from a server whose lease has run out → [`Outcome::TakenOver`].
     TakeOver(TakeOver),
@@ -122,7 +127,8 @@ pub enum Outcome {
         /// Its tree and head.
         head: Position,
     },
-    /// These sessions were removed, deepest first: their runs are to be ended and their files removed.
+    /// These sessions were removed, deepest first: their runs are to be ended and their files
+    /// removed.
     Deleted(Vec<SessionId>),
     /// A chat was started, or found.
     Chat(StartedChat),
@@ -157,7 +163,8 @@ pub enum Outcome {
 /// A change list that is in the store, for good.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committed {
-    /// The number of this commit: greater than that of every commit before it, also across restarts.
+    /// The number of this commit: greater than that of every commit before it, also across
+    /// restarts.
     pub commit: u64,
     /// What each change did, in the order of the list.
     pub outcomes: Vec<Outcome>,

@@ -1,4 +1,5 @@
-//! Chats: one prompt and all that follows from it, numbered 0, 1, 2… within its session, each with one event stream.
+//! Chats: one prompt and all that follows from it, numbered 0, 1, 2… within its session, each with
+//! one event stream.
 
 use plexus_core::{EventId, NodeId, ServerId, SessionId, TreeId};
 use serde::Serialize;
@@ -91,11 +92,13 @@ pub enum Origin {
     SelfStarted,
 }
 
-/// Starts a chat: the node of the prompt, the stream's root node and the `start` event (seq 0), behind the session's head.
+/// Starts a chat: the node of the prompt, the stream's root node and the `start` event (seq 0),
+/// behind the session's head.
 ///
-/// A session with an open chat refuses with a conflict that names it; callers answer `busy`. So does one with an open run of another
-/// server, with a conflict that names the run: the prompt is for that server to take. The same idempotency key again
-/// changes nothing and returns the chat that has it, whatever has become of that.
+/// A session with an open chat refuses with a conflict that names it; callers answer `busy`. So
+/// does one with an open run of another server, with a conflict that names the run: the prompt is
+/// for that server to take. The same idempotency key again changes nothing and returns the chat
+/// that has it, whatever has become of that.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartChat {
     /// The session.
@@ -200,9 +203,11 @@ impl Ending {
     }
 }
 
-/// Ends a chat, with its last event, and what it had set aside. A chat that has ended refuses with a conflict that names how.
+/// Ends a chat, with its last event, and what it had set aside. A chat that has ended refuses with
+/// a conflict that names how.
 ///
-/// The session's head becomes the node of `event` (whose id, and so node, the caller chose), unless the chat is ephemeral.
+/// The session's head becomes the node of `event` (whose id, and so node, the caller chose), unless
+/// the chat is ephemeral.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EndChat {
     /// The session.

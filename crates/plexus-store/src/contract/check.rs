@@ -11,7 +11,8 @@ use super::limits::{
     MAX_PROMPT_BYTES,
 };
 
-/// What a change list costs besides its texts: rows, indexes, the answer. Keeps a list of many small changes from counting as nothing.
+/// What a change list costs besides its texts: rows, indexes, the answer. Keeps a list of many
+/// small changes from counting as nothing.
 const CHANGE_OVERHEAD_BYTES: usize = 256;
 
 /// Checks a whole list and returns how many bytes it brings.

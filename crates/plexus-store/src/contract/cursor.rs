@@ -1,4 +1,5 @@
-//! Where a reader stands in the events of a session: an opaque text that survives restarts and goes on through all chats.
+//! Where a reader stands in the events of a session: an opaque text that survives restarts and goes
+//! on through all chats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,8 +15,8 @@ use super::time::UnixMillis;
 
 /// A position in a session: everything before `next` of `chat` has been read.
 ///
-/// At the end of an ended chat it stays there until there is a next chat, and reading then goes on with that one. It means
-/// the same before and after a restart, and nothing in any other session.
+/// At the end of an ended chat it stays there until there is a next chat, and reading then goes on
+/// with that one. It means the same before and after a restart, and nothing in any other session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cursor {
     /// The session it belongs to.
@@ -87,7 +88,8 @@ impl Serialize for Cursor {
     }
 }
 
-/// A reader with a name and its own durable cursor. It moves when its reader acknowledges, and never by itself.
+/// A reader with a name and its own durable cursor. It moves when its reader acknowledges, and
+/// never by itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Consumer {
     /// Its name, unique within the session.
@@ -107,7 +109,8 @@ pub struct SetCursor {
     pub cursor: Cursor,
 }
 
-/// Moves the default read position of one chat forward; a smaller `next` than it has leaves it where it is.
+/// Moves the default read position of one chat forward; a smaller `next` than it has leaves it
+/// where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetReadPosition {
     /// The session.

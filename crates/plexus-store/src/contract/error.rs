@@ -90,7 +90,8 @@ pub enum StoreError {
         /// When to try again.
         retry_after: Duration,
     },
-    /// The store cannot be written or read right now: disk full, an I/O error. It stays consistent and works again once the cause is gone.
+    /// The store cannot be written or read right now: disk full, an I/O error. It stays consistent
+    /// and works again once the cause is gone.
     #[error("use the store: {message}")]
     Unavailable {
         /// What the system said.
@@ -129,13 +130,15 @@ pub enum StoreError {
         /// Who holds the lock.
         holder: String,
     },
-    /// A flush to disk failed. What is on disk is unknown until the file is opened again, so nothing more is written: stop the server.
+    /// A flush to disk failed. What is on disk is unknown until the file is opened again, so
+    /// nothing more is written: stop the server.
     #[error("trust the disk: {message}; stop the server and look at the disk")]
     Poisoned {
         /// What failed.
         message: String,
     },
-    /// This server may not write it: its lease has run out or was ended, or what it writes to belongs to another server.
+    /// This server may not write it: its lease has run out or was ended, or what it writes to
+    /// belongs to another server.
     #[error("{message}")]
     Fenced {
         /// What was attempted, and whose it is.

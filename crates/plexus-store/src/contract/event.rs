@@ -1,4 +1,5 @@
-//! Events: what a reader of a chat sees. `seq` counts 0, 1, 2… within the chat, without gap or repeat.
+//! Events: what a reader of a chat sees. `seq` counts 0, 1, 2… within the chat, without gap or
+//! repeat.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,8 @@ use super::cursor::Cursor;
 use super::json::JsonText;
 use super::time::UnixMillis;
 
-/// The namespace and major version of the activation that owns events and streams; their handles name it.
+/// The namespace and major version of the activation that owns events and streams; their handles
+/// name it.
 pub const EVENT_OWNER: (&str, u64) = ("claudecode", 1);
 
 /// The version of the owner's handle format.
@@ -25,7 +27,8 @@ pub fn event_handle(id: EventId, event_type: &str) -> Handle {
     Handle::new(*OWNER, HANDLE_VERSION, "chat_event", vec![id.to_string(), event_type.to_owned()])
 }
 
-/// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is the data of the stream's root node.
+/// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is
+/// the data of the stream's root node.
 #[must_use]
 pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
     Handle::new(*OWNER, HANDLE_VERSION, "chat_stream", vec![session.to_string(), chat.to_string()])
@@ -34,7 +37,8 @@ pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
 /// An event to append.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewEvent {
-    /// Its id, made by the caller. The event's node has the same UUID, so a body may name its own node.
+    /// Its id, made by the caller. The event's node has the same UUID, so a body may name its own
+    /// node.
     pub id: EventId,
     /// Its type, for example `content`.
     pub event_type: String,
@@ -143,8 +147,10 @@ impl EventPage {
     }
 }
 
-/// How much one read may return. Both bounds are cut to [`MAX_PAGE_EVENTS`](super::limits::MAX_PAGE_EVENTS) and
-/// [`MAX_PAGE_BYTES`](super::limits::MAX_PAGE_BYTES); a first event larger than the bytes comes alone.
+/// How much one read may return. Both bounds are cut to
+/// [`MAX_PAGE_EVENTS`](super::limits::MAX_PAGE_EVENTS) and
+/// [`MAX_PAGE_BYTES`](super::limits::MAX_PAGE_BYTES); a first event larger than the bytes comes
+/// alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadLimit {
     /// How many events.

@@ -1,4 +1,5 @@
-//! JSON that is stored as it was written: checked once on the way in, copied on the way out, never parsed in between.
+//! JSON that is stored as it was written: checked once on the way in, copied on the way out, never
+//! parsed in between.
 
 use std::fmt;
 use std::sync::Arc;
@@ -107,7 +108,8 @@ impl fmt::Debug for JsonText {
 
 impl Serialize for JsonText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Borrowed as raw JSON, so that a stored body is copied into an answer and not parsed again.
+        // Borrowed as raw JSON, so that a stored body is copied into an answer and not parsed
+        // again.
         let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }

@@ -1,12 +1,15 @@
-//! Every bound of the store, with its reason. Reaching one is an ordinary answer (`invalid` or `busy`), never a surprise.
+//! Every bound of the store, with its reason. Reaching one is an ordinary answer (`invalid` or
+//! `busy`), never a surprise.
 
 /// How long a prompt may be: what a person pastes, with room; the CLI's own lines end at 16 MiB.
 pub const MAX_PROMPT_BYTES: usize = 10 * 1024 * 1024;
 
-/// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds to it.
+/// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds to
+/// it.
 pub const MAX_EVENT_BYTES: usize = 17 * 1024 * 1024;
 
-/// How long any other JSON or text of a record may be (configuration, metadata, a message, a reason).
+/// How long any other JSON or text of a record may be (configuration, metadata, a message, a
+/// reason).
 pub const MAX_FIELD_BYTES: usize = 1024 * 1024;
 
 /// How long a name, a key or a consumer may be: they are in indexes.
@@ -21,7 +24,8 @@ pub const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How many records one page of anything else holds at most.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
 
-/// How many changes one commit may hold: a page of events and what goes with it, far below what would hold others up.
+/// How many changes one commit may hold: a page of events and what goes with it, far below what
+/// would hold others up.
 pub const MAX_CHANGES: usize = 4_096;
 
 /// How many events one [`AppendEvents`](super::AppendEvents) may hold.
@@ -45,7 +49,8 @@ pub const MAX_QUEUE_ENTRIES: usize = 8_192;
 /// How many bytes of change lists may wait for the writer.
 pub const MAX_QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many bytes one transaction takes before it commits: a group must not make its first caller wait for its last.
+/// How many bytes one transaction takes before it commits: a group must not make its first caller
+/// wait for its last.
 pub const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many nodes one answer of Arbor holds at most; longer paths are read in pages.

@@ -1,6 +1,7 @@
 //! What every engine keeps: plain data, the changes, and the [`Store`] trait.
 //!
-//! In reading order: [`store`] is the contract, [`change`] what can be written; then one module for each subject.
+//! In reading order: [`store`] is the contract, [`change`] what can be written; then one module for
+//! each subject.
 
 pub mod approval;
 pub mod arbor;

@@ -1,4 +1,5 @@
-//! Pages of records: a bounded number at a time, in a stable order, with an opaque position behind the last one.
+//! Pages of records: a bounded number at a time, in a stable order, with an opaque position behind
+//! the last one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,7 +54,8 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Makes a page of `limit` records out of up to one more, which only says that there is a next page.
+    /// Makes a page of `limit` records out of up to one more, which only says that there is a next
+    /// page.
     pub(crate) fn of(mut rows: Vec<(u64, T)>, limit: usize) -> Self {
         let next = if rows.len() > limit {
             rows.truncate(limit);

@@ -1,7 +1,8 @@
 //! What every engine refuses because of what is stored, in the same words whichever engine it is.
 //!
-//! An engine finds out what stands and hands it in. Some rules need nothing else, and are judged here; where only a statement can tell (an `UPDATE`
-//! that names the state it expects), the engine judges and takes the words from here. Bounds that need no look at the store are in
+//! An engine finds out what stands and hands it in. Some rules need nothing else, and are judged
+//! here; where only a statement can tell (an `UPDATE` that names the state it expects), the engine
+//! judges and takes the words from here. Bounds that need no look at the store are in
 //! [`check`](super::check).
 
 use std::time::Duration;
@@ -193,7 +194,8 @@ pub(crate) fn one_more_question(session: &Session) -> Judged {
     Err(StoreError::busy(message, RETRY_TOO_MANY))
 }
 
-/// Says whether a decision is to be made, or stands already; refuses one for other input, and a second one.
+/// Says whether a decision is to be made, or stands already; refuses one for other input, and a
+/// second one.
 pub(crate) fn decision(
     decide: &DecideApproval,
     standing: &ApprovalRecord,

@@ -102,7 +102,8 @@ pub enum RemoveRules {
     },
 }
 
-/// Counts one decision of a rule. Used up or expired is a conflict, so that the last use cannot be taken twice.
+/// Counts one decision of a rule. Used up or expired is a conflict, so that the last use cannot be
+/// taken twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseRule {
     /// The rule.

@@ -62,8 +62,9 @@ pub struct Run {
     pub exit: Option<JsonText>,
 }
 
-/// Creates a run. The session's [`next_run`](super::Session::next_run) says which number it gets. While a run of another server is
-/// open in this session it is a conflict that names that run: two processes must not go on with one conversation.
+/// Creates a run. The session's [`next_run`](super::Session::next_run) says which number it gets.
+/// While a run of another server is open in this session it is a conflict that names that run: two
+/// processes must not go on with one conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateRun {
     /// The session.
@@ -97,8 +98,9 @@ impl UpdateRun {
     }
 }
 
-/// Moves a run's journal position. In one commit with the events of those lines, each line is stored exactly once: whoever
-/// expects another position than stands gets a conflict that names it, and stores nothing.
+/// Moves a run's journal position. In one commit with the events of those lines, each line is
+/// stored exactly once: whoever expects another position than stands gets a conflict that names it,
+/// and stores nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetJournalPosition {
     /// The run.

@@ -1,12 +1,16 @@
-//! Servers that share a store: each holds a lease, owns the runs and chats it began, and is fenced in the commit itself.
+//! Servers that share a store: each holds a lease, owns the runs and chats it began, and is fenced
+//! in the commit itself.
 //!
-//! Operators call them nodes; here they are servers, since a node is one of Arbor's. A handle of the store that has committed a
-//! [`RegisterServer`] writes as that server from then on: nobody has to name the lease, so nobody can forget to.
+//! Operators call them nodes; here they are servers, since a node is one of Arbor's. A handle of
+//! the store that has committed a [`RegisterServer`] writes as that server from then on: nobody has
+//! to name the lease, so nobody can forget to.
 //!
 //! - A run or chat that is begun through such a handle belongs to its server.
-//! - Whatever changes a run or chat that belongs to a server ([`Store::commit`](super::Store::commit) lists it) is checked in the same
-//!   transaction: the handle must be that server, with the epoch that stands and a lease that has not run out by the store's clock. Otherwise
-//!   it is [`StoreError::Fenced`](super::StoreError::Fenced) and nothing is stored.
+//! - Whatever changes a run or chat that belongs to a server
+//!   ([`Store::commit`](super::Store::commit) lists it) is checked in the same transaction: the
+//!   handle must be that server, with the epoch that stands and a lease that has not run out by the
+//!   store's clock. Otherwise it is [`StoreError::Fenced`](super::StoreError::Fenced) and nothing
+//!   is stored.
 //! - What belongs to nobody (a store that only one server can open needs no leases) is not checked.
 
 use std::time::Duration;
@@ -24,7 +28,8 @@ use super::json::JsonText;
 use super::run::{EndRun, RunKey};
 use super::time::UnixMillis;
 
-/// The right to write as a server. Every registration of a server makes a greater epoch, and those before it are fenced at once.
+/// The right to write as a server. Every registration of a server makes a greater epoch, and those
+/// before it are fenced at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Lease {
     /// The server.
@@ -33,7 +38,8 @@ pub struct Lease {
     pub epoch: u64,
 }
 
-/// Registers a server, or registers it again after a restart: it keeps its runs and chats, unless they were taken over meanwhile.
+/// Registers a server, or registers it again after a restart: it keeps its runs and chats, unless
+/// they were taken over meanwhile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterServer {
     /// Which; the same at every start of the same server.
@@ -55,11 +61,13 @@ pub struct RenewLease {
     pub lasts: Duration,
 }
 
-/// Takes over from a server whose lease has run out by the store's clock; any other is a conflict that names it.
+/// Takes over from a server whose lease has run out by the store's clock; any other is a conflict
+/// that names it.
 ///
-/// In one transaction: its epoch ends, its open runs end, their chats end `failed` with the reason as their last event, their pending approvals are
-/// cancelled, answers that were not delivered become void, the tokens and rules of the runs go. This is final: the server may register
-/// again, and finds nothing of it.
+/// In one transaction: its epoch ends, its open runs end, their chats end `failed` with the reason
+/// as their last event, their pending approvals are cancelled, answers that were not delivered
+/// become void, the tokens and rules of the runs go. This is final: the server may register again,
+/// and finds nothing of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeOver {
     /// The server, in the epoch that was seen to be over.

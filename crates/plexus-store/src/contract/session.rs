@@ -89,7 +89,8 @@ impl Session {
             (Some(ChatStatus::Complete), _) => SessionStatus::Complete,
             (Some(ChatStatus::Failed), _) => SessionStatus::Failed,
             (Some(ChatStatus::Cancelled), _) => SessionStatus::Cancelled,
-            // Without a chat of ours there may still be a child that somebody else started, and it may ask.
+            // Without a chat of ours there may still be a child that somebody else started, and it
+            // may ask.
             (Some(ChatStatus::Running) | None, 1..) => SessionStatus::AwaitingPermission,
             (Some(ChatStatus::Running), 0) => SessionStatus::Running,
             (None, 0) => SessionStatus::Idle,
@@ -109,7 +110,8 @@ impl Session {
     }
 }
 
-/// Creates a session, with a tree of its own or sharing one. A name taken under the same parent is a conflict that names the holder.
+/// Creates a session, with a tree of its own or sharing one. A name taken under the same parent is
+/// a conflict that names the holder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateSession {
     /// Its id, made by the caller.
@@ -239,8 +241,8 @@ impl<T> Patch<T> {
     }
 }
 
-/// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree that a fork shares stays for the fork. What it has
-/// spent is its parent's from then on.
+/// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree
+/// that a fork shares stays for the fork. What it has spent is its parent's from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteSession {
     /// The session.
@@ -276,6 +278,7 @@ pub struct SessionFilter {
 pub struct ChangedSessions {
     /// Hand this back to hear only of later changes.
     pub after: u64,
-    /// Those that changed, oldest change first. When the limit cut the list, `after` is the last one's change.
+    /// Those that changed, oldest change first. When the limit cut the list, `after` is the last
+    /// one's change.
     pub sessions: Vec<Session>,
 }

@@ -1,4 +1,5 @@
-//! The contract of a store. Its documentation is what the conformance suite checks and what every engine keeps.
+//! The contract of a store. Its documentation is what the conformance suite checks and what every
+//! engine keeps.
 
 use std::path::Path;
 
@@ -26,20 +27,25 @@ use super::wake::{Topic, Wake};
 
 /// Everything durable. Shared as `Arc<dyn Store>`.
 ///
-/// **Writes** go through [`commit`](Store::commit) alone. **Reads** see everything that was committed before they began, and each
-/// read sees one moment of the store. **Wakes** follow the commit: subscribe with [`watch`](Store::watch), then read, then wait.
+/// **Writes** go through [`commit`](Store::commit) alone. **Reads** see everything that was
+/// committed before they began, and each read sees one moment of the store. **Wakes** follow the
+/// commit: subscribe with [`watch`](Store::watch), then read, then wait.
 ///
-/// What is not found is [`StoreError::NotFound`]; a reader that expects absence gets an `Option` where that is usual.
+/// What is not found is [`StoreError::NotFound`]; a reader that expects absence gets an `Option`
+/// where that is usual.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Writes all of `changes` in one transaction, or nothing.
     ///
-    /// Returns when the changes are as durable as the store is configured to make them. Dropping the future does not take the changes back:
-    /// they may be committed or not. An empty list, or one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
+    /// Returns when the changes are as durable as the store is configured to make them. Dropping
+    /// the future does not take the changes back: they may be committed or not. An empty list, or
+    /// one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
     ///
-    /// Fenced, where a server owns what they touch (see [`server`](super::server)): `AssignRun`, `EndChat` and `AppendEvents` of its chats; `UpdateRun`,
-    /// `SetJournalPosition` and `EndRun` of its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken` that name such a
-    /// run; and, with any lease, `StartChat` and `CreateRun`. Everybody may decide, escalate, read, revoke and delete.
+    /// Fenced, where a server owns what they touch (see [`server`](super::server)): `AssignRun`,
+    /// `EndChat` and `AppendEvents` of its chats; `UpdateRun`, `SetJournalPosition` and `EndRun` of
+    /// its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken`
+    /// that name such a run; and, with any lease, `StartChat` and `CreateRun`. Everybody may
+    /// decide, escalate, read, revoke and delete.
     async fn commit(
         &self,
         changes: Vec<Change>,
@@ -93,7 +99,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the chat that has this idempotency key, if there is one.
     async fn chat_by_key(&self, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError>;
 
-    /// Lists chats and their streams, oldest first: of one session, or of all (then only those of strict descendants of `under`, if set).
+    /// Lists chats and their streams, oldest first: of one session, or of all (then only those of
+    /// strict descendants of `under`, if set).
     async fn chats(
         &self,
         session: Option<SessionId>,
@@ -101,7 +108,8 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<Chat>, StoreError>;
 
-    /// Reads events of one chat from `from_seq` on. Moves nobody. A `from_seq` behind the end is an empty page.
+    /// Reads events of one chat from `from_seq` on. Moves nobody. A `from_seq` behind the end is an
+    /// empty page.
     async fn read_events(
         &self,
         session: SessionId,
@@ -110,7 +118,8 @@ pub trait Store: Send + Sync + 'static {
         limit: ReadLimit,
     ) -> Result<EventPage, StoreError>;
 
-    /// Reads events of a session from `cursor` on, through the end of one chat into the next. Moves nobody.
+    /// Reads events of a session from `cursor` on, through the end of one chat into the next. Moves
+    /// nobody.
     async fn read_from(&self, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError>;
 
     /// Reads events of all sessions after commit `after`, in commit order, whole commits at a time.
@@ -119,7 +128,8 @@ pub trait Store: Send + Sync + 'static {
     /// Returns an event by its id.
     async fn event(&self, id: EventId) -> Result<Event, StoreError>;
 
-    /// Reads a reader's position: a cursor we gave, or the `node_id` of an event of `session`, which means behind it.
+    /// Reads a reader's position: a cursor we gave, or the `node_id` of an event of `session`,
+    /// which means behind it.
     async fn resolve_cursor(&self, session: SessionId, text: &str) -> Result<Cursor, StoreError>;
 
     /// Returns a named consumer, if it exists.
@@ -145,10 +155,13 @@ pub trait Store: Send + Sync + 'static {
 
     // Servers.
 
-    /// Returns the lease this handle writes under: of the last [`RegisterServer`](super::RegisterServer) it committed, until it retires. It may have run out.
+    /// Returns the lease this handle writes under: of the last
+    /// [`RegisterServer`](super::RegisterServer) it committed, until it retires. It may have run
+    /// out.
     fn lease(&self) -> Option<Lease>;
 
-    /// Returns all servers that have registered, oldest first. Those that are gone stay until they are pruned.
+    /// Returns all servers that have registered, oldest first. Those that are gone stay until they
+    /// are pruned.
     async fn servers(&self) -> Result<Vec<Server>, StoreError>;
 
     // Approvals and what decides them.
@@ -195,7 +208,8 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<AuditLine>, StoreError>;
 
-    /// Returns what is due at `now` for one target, at most `limit`, and when something else will be.
+    /// Returns what is due at `now` for one target, at most `limit`, and when something else will
+    /// be.
     async fn outbox_due(
         &self,
         target: &str,
@@ -217,20 +231,23 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a node.
     async fn node(&self, id: NodeId) -> Result<Node, StoreError>;
 
-    /// Returns the children of a node: the one that goes on in its chain first, then its branches, oldest first.
+    /// Returns the children of a node: the one that goes on in its chain first, then its branches,
+    /// oldest first.
     async fn children(&self, id: NodeId) -> Result<Vec<Node>, StoreError>;
 
-    /// Returns the last `limit` nodes of the path from the root to `id`, in that order: with a limit of one, the node itself.
+    /// Returns the last `limit` nodes of the path from the root to `id`, in that order: with a
+    /// limit of one, the node itself.
     async fn path(&self, id: NodeId, limit: usize) -> Result<Vec<Node>, StoreError>;
 
-    /// Returns the path from `from` to `to`, both included. `from` must be `to` or an ancestor of it, and not further away than
-    /// [`MAX_PATH_NODES`](super::limits::MAX_PATH_NODES).
+    /// Returns the path from `from` to `to`, both included. `from` must be `to` or an ancestor of
+    /// it, and not further away than [`MAX_PATH_NODES`](super::limits::MAX_PATH_NODES).
     async fn path_between(&self, from: NodeId, to: NodeId) -> Result<Vec<Node>, StoreError>;
 
     /// Lists the leaves of a tree: the ends of its branches, oldest branch first.
     async fn leaves(&self, tree: TreeId, page: PageRequest) -> Result<Page<Node>, StoreError>;
 
-    /// Lists the nodes of a tree for rendering, at most `limit`: chain by chain, so that each node comes after its parent.
+    /// Lists the nodes of a tree for rendering, at most `limit`: chain by chain, so that each node
+    /// comes after its parent.
     async fn tree_outline(
         &self,
         tree: TreeId,
@@ -242,7 +259,8 @@ pub trait Store: Send + Sync + 'static {
     /// Counts what there is, for metrics.
     async fn counts(&self) -> Result<Counts, StoreError>;
 
-    /// Says how long callers waited for their commits since the store was opened; nothing where an engine does not measure it.
+    /// Says how long callers waited for their commits since the store was opened; nothing where an
+    /// engine does not measure it.
     fn commit_latency(&self) -> LatencyReading {
         LatencyReading::default()
     }
@@ -250,11 +268,14 @@ pub trait Store: Send + Sync + 'static {
     /// Checks the whole store and returns what is wrong with it; empty when nothing is.
     async fn integrity(&self) -> Result<Vec<String>, StoreError>;
 
-    /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on meanwhile.
+    /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on
+    /// meanwhile.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Removes what ended before `before`: approvals that were decided and settled, what the events of ended chats and their
-    /// prompts say (`{"type":…,"pruned":true}` is left, so that seq, cursors and trees keep their meaning), audit lines, servers that are gone, and rows that nothing refers to. Sessions stay.
+    /// Removes what ended before `before`: approvals that were decided and settled, what the events
+    /// of ended chats and their prompts say (`{"type":…,"pruned":true}` is left, so that seq,
+    /// cursors and trees keep their meaning), audit lines, servers that are gone, and rows that
+    /// nothing refers to. Sessions stay.
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
 
     /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].

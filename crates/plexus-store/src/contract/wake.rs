@@ -1,7 +1,9 @@
-//! Wakes: after a commit, whoever waits for one of the things it changed hears a number, and reads for itself.
+//! Wakes: after a commit, whoever waits for one of the things it changed hears a number, and reads
+//! for itself.
 //!
-//! Two orders close every race: the store commits, then wakes; a reader subscribes, then reads. A wake carries the commit number and
-//! never a payload; several may fall into one. Only those who wait for that very thing are woken, so one of 10,000 costs what one of 10 costs.
+//! Two orders close every race: the store commits, then wakes; a reader subscribes, then reads. A
+//! wake carries the commit number and never a payload; several may fall into one. Only those who
+//! wait for that very thing are woken, so one of 10,000 costs what one of 10 costs.
 
 use std::collections::HashMap;
 
@@ -38,9 +40,11 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Waits until a commit after the last seen one changed the thing, and returns its number. Dropping the future loses nothing.
+    /// Waits until a commit after the last seen one changed the thing, and returns its number.
+    /// Dropping the future loses nothing.
     pub async fn changed(&mut self) -> u64 {
-        // The sender lives in the map for as long as this subscription does, so an error cannot happen; waiting is then the safe answer.
+        // The sender lives in the map for as long as this subscription does, so an error cannot
+        // happen; waiting is then the safe answer.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -53,7 +57,8 @@ impl Wake {
         self.receiver.has_changed().unwrap_or(false)
     }
 
-    /// Returns the number of the newest commit that this subscription has heard of, and counts it as seen; 0 before the first.
+    /// Returns the number of the newest commit that this subscription has heard of, and counts it
+    /// as seen; 0 before the first.
     pub fn seen(&mut self) -> u64 {
         *self.receiver.borrow_and_update()
     }
@@ -123,7 +128,8 @@ impl Wakes {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<Topic, Slot>> {
-        // Nothing inside can be half changed: each critical section is one map operation and a number.
+        // Nothing inside can be half changed: each critical section is one map operation and a
+        // number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

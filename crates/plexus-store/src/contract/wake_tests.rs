@@ -1,4 +1,5 @@
-//! What a wake does for one thread. For many see `tests/shuttle_wakes.rs`, which compiles `wake.rs` anew.
+//! What a wake does for one thread. For many see `tests/shuttle_wakes.rs`, which compiles `wake.rs`
+//! anew.
 
 use plexus_core::SessionId;
 

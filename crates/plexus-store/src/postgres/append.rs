@@ -1,7 +1,9 @@
-//! The short way: lists of nothing but events, journal positions and what a run remembers, which is nearly all that is ever written.
+//! The short way: lists of nothing but events, journal positions and what a run remembers, which is
+//! nearly all that is ever written.
 //!
-//! What stands is read for all lists at once, the lists are checked here, and what they bring is written with one statement for each table.
-//! A list that does not pass is left to the longer way, which says what is wrong with it.
+//! What stands is read for all lists at once, the lists are checked here, and what they bring is
+//! written with one statement for each table. A list that does not pass is left to the longer way,
+//! which says what is wrong with it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -56,7 +58,8 @@ pub(super) struct Batch {
     events: Vec<(EventKey, NewEvent)>,
     /// Chat, first seq, count, and of which list of the group.
     batches: Vec<(i64, u32, u32, u64)>,
-    // Prepared before anything is written: what is sent after the writes, the commit, must not overtake them.
+    // Prepared before anything is written: what is sent after the writes, the commit, must not
+    // overtake them.
     insert: Statement,
     update: Statement,
 }
@@ -78,7 +81,8 @@ const UPDATE: &str = "UPDATE runs r SET segment = u.segment, \"offset\" = u.at,
         process = CASE WHEN u.set_process THEN u.process ELSE r.process END,
         translation = CASE WHEN u.set_translation THEN u.translation ELSE r.translation END,
         idle_since = CASE WHEN u.set_idle THEN u.idle ELSE r.idle_since END
-    FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bool[], $5::text[], $6::bool[], $7::text[], $8::bool[], $9::int8[])
+    FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::bool[], $5::text[], $6::bool[], $7::text[],
+    $8::bool[], $9::int8[])
         AS u (id, segment, at, set_process, process, set_translation, translation, set_idle, idle)
     WHERE r.id = u.id";
 
@@ -139,7 +143,8 @@ impl Batch {
         })
     }
 
-    /// Takes one list, as the `nth` of the group; `None` when it does not pass, and then nothing of it is taken.
+    /// Takes one list, as the `nth` of the group; `None` when it does not pass, and then nothing of
+    /// it is taken.
     pub(super) fn apply(
         &mut self,
         changes: &[Change],

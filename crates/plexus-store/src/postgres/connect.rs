@@ -1,4 +1,5 @@
-//! Connections: how one is made, what every one of them is told first, and how long anybody waits for one.
+//! Connections: how one is made, what every one of them is told first, and how long anybody waits
+//! for one.
 
 use std::time::Duration;
 
@@ -24,13 +25,15 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// How long making a connection may take, with its TLS: a database that is there answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After how long without an answer the kernel gives a connection up, so that a machine that vanished is noticed.
+/// After how long without an answer the kernel gives a connection up, so that a machine that
+/// vanished is noticed.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many notifications wait to be looked at. More than that, and everybody is told to look.
 const NOTIFICATIONS: usize = 1_024;
 
-/// What every connection is told: where the tables are, to give up instead of holding others up, and not to say "done" before it is on disk.
+/// What every connection is told: where the tables are, to give up instead of holding others up,
+/// and not to say "done" before it is on disk.
 const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET statement_timeout = '30s';
     SET idle_in_transaction_session_timeout = '20s'; SET tcp_user_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
@@ -56,15 +59,16 @@ impl std::fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error but what it says about encryption: it holds a
-    /// password.
+    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error
+    /// but what it says about encryption: it holds a password.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let none = || {
             StoreError::invalid(
                 "read the database's URL: it has the form postgres://user:password@host:port/database",
             )
         };
-        // The parser takes another notation too, in which encryption would be asked for in another way.
+        // The parser takes another notation too, in which encryption would be asked for in another
+        // way.
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(none());
         }
@@ -92,7 +96,8 @@ impl Connector {
         self.open(None).await
     }
 
-    /// Makes a connection whose notifications come out of a queue; the queue ends with the connection.
+    /// Makes a connection whose notifications come out of a queue; the queue ends with the
+    /// connection.
     pub(super) async fn connect_listening(
         &self,
     ) -> Result<(Conn, mpsc::Receiver<Heard>), StoreError> {
@@ -170,7 +175,8 @@ pub(super) enum Heard {
 async fn tell(told: &mpsc::Sender<Heard>, note: Notification) {
     match told.try_send(Heard::Note(note)) {
         Ok(()) => {}
-        // The reader is behind. It is told so as soon as there is room; nothing else is read from this connection meanwhile.
+        // The reader is behind. It is told so as soon as there is room; nothing else is read from
+        // this connection meanwhile.
         Err(mpsc::error::TrySendError::Full(_)) => drop(told.send(Heard::TooMuch).await),
         Err(mpsc::error::TrySendError::Closed(_)) => {}
     }

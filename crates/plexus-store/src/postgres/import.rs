@@ -1,4 +1,5 @@
-//! Moves a SQLite store into an empty database. The tables are the same, so this is row by row, in one transaction: everything is there, or nothing.
+//! Moves a SQLite store into an empty database. The tables are the same, so this is row by row, in
+//! one transaction: everything is there, or nothing.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,7 +16,8 @@ use crate::contract::{Store, StoreError};
 use crate::sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 use crate::tables::sql::{Sql as _, params};
 
-/// Every table with rows of its own, those that others refer to first. `writers` belongs to open handles.
+/// Every table with rows of its own, those that others refer to first. `writers` belongs to open
+/// handles.
 const TABLES: &[&str] = &[
     "servers",
     "trees",
@@ -50,13 +52,15 @@ const QUEUE: usize = 4;
 type Types = HashMap<(String, String), String>;
 
 impl PostgresStore {
-    /// Copies everything of the SQLite store in `from` into the database, which must hold nothing of ours. Returns how many rows there were.
+    /// Copies everything of the SQLite store in `from` into the database, which must hold nothing
+    /// of ours. Returns how many rows there were.
     ///
     /// # Errors
-    /// `Conflict` when the database is not empty, or agents of the SQLite store are still running; otherwise what either store says. Nothing was
-    /// changed then.
+    /// `Conflict` when the database is not empty, or agents of the SQLite store are still running;
+    /// otherwise what either store says. Nothing was changed then.
     pub async fn import(to: &PostgresOptions, from: &SqliteOptions) -> Result<u64, StoreError> {
-        // Opened as a server opens it: its lock is ours until we are done, and its tables are of the newest version.
+        // Opened as a server opens it: its lock is ours until we are done, and its tables are of
+        // the newest version.
         let source = SqliteStore::open(from)?;
         let counts = source.counts().await?;
         if counts.chats_running > 0 || counts.runs_open > 0 {
@@ -96,7 +100,8 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
             ));
         }
     }
-    let columns = "SELECT table_name::text, column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = ?1";
+    let columns = "SELECT table_name::text, column_name::text, data_type::text
+                   FROM information_schema.columns WHERE table_schema = ?1";
     let types: Types = conn
         .all(columns, params![SCHEMA], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))
         .await?
@@ -145,7 +150,10 @@ async fn copy(conn: &Conn, from: &SqliteOptions) -> Result<u64, StoreError> {
 /// Refuses a file that has a table which would be left behind.
 fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
     let mut tables = db
-        .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite^_%' ESCAPE '^'")
+        .prepare(
+            "SELECT name FROM sqlite_master WHERE type = 'table'
+                  AND name NOT LIKE 'sqlite^_%' ESCAPE '^'",
+        )
         .map_err(sqlite_error)?;
     let names = tables.query_map([], |row| row.get::<_, String>(0)).map_err(sqlite_error)?;
     for name in names {
@@ -164,7 +172,8 @@ async fn set_next_id(conn: &Conn, table: &str) -> Result<(), StoreError> {
     let named = conn
         .one(
             "SELECT pg_get_serial_sequence(?1, 'id') FROM information_schema.columns
-             WHERE table_schema = ?2 AND table_name = ?3 AND column_name = 'id' AND is_identity = 'YES'",
+             WHERE table_schema = ?2 AND table_name = ?3 AND column_name = 'id'
+             AND is_identity = 'YES'",
             params![format!("{SCHEMA}.{table}"), SCHEMA, table],
             |row| row.maybe::<String>(0),
         )
@@ -172,7 +181,8 @@ async fn set_next_id(conn: &Conn, table: &str) -> Result<(), StoreError> {
         .flatten();
     if let Some(sequence) = named {
         conn.batch(&format!(
-            "SELECT setval('{sequence}', greatest((SELECT max(id) FROM {table}), 1), EXISTS (SELECT 1 FROM {table}))"
+            "SELECT setval('{sequence}', greatest((SELECT max(id)
+             FROM {table}), 1), EXISTS (SELECT 1 FROM {table}))"
         ))
         .await?;
     }
@@ -240,7 +250,8 @@ fn send(to: &mpsc::Sender<String>, statement: String) -> Result<(), StoreError> 
     to.blocking_send(statement).map_err(gone)
 }
 
-/// Writes a value as SQL. Text cannot leave its quotes: they are doubled, and backslashes mean nothing in them.
+/// Writes a value as SQL. Text cannot leave its quotes: they are doubled, and backslashes mean
+/// nothing in them.
 fn literal(sql: &mut String, value: ValueRef<'_>, kind: &str) -> Result<(), StoreError> {
     let odd =
         || StoreError::Corrupt { message: format!("a value of the SQLite file is no {kind}") };

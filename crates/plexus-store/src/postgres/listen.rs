@@ -1,7 +1,8 @@
 //! Listening: notes of other servers' commits become wakes here.
 //!
-//! On a connection of its own. A note that was missed costs a look at most a second later, never data: notes are numbered, so a gap is seen, and
-//! the newest commit is looked at now and then in case nothing comes at all.
+//! On a connection of its own. A note that was missed costs a look at most a second later, never
+//! data: notes are numbered, so a gap is seen, and the newest commit is looked at now and then in
+//! case nothing comes at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -16,7 +17,8 @@ use super::sql::Conn;
 use crate::contract::{StoreError, Wakes};
 use crate::tables::sessions;
 
-/// How often the newest commit is looked at. What was seen at one look and has not been heard of at the next was missed: twice this is under a second.
+/// How often the newest commit is looked at. What was seen at one look and has not been heard of at
+/// the next was missed: twice this is under a second.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 /// How long a look may take before the connection is taken for dead.
@@ -101,7 +103,8 @@ impl Listener {
             self.everybody(last + 1);
             return last;
         };
-        // Notes come in the order of the commits. One that was committed before we asked for the newest may still come, and is old.
+        // Notes come in the order of the commits. One that was committed before we asked for the
+        // newest may still come, and is old.
         if note.commit <= last {
             return last;
         }

@@ -1,6 +1,8 @@
-//! What a group locks before it reads: every session it touches, in one order, so that two servers wait for each other and never in a circle.
+//! What a group locks before it reads: every session it touches, in one order, so that two servers
+//! wait for each other and never in a circle.
 //!
-//! A session's row stands for all that is its own: its chats and their events, its runs, its approvals, what it spends.
+//! A session's row stands for all that is its own: its chats and their events, its runs, its
+//! approvals, what it spends.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +19,8 @@ const SIMPLE: &str = "SELECT id FROM sessions WHERE uuid = ANY($1) ORDER BY id F
 
 /// Locks sessions by name, those of approvals, and the parents of some.
 const FULL: &str =
-    "SELECT id FROM sessions WHERE uuid = ANY($1) OR id IN (SELECT session FROM loopback_approvals WHERE uuid = ANY($2))
+    "SELECT id FROM sessions WHERE uuid = ANY($1) OR id IN (SELECT session FROM loopback_approvals
+     WHERE uuid = ANY($2))
      OR id IN (SELECT parent FROM sessions WHERE uuid = ANY($3)) ORDER BY id FOR NO KEY UPDATE";
 
 /// The sessions to lock.
@@ -32,7 +35,8 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Returns what these changes lock. A reader's position needs no lock, and what a deletion or a takeover finds is locked when it is found.
+    /// Returns what these changes lock. A reader's position needs no lock, and what a deletion or a
+    /// takeover finds is locked when it is found.
     pub(super) fn of<'c>(changes: impl Iterator<Item = &'c Change>) -> Self {
         let mut locks = Self::default();
         for change in changes {
@@ -112,8 +116,8 @@ impl Locks {
         }
     }
 
-    /// Prepares the statement that takes them. Whoever sends it together with others does this first: what is read under the locks must not
-    /// overtake them.
+    /// Prepares the statement that takes them. Whoever sends it together with others does this
+    /// first: what is read under the locks must not overtake them.
     pub(super) async fn prepare(&self, conn: &Conn) -> Result<(), StoreError> {
         conn.statement(if self.are_simple() { SIMPLE } else { FULL }).await.map(drop)
     }

@@ -1,5 +1,5 @@
-//! Migrations: forward only, all in one transaction that holds a lock of its own, so that servers that
-//! start together wait for each other.
+//! Migrations: forward only, all in one transaction that holds a lock of its own, so that servers
+//! that start together wait for each other.
 
 use super::connect::SCHEMA;
 use super::sql::Conn;
@@ -7,7 +7,8 @@ use crate::contract::StoreError;
 use crate::tables::schema::Dialect;
 use crate::tables::sql::{Sql as _, params};
 
-/// The advisory lock of whoever migrates: a number that nobody else in this database is likely to use.
+/// The advisory lock of whoever migrates: a number that nobody else in this database is likely to
+/// use.
 const LOCK: i64 = 0x706c_6578_7573; // "plexus"
 
 /// Takes the database to the newest version, making our schema when it is not there.

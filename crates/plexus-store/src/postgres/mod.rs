@@ -2,8 +2,8 @@
 //!
 //! In reading order:
 //! - this file: opening and closing.
-//! - `tls`, `connect`, `migrate`: how the connection is encrypted and made, and how an empty database
-//!   becomes ours.
+//! - `tls`, `connect`, `migrate`: how the connection is encrypted and made, and how an empty
+//!   database becomes ours.
 //! - `sql`: PostgreSQL as the [tables](crate::tables) see it.
 //! - `writer`, `locks`, `append`: how changes get in, beside those of other servers.
 //! - `notes`, `listen`: how one server hears of another's commits.
@@ -45,14 +45,17 @@ use crate::tables::sql::{Sql as _, params};
 /// What a PostgreSQL store is opened with.
 #[derive(Clone)]
 pub struct PostgresOptions {
-    /// The database: `postgres://user:password@host:port/database`, with `?sslmode=verify-full` for an encrypted way to it, and `&sslrootcert=FILE` where
-    /// the machine does not know the authority that signed its certificate. It is never printed.
+    /// The database: `postgres://user:password@host:port/database`, with `?sslmode=verify-full` for
+    /// an encrypted way to it, and `&sslrootcert=FILE` where the machine does not know the
+    /// authority that signed its certificate. It is never printed.
     pub url: String,
-    /// How many reads run at once, each on a connection. The writer and the listener have one each besides.
+    /// How many reads run at once, each on a connection. The writer and the listener have one each
+    /// besides.
     pub readers: usize,
 }
 
-/// Reads that run at once when nobody says: a third of what a database of 100 connections gives to each of two servers.
+/// Reads that run at once when nobody says: a third of what a database of 100 connections gives to
+/// each of two servers.
 const DEFAULT_READERS: usize = 16;
 
 impl PostgresOptions {
@@ -69,7 +72,8 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
-/// How long rows of handles that were not closed are kept. Far longer than any of them could ask for its own again.
+/// How long rows of handles that were not closed are kept. Far longer than any of them could ask
+/// for its own again.
 const KEEP_WRITERS: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// How long closing waits for what was accepted, should the database be away.
@@ -92,10 +96,12 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store, making its tables when they are not there. Servers that open it together wait for each other.
+    /// Opens the store, making its tables when they are not there. Servers that open it together
+    /// wait for each other.
     ///
     /// # Errors
-    /// `Invalid` for a URL that is none, or whose authorities cannot be read; `Newer` or `Foreign` for a schema that is not ours to open, which is left as it is; `Unavailable` when the
+    /// `Invalid` for a URL that is none, or whose authorities cannot be read; `Newer` or `Foreign`
+    /// for a schema that is not ours to open, which is left as it is; `Unavailable` when the
     /// database cannot be reached or refuses.
     pub async fn open(options: &PostgresOptions) -> Result<Self, StoreError> {
         let connector = Connector::new(&options.url)?;
@@ -138,8 +144,9 @@ impl PostgresStore {
         Ok(Self { queue, readers, wakes, lease, heard, commit_latency, shutdown, writer })
     }
 
-    /// Returns the newest commit that this handle has heard of by listening, its own included. How far it is behind
-    /// [`newest_commit`](crate::contract::Store::newest_commit) is the lag of notifications.
+    /// Returns the newest commit that this handle has heard of by listening, its own included. How
+    /// far it is behind [`newest_commit`](crate::contract::Store::newest_commit) is the lag of
+    /// notifications.
     #[must_use]
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)

@@ -1,4 +1,5 @@
-//! Notifications: one for each group, with the commits it made and whom they concern. The rows are the truth; a note only says where to look.
+//! Notifications: one for each group, with the commits it made and whom they concern. The rows are
+//! the truth; a note only says where to look.
 
 use plexus_core::{ApprovalId, SessionId};
 use uuid::Uuid;

@@ -13,7 +13,8 @@ use crate::contract::StoreError;
 /// How long a read may take before its connection is taken for dead.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long anybody waits for a database that is away before it is told so: a restart takes seconds.
+/// How long anybody waits for a database that is away before it is told so: a restart takes
+/// seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long it waits between two attempts.
@@ -28,7 +29,8 @@ pub(super) struct Readers {
     size: u32,
 }
 
-/// A connection in the middle of a read. Dropped before the end, it goes back all the same: its answers are thrown away in order.
+/// A connection in the middle of a read. Dropped before the end, it goes back all the same: its
+/// answers are thrown away in order.
 #[derive(Debug)]
 pub(super) struct Reading {
     conn: Option<Conn>,
@@ -120,7 +122,8 @@ impl Tries {
         Self { until: Instant::now() + PATIENCE }
     }
 
-    /// Waits before the next attempt, if the error is one that may pass and there is time left; otherwise gives the error back.
+    /// Waits before the next attempt, if the error is one that may pass and there is time left;
+    /// otherwise gives the error back.
     pub(super) async fn again(&self, error: StoreError) -> Result<(), StoreError> {
         let may_pass = matches!(classify(&error), Class::Lost | Class::Again);
         if !may_pass || Instant::now() >= self.until {

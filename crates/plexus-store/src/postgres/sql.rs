@@ -54,7 +54,8 @@ impl Conn {
         self.client.is_closed()
     }
 
-    /// Sends statements without parameters and does not wait: what is sent next comes behind them, and fails when they fail.
+    /// Sends statements without parameters and does not wait: what is sent next comes behind them,
+    /// and fails when they fail.
     pub(super) fn send(&self, sql: &str) {
         // The first poll sends; the answer to a dropped request is thrown away by the connection.
         let _answer = self.client.batch_execute(sql).now_or_never();
@@ -259,7 +260,8 @@ pub(super) fn classify(error: &StoreError) -> Class {
     let Some(state) = error.code() else {
         let io =
             std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
-        // Otherwise it is our own doing, such as a value of another type than the column: another connection changes nothing.
+        // Otherwise it is our own doing, such as a value of another type than the column: another
+        // connection changes nothing.
         return if io || error.is_closed() || error.to_string().starts_with("timeout") {
             Class::Lost
         } else {
@@ -267,7 +269,8 @@ pub(super) fn classify(error: &StoreError) -> Class {
         };
     };
     match state.code() {
-        // Serialization failure, deadlock, a lock that was not free in time, and what follows them in the same transaction.
+        // Serialization failure, deadlock, a lock that was not free in time, and what follows them
+        // in the same transaction.
         "40001" | "40P01" | "55P03" | "25P02" => Class::Again,
         // Killed, shut down, starting, or no longer the one that may write.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25006" => Class::Lost,

@@ -15,8 +15,8 @@ fn unavailable(message: String) -> StoreError {
     StoreError::Unavailable { message, source: None }
 }
 
-/// Reads in one snapshot. A connection that was lost is no answer: the read is done again on another
-/// one, within bounds.
+/// Reads in one snapshot. A connection that was lost is no answer: the read is done again on
+/// another one, within bounds.
 macro_rules! read {
     ($self:ident, $conn:ident => $work:expr) => {{
         let tries = Tries::new();

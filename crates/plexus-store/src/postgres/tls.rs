@@ -1,7 +1,8 @@
 //! Encryption of the way to the database, as the URL's `sslmode` and `sslrootcert` ask for it.
 //!
-//! There are two ways and nothing in between: none, or TLS with a certificate that was checked, for the host that the URL names. Words that mean
-//! less in other clients are refused where they leave it to the server whether there is any (`prefer`, `allow`), or whom it comes from (`verify-ca`);
+//! There are two ways and nothing in between: none, or TLS with a certificate that was checked, for
+//! the host that the URL names. Words that mean less in other clients are refused where they leave
+//! it to the server whether there is any (`prefer`, `allow`), or whom it comes from (`verify-ca`);
 //! `require` means here what `verify-full` does.
 
 use std::borrow::Cow;
@@ -26,14 +27,17 @@ pub(super) enum Encryption {
     Off,
     /// To the host that is named, and to nobody else.
     Verified {
-        /// The authorities that are believed about it (`sslrootcert`); without it those of the machine.
+        /// The authorities that are believed about it (`sslrootcert`); without it those of the
+        /// machine.
         authorities: Option<PathBuf>,
     },
 }
 
-/// Takes what is about encryption out of a URL, and returns the rest with what it said. In an error is nothing else of the URL: it holds a password.
+/// Takes what is about encryption out of a URL, and returns the rest with what it said. In an error
+/// is nothing else of the URL: it holds a password.
 pub(super) fn read(url: &str) -> Result<(String, Encryption), StoreError> {
-    // Where the parser behind us begins to look too: a password that is not encoded may hold a question mark.
+    // Where the parser behind us begins to look too: a password that is not encoded may hold a
+    // question mark.
     let behind_password = url.find('@').unwrap_or(0);
     let Some(at) = url[behind_password..].find('?').map(|at| at + behind_password) else {
         return Ok((url.to_owned(), Encryption::Off));
@@ -101,7 +105,8 @@ fn once<'u>(slot: &mut Option<Cow<'u, str>>, value: Cow<'u, str>) -> Result<(), 
 }
 
 impl Encryption {
-    /// Returns what makes the encrypted part of a connection; nothing when there is none. The authorities are read now, and not again.
+    /// Returns what makes the encrypted part of a connection; nothing when there is none. The
+    /// authorities are read now, and not again.
     pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, StoreError> {
         match self {
             Self::Off => Ok(None),
@@ -115,7 +120,8 @@ impl Encryption {
     }
 }
 
-/// Says what it means that no connection was made, and the next step when encryption was in the way.
+/// Says what it means that no connection was made, and the next step when encryption was in the
+/// way.
 pub(super) fn refusal(error: Error) -> StoreError {
     match next_step(&error) {
         Some(next) => StoreError::Unavailable {

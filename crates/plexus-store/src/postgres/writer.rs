@@ -1,14 +1,18 @@
 //! The writer: one task, one connection, group commit.
 //!
-//! Everything that waits goes into one transaction. A group of nothing but events and journal positions, which is nearly every group, takes two round
-//! trips ([`append`](super::append)); other lists are applied statement by statement, each in a savepoint of its own, so that one refused list
-//! leaves the others alone. Answers and wakes follow the commit.
+//! Everything that waits goes into one transaction. A group of nothing but events and journal
+//! positions, which is nearly every group, takes two round trips ([`append`](super::append)); other
+//! lists are applied statement by statement, each in a savepoint of its own, so that one refused
+//! list leaves the others alone. Answers and wakes follow the commit.
 //!
-//! Others write too. The sessions that a group touches are locked first, in one order, and so is the lease it writes under; what is read after
-//! that stands until the commit. The commit's number is taken in the last statement before it, from a row that stays locked until it is done:
-//! numbers are in the order in which commits become visible, on whatever server. (A notification takes such a lock anyway.)
+//! Others write too. The sessions that a group touches are locked first, in one order, and so is
+//! the lease it writes under; what is read after that stands until the commit. The commit's number
+//! is taken in the last statement before it, from a row that stays locked until it is done: numbers
+//! are in the order in which commits become visible, on whatever server. (A notification takes such
+//! a lock anyway.)
 //!
-//! A connection that breaks in the middle of a commit leaves its outcome unknown: `unknown` finds it out.
+//! A connection that breaks in the middle of a commit leaves its outcome unknown: `unknown` finds
+//! it out.
 
 mod unknown;
 
@@ -41,7 +45,8 @@ const GROUP_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_000);
 
-/// How often a group is tried again when others are in its way, before its callers are told to come back.
+/// How often a group is tried again when others are in its way, before its callers are told to come
+/// back.
 const MAX_TRIES: u32 = 8;
 
 /// The writer's state, owned by its task.
@@ -58,7 +63,8 @@ pub(super) struct Writer {
     pub(super) id: Uuid,
     /// The number of the newest group.
     pub(super) group: i64,
-    /// The process of a connection that was lost: it may still hold its transaction open for nobody.
+    /// The process of a connection that was lost: it may still hold its transaction open for
+    /// nobody.
     pub(super) remains: Option<String>,
     /// Since when the database is away.
     pub(super) down_since: Option<Instant>,
@@ -169,7 +175,8 @@ impl Writer {
         }
     }
 
-    /// Writes a group, through lost connections and other writers, until it is committed or refused. Returns the commit number before it.
+    /// Writes a group, through lost connections and other writers, until it is committed or
+    /// refused. Returns the commit number before it.
     async fn write_until_done(&mut self, jobs: &[Job], pace: Pace) -> Result<(Group, u64), Stuck> {
         for attempt in 1.. {
             let conn = self.connected().await.map_err(Stuck::Error)?;
@@ -233,7 +240,8 @@ impl Writer {
         Err(Stuck::Split)
     }
 
-    /// Returns a connection, waiting for a database that is away, but not longer than callers are willing to.
+    /// Returns a connection, waiting for a database that is away, but not longer than callers are
+    /// willing to.
     async fn connected(&mut self) -> Result<Conn, StoreError> {
         if let Some(conn) = self.conn.take().filter(|conn| !conn.is_closed()) {
             return Ok(conn);
@@ -300,20 +308,28 @@ struct Writing<'c> {
     asked: AtomicBool,
 }
 
-/// The statement that ends a group: the counters, what carries the commits' numbers, the writer's row, and one notification.
+/// The statement that ends a group: the counters, what carries the commits' numbers, the writer's
+/// row, and one notification.
 const FINISH: &str = "WITH
-    c AS (UPDATE store_meta SET value = value + $1::int8 WHERE key = 'commits' RETURNING value - $1::int8 AS base),
+    c AS (UPDATE store_meta SET value = value + $1::int8
+    WHERE key = 'commits' RETURNING value - $1::int8 AS base),
     e AS (UPDATE store_meta SET value = value + $2::int8 WHERE key = 'events' AND $2::int8 > 0),
-    b AS (INSERT INTO event_batches SELECT c.base + u.nth + 1, u.chat, u.first, u.count FROM c, unnest($3::int8[], $4::int8[], $5::int8[], $6::int8[]) AS u (chat, first, count, nth)),
-    s AS (INSERT INTO session_changes SELECT u.session, c.base + u.nth + 1 FROM c, unnest($7::int8[], $8::int8[]) AS u (session, nth)
+    b AS (INSERT INTO event_batches SELECT c.base + u.nth + 1, u.chat, u.first, u.count
+    FROM c, unnest($3::int8[], $4::int8[], $5::int8[], $6::int8[]) AS u (chat, first, count, nth)),
+    s AS (INSERT INTO session_changes SELECT u.session, c.base + u.nth + 1
+    FROM c, unnest($7::int8[], $8::int8[]) AS u (session, nth)
           ON CONFLICT (session) DO UPDATE SET changed = EXCLUDED.changed),
     w AS (INSERT INTO writers SELECT $9::uuid, $10::int8, c.base, $12::int8 FROM c
-          ON CONFLICT (id) DO UPDATE SET last_group = EXCLUDED.last_group, last_base = EXCLUDED.last_base, seen_at = EXCLUDED.seen_at),
-    n AS (SELECT pg_notify('plexus', c.base || ' ' || (c.base + $1::int8) || ' ' || $11::text) FROM c)
+          ON CONFLICT (id) DO UPDATE
+          SET last_group = EXCLUDED.last_group, last_base = EXCLUDED.last_base,
+          seen_at = EXCLUDED.seen_at),
+    n AS (SELECT pg_notify('plexus', c.base || ' ' || (c.base + $1::int8) || ' ' || $11::text)
+    FROM c)
     SELECT c.base FROM c, n";
 
 impl Writing<'_> {
-    /// Writes the group in one transaction and returns the commit number before it. On an error nothing of it is written, unless the commit was asked for.
+    /// Writes the group in one transaction and returns the commit number before it. On an error
+    /// nothing of it is written, unless the commit was asked for.
     async fn write(&self, jobs: &[Job], pace: Pace, group: &mut Group) -> Result<u64, StoreError> {
         let batched = |job: &Job| pace == Pace::Batched && append::is_plain(&job.changes);
         self.conn.send("BEGIN");
@@ -322,8 +338,9 @@ impl Writing<'_> {
         let mut pending: Vec<BoxFuture<'_, Result<(), StoreError>>> = Vec::new();
         let mut batch;
         if let Some(first) = plain_run(jobs, at, batched) {
-            // The locks and what is read under them go out together, and the database does one after the other. A statement that is yet to
-            // be prepared would be overtaken, so those of the locks are prepared by now.
+            // The locks and what is read under them go out together, and the database does one
+            // after the other. A statement that is yet to be prepared would be overtaken, so those
+            // of the locks are prepared by now.
             locks.prepare(self.conn).await?;
             locks::prepare_lease(self.conn).await?;
             let (begun, read) =
@@ -386,7 +403,8 @@ impl Writing<'_> {
 
     /// Takes the locks. Returns whether the lease stands.
     async fn begin(&self, locks: &Locks) -> Result<bool, StoreError> {
-        // The lease before the sessions, as a takeover does: two who lock in opposite orders would wait for each other.
+        // The lease before the sessions, as a takeover does: two who lock in opposite orders would
+        // wait for each other.
         let lease = async {
             let Some(lease) = self.lease else { return Ok(false) };
             locks::lock_lease(self.conn, lease).await
@@ -421,7 +439,8 @@ impl Writing<'_> {
                 }
                 Err(error) if classify(&error) == Class::Refusal => {
                     self.conn.send("ROLLBACK TO list; RELEASE list");
-                    // Somebody may have stored the same between our look and our insert: then the next look finds it.
+                    // Somebody may have stored the same between our look and our insert: then the
+                    // next look finds it.
                     let raced = matches!(&error, StoreError::Conflict { standing, .. } if standing.is_null());
                     if raced && tries < 2 {
                         continue;
@@ -434,14 +453,16 @@ impl Writing<'_> {
         }
     }
 
-    /// Ends the transaction: what is still to be written, the end of the group and the commit leave together.
+    /// Ends the transaction: what is still to be written, the end of the group and the commit leave
+    /// together.
     async fn finish(
         &self,
         group: &Group,
         pending: Vec<BoxFuture<'_, Result<(), StoreError>>>,
     ) -> Result<u64, StoreError> {
         let statement = self.conn.statement(FINISH).await;
-        // A statement that is yet unknown is prepared first; what is pending must not wait unsent behind an error of that.
+        // A statement that is yet unknown is prepared first; what is pending must not wait unsent
+        // behind an error of that.
         let statement = statement?;
         let column = |pick: fn(&(i64, u32, u32, u64)) -> i64| {
             group.batches.iter().map(pick).collect::<Vec<i64>>()

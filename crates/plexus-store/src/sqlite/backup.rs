@@ -61,8 +61,8 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<(), StoreError> {
 fn copy(conn: &Connection, partial: &Path) -> Result<(), StoreError> {
     let mut target = Connection::open(partial).map_err(store_error)?;
     {
-        // All pages in one step: a snapshot that later commits cannot restart. Readers block nobody,
-        // however long they take.
+        // All pages in one step: a snapshot that later commits cannot restart. Readers block
+        // nobody, however long they take.
         let backup = Backup::new(conn, &mut target).map_err(store_error)?;
         backup.run_to_completion(i32::MAX, Duration::ZERO, None).map_err(store_error)?;
     }

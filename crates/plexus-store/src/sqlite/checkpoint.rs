@@ -1,4 +1,5 @@
-//! Checkpoints: moving the log into the database, on a thread of its own, so that no commit waits for it.
+//! Checkpoints: moving the log into the database, on a thread of its own, so that no commit waits
+//! for it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::contract::StoreError;
 /// After how many written bytes (as counted at the queue) a checkpoint is worth its flushes.
 const CHECKPOINT_BYTES: usize = 2 * 1024 * 1024;
 
-/// A log beyond this is emptied by the writer itself: under unbroken load a passive checkpoint never finds the moment to start it over.
+/// A log beyond this is emptied by the writer itself: under unbroken load a passive checkpoint
+/// never finds the moment to start it over.
 const MAX_WAL_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The writer's end: says when there is something to move.
@@ -73,7 +75,8 @@ fn run(conn: &Connection, wanted: &Receiver<()>, health: &Health) {
 }
 
 fn checkpoint(conn: &Connection, mode: &str, health: &Health) {
-    // Failing is no harm by itself: the log keeps everything, and the next one tries again. Only a failed flush is the end.
+    // Failing is no harm by itself: the log keeps everything, and the next one tries again. Only a
+    // failed flush is the end.
     if let Err(error) = conn
         .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
         .map_err(store_error)

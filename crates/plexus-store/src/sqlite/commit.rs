@@ -1,8 +1,8 @@
-//! Group commit: lists of changes that wait go into one transaction, each in a savepoint of its own,
-//! so that one refused list leaves the others alone.
+//! Group commit: lists of changes that wait go into one transaction, each in a savepoint of its
+//! own, so that one refused list leaves the others alone.
 //!
-//! Answers and wakes follow the commit; a refusal too, because it may quote what another list of the
-//! same group has just written.
+//! Answers and wakes follow the commit; a refusal too, because it may quote what another list of
+//! the same group has just written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

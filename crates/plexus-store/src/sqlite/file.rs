@@ -1,4 +1,5 @@
-//! What may be opened: a file of ours, of a version we know, on a disk of this machine. Everything here only looks.
+//! What may be opened: a file of ours, of a version we know, on a disk of this machine. Everything
+//! here only looks.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -8,7 +9,8 @@ use std::sync::Arc;
 use crate::contract::StoreError;
 use crate::tables::schema::Dialect;
 
-/// "PLXS", in the header of every database of ours, so that nobody mistakes another program's file for one.
+/// "PLXS", in the header of every database of ours, so that nobody mistakes another program's file
+/// for one.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5853;
 
 /// What lies at the database's path.
@@ -28,7 +30,8 @@ pub(super) fn io_error(what: &str, path: &Path, error: std::io::Error) -> StoreE
     }
 }
 
-/// Reads the header of the file at `path` by hand: opening it with SQLite could already write beside it.
+/// Reads the header of the file at `path` by hand: opening it with SQLite could already write
+/// beside it.
 pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -67,7 +70,8 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
         1 => 65_536,
         size => u64::from(size),
     };
-    // With a log beside it the header may be older than the log; SQLite sorts that out. Without one it says how long the file is.
+    // With a log beside it the header may be older than the log; SQLite sorts that out. Without one
+    // it says how long the file is.
     let has_log = wal_path(path).metadata().is_ok_and(|log| log.len() > 0);
     if !has_log && number(24) == number(92) && length < u64::from(number(28)) * page {
         return Err(StoreError::Corrupt {
@@ -90,7 +94,8 @@ pub(super) fn wal_path(path: &Path) -> std::path::PathBuf {
     name.into()
 }
 
-/// File systems on which neither locks nor shared memory can be trusted, by the number the kernel gives them.
+/// File systems on which neither locks nor shared memory can be trusted, by the number the kernel
+/// gives them.
 const NETWORK: &[(u32, &str)] = &[
     (0x0000_6969, "NFS"),
     (0x0000_517b, "SMB"),

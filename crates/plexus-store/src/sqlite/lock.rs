@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use super::file::io_error;
 use crate::contract::StoreError;
 
-/// The lock, held for as long as this lives. The kernel releases it when the process ends, however it ends.
+/// The lock, held for as long as this lives. The kernel releases it when the process ends, however
+/// it ends.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
@@ -18,8 +19,8 @@ pub(super) struct Lock {
 /// No process id is longer; whatever else is in the file is not read.
 const MAX_HOLDER_BYTES: u64 = 32;
 
-/// How long a lock may still be held by nobody: a server that is being killed, or a process that is just being started, has a copy of the
-/// descriptor for a moment after its owner let go.
+/// How long a lock may still be held by nobody: a server that is being killed, or a process that is
+/// just being started, has a copy of the descriptor for a moment after its owner let go.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often it is tried meanwhile.

@@ -51,7 +51,8 @@ pub enum Durability {
     /// Every commit is flushed before anyone hears of it: it survives power loss.
     #[default]
     Full,
-    /// Commits survive the death of the process, but power loss may take the last ones. The file stays consistent.
+    /// Commits survive the death of the process, but power loss may take the last ones. The file
+    /// stays consistent.
     Normal,
 }
 
@@ -64,15 +65,16 @@ pub struct SqliteOptions {
     pub sync: Durability,
     /// How many reads run at once. Each has a connection and its cache of up to 8 MiB.
     pub readers: usize,
-    /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for as many as there is room.
+    /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for as many
+    /// as there is room.
     pub max_pages: Option<u32>,
 }
 
 /// How many statements the writer keeps prepared: all that it has.
 const WRITER_STATEMENTS: usize = 256;
 
-/// The pages that the writer keeps. It looks at few (the ends of trees and indexes), and the system keeps the others; more would count as memory of
-/// every session that was ever written.
+/// The pages that the writer keeps. It looks at few (the ends of trees and indexes), and the system
+/// keeps the others; more would count as memory of every session that was ever written.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
 
 /// Reads that run at once when nobody says: enough that one slow reader holds nobody up.
@@ -108,8 +110,8 @@ impl SqliteStore {
     /// Opens the store, making it when it is not there. Blocks for as long as the disk takes.
     ///
     /// # Errors
-    /// `Locked` while another server has it open; `Newer`, `Foreign` or `Corrupt` for a file that is not ours to open, which is left as it is;
-    /// `Unavailable` when the disk refuses.
+    /// `Locked` while another server has it open; `Newer`, `Foreign` or `Corrupt` for a file that
+    /// is not ours to open, which is left as it is; `Unavailable` when the disk refuses.
     pub fn open(options: &SqliteOptions) -> Result<Self, StoreError> {
         let dir = &options.dir;
         DirBuilder::new()
@@ -166,7 +168,8 @@ impl SqliteStore {
 }
 
 impl Drop for SqliteStore {
-    /// What was accepted is still written, on the writer's thread; the lock is free when that is done. `close` waits for it.
+    /// What was accepted is still written, on the writer's thread; the lock is free when that is
+    /// done. `close` waits for it.
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -207,7 +210,8 @@ fn open_writer(
     }
     let conn = Connection::open(path).map_err(store_error)?;
     if existing == Existing::Ours {
-        // The log may hold a newer version than the file's header does. Closing must then not move it into the file.
+        // The log may hold a newer version than the file's header does. Closing must then not move
+        // it into the file.
         conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(store_error)?;
         file::check_version(migrate::version(&conn)?)?;

@@ -13,7 +13,8 @@ use crate::contract::StoreError;
 /// How many statements a connection keeps prepared: all that this engine has.
 const STATEMENTS: usize = 192;
 
-/// The pages that a reader keeps. It forgets them all whenever something was written, so there is no use in many.
+/// The pages that a reader keeps. It forgets them all whenever something was written, so there is
+/// no use in many.
 const READER_CACHE_KIB: u32 = 2 * 1024;
 
 /// Opens a connection that cannot write.

@@ -107,8 +107,9 @@ impl Cells for Row<'_> {
     }
 }
 
-/// Makes a connection keep its prepared statements. Without this SQLite looks at bound values while it plans, and so plans every statement anew
-/// whenever they change, which costs more than running it.
+/// Makes a connection keep its prepared statements. Without this SQLite looks at bound values while
+/// it plans, and so plans every statement anew whenever they change, which costs more than running
+/// it.
 pub(super) fn keep_plans(conn: &Connection, statements: usize) -> Result<(), StoreError> {
     conn.set_prepared_statement_cache_capacity(statements);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop).map_err(store_error)
@@ -121,7 +122,8 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
         return StoreError::Corrupt { message: error.to_string() };
     };
     match (failure.code, failure.extended_code) {
-        // After a failed flush the kernel may drop the pages and call the next flush a success: nothing later can be trusted.
+        // After a failed flush the kernel may drop the pages and call the next flush a success:
+        // nothing later can be trusted.
         (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => {
             StoreError::Poisoned { message: error.to_string() }
         }
@@ -136,7 +138,8 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Says whether an error is about the store and not about one change list: then nothing of the transaction counts.
+/// Says whether an error is about the store and not about one change list: then nothing of the
+/// transaction counts.
 pub(super) fn ends_transaction(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. }

@@ -1,8 +1,10 @@
-//! Approvals in SQL: every change is an `UPDATE` that names the state it expects, and whoever changes the row has won.
+//! Approvals in SQL: every change is an `UPDATE` that names the state it expects, and whoever
+//! changes the row has won.
 
 use plexus_core::{ApprovalId, SessionId};
 
 use super::codes::{decided_by, decided_by_columns, owner};
+use super::sessions::rows_below;
 use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use super::{chats, events, servers, sessions};
@@ -16,10 +18,12 @@ use crate::contract::{
 macro_rules! select_approval {
     ($rest:expr) => {
         concat!(
-            "SELECT a.id, a.uuid, s.uuid, a.chat, a.run, a.channel, a.request_id, a.tool_name, a.tool_use_id, a.input, a.input_digest,
-                    a.description, a.suggestions, a.owner, a.escalations, a.status, a.created_at, a.deadline, a.escalate_at,
-                    a.decided_at, a.decided_by, a.decided_ref, a.message, a.updated_input, a.delivered_at, a.void_at, a.breach, a.retired
-             FROM loopback_approvals a JOIN sessions s ON s.id = a.session ",
+            "SELECT a.id, a.uuid, s.uuid, a.chat, a.run, a.channel, a.request_id, a.tool_name,
+                 a.tool_use_id, a.input, a.input_digest, a.description, a.suggestions, a.owner,
+                 a.escalations, a.status, a.created_at, a.deadline, a.escalate_at, a.decided_at,
+                 a.decided_by, a.decided_ref, a.message, a.updated_input, a.delivered_at,
+                 a.void_at, a.breach, a.retired FROM loopback_approvals a
+             JOIN sessions s ON s.id = a.session ",
             $rest
         )
     };
@@ -111,16 +115,12 @@ pub(crate) async fn list(
         Some(Owner::Operator) => "a.owner IS NULL AND ?3 IS NULL",
         Some(Owner::Session(_)) => "a.owner = ?3",
     };
-    let under_is = if under.is_some() {
-        "a.session IN (WITH RECURSIVE below (id) AS (
-             SELECT id FROM sessions WHERE parent = ?5 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
-         ) SELECT id FROM below)"
-    } else {
-        "?5 IS NULL"
-    };
+    let under_is =
+        if under.is_some() { concat!("a.session IN ", rows_below!("?5")) } else { "?5 IS NULL" };
     let (beyond, order) = if oldest_first { ("a.id > ?1", "ASC") } else { ("a.id < ?1", "DESC") };
     let sql = format!(
-        "{} {beyond} AND {stage} AND {session_is} AND {owner_is} AND (?4 IS NULL OR a.run = ?4) AND {under_is} AND (?7 IS NULL OR a.created_at <= ?7) ORDER BY a.id {order} LIMIT ?6",
+        "{} {beyond} AND {stage} AND {session_is} AND {owner_is} AND (?4 IS NULL OR a.run = ?4)
+         AND {under_is} AND (?7 IS NULL OR a.created_at <= ?7) ORDER BY a.id {order} LIMIT ?6",
         select_approval!("WHERE")
     );
     let limit = page.bounded();
@@ -147,37 +147,45 @@ pub(crate) async fn due(conn: &impl Sql, now: UnixMillis) -> Result<Due, StoreEr
     let expired = conn
         .all(
             select_approval!(
-                "WHERE a.status = 0 AND a.deadline IS NOT NULL AND a.deadline <= ?1 ORDER BY a.deadline, a.id LIMIT ?2"
+                "WHERE a.status = 0 AND a.deadline IS NOT NULL AND a.deadline <= ?1
+                 ORDER BY a.deadline, a.id LIMIT ?2"
             ),
             params![now, MAX_PAGE_ITEMS],
             read,
         )
         .await?;
-    let to_escalate = conn.all(
-        select_approval!(
-            "WHERE a.status = 0 AND a.escalate_at IS NOT NULL AND a.escalate_at <= ?1 AND (a.deadline IS NULL OR a.deadline > ?1)
-             ORDER BY a.escalate_at, a.id LIMIT ?2"
-        ),
-        params![now, MAX_PAGE_ITEMS],
-        read,
-    ).await?;
+    let to_escalate = conn
+        .all(
+            select_approval!(
+                "WHERE a.status = 0 AND a.escalate_at IS NOT NULL AND a.escalate_at <= ?1
+                     AND (a.deadline IS NULL OR a.deadline > ?1) ORDER BY a.escalate_at, a.id
+                 LIMIT ?2"
+            ),
+            params![now, MAX_PAGE_ITEMS],
+            read,
+        )
+        .await?;
     if expired.len() == MAX_PAGE_ITEMS || to_escalate.len() == MAX_PAGE_ITEMS {
         return Ok(Due { expired, to_escalate, next: Some(now) });
     }
-    let next = conn.one(
-        "SELECT min(t) FROM (
-             SELECT min(deadline) AS t FROM loopback_approvals WHERE status = 0 AND deadline IS NOT NULL AND deadline > ?1
-             UNION ALL
-             SELECT min(escalate_at) FROM loopback_approvals WHERE status = 0 AND escalate_at IS NOT NULL AND escalate_at > ?1) AS times",
-        params![now],
-        |row| row.maybe(0),
-    ).await?;
+    let next = conn
+        .one(
+            "SELECT min(t)
+             FROM (SELECT min(deadline) AS t FROM loopback_approvals WHERE status = 0
+                 AND deadline IS NOT NULL AND deadline > ?1 UNION ALL SELECT min(escalate_at)
+                 FROM loopback_approvals WHERE status = 0 AND escalate_at IS NOT NULL
+                 AND escalate_at > ?1) AS times",
+            params![now],
+            |row| row.maybe(0),
+        )
+        .await?;
     Ok(Due { expired, to_escalate, next: next.flatten() })
 }
 
 // Writing.
 
-/// Appends an event to a chat if that is open: a question may outlive its chat, or never have had one.
+/// Appends an event to a chat if that is open: a question may outlive its chat, or never have had
+/// one.
 async fn append_if_open(
     tx: &mut Tx<'_, impl Sql>,
     session: SessionId,
@@ -203,11 +211,15 @@ async fn concerns(tx: &mut Tx<'_, impl Sql>, record: &ApprovalRecord) -> Result<
 
 /// Refuses what only the server of the approval's run may write.
 async fn fence(tx: &Tx<'_, impl Sql>, id: ApprovalId) -> Result<(), StoreError> {
-    let owner = tx.conn.one(
-        "SELECT r.server FROM loopback_approvals a JOIN runs r ON r.session = a.session AND r.n = a.run WHERE a.uuid = ?1",
-        params![id],
-        |row| row.maybe(0),
-    ).await?;
+    let owner = tx
+        .conn
+        .one(
+            "SELECT r.server FROM loopback_approvals a
+             JOIN runs r ON r.session = a.session AND r.n = a.run WHERE a.uuid = ?1",
+            params![id],
+            |row| row.maybe(0),
+        )
+        .await?;
     servers::fence(tx, owner.flatten())
 }
 
@@ -230,8 +242,9 @@ pub(super) async fn open(
         servers::fence_run(tx, Some(RunKey { session: open.session, n: run })).await?;
     }
     conn.run(
-        "INSERT INTO loopback_approvals (uuid, session, chat, run, channel, request_id, tool_name, tool_use_id, input_digest, description, owner,
-                                         status, created_at, deadline, escalate_at, suggestions, input)
+        "INSERT INTO loopback_approvals (uuid, session, chat, run, channel, request_id,
+             tool_name, tool_use_id, input_digest, description, owner, status, created_at,
+             deadline, escalate_at, suggestions, input)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?12, ?13, ?14, ?15, ?16)",
         params![
             open.id,
@@ -251,7 +264,8 @@ pub(super) async fn open(
             open.suggestions,
             open.input,
         ],
-    ).await?;
+    )
+    .await?;
     append_if_open(tx, open.session, open.chat, open.event.as_ref()).await?;
     if let (Some(parent), Some(event)) = (session.parent, &open.parent_event) {
         let chat = sessions::get(conn, parent).await?.open_chat();
@@ -276,8 +290,9 @@ pub(super) async fn decide(
     }
     let (by, reference) = decided_by_columns(decide.by);
     conn.run(
-        "UPDATE loopback_approvals SET status = ?2, decided_at = ?3, decided_by = ?4, decided_ref = ?5, message = ?6, updated_input = ?7
-         WHERE uuid = ?1 AND status = 0",
+        "UPDATE loopback_approvals
+         SET status = ?2, decided_at = ?3, decided_by = ?4, decided_ref = ?5, message = ?6,
+             updated_input = ?7 WHERE uuid = ?1 AND status = 0",
         params![
             decide.id,
             decide.verdict.status(),
@@ -287,7 +302,8 @@ pub(super) async fn decide(
             decide.message,
             decide.verdict.updated_input(),
         ],
-    ).await?;
+    )
+    .await?;
     append_if_open(tx, standing.session, standing.chat, decide.event.as_ref()).await?;
     for entry in &decide.outbox {
         super::audit::enqueue(tx, entry).await?;
@@ -304,8 +320,10 @@ pub(super) async fn escalate(
     let conn = tx.conn;
     let changed = conn
         .run(
-            "UPDATE loopback_approvals SET owner = ?3, escalate_at = ?4, escalations = escalations + 1
-         WHERE uuid = ?1 AND status = 0 AND owner IS NOT DISTINCT FROM ?2 AND escalations = ?5",
+            "UPDATE loopback_approvals
+             SET owner = ?3, escalate_at = ?4, escalations = escalations + 1
+             WHERE uuid = ?1 AND status = 0 AND owner IS NOT DISTINCT
+             FROM ?2 AND escalations = ?5",
             params![
                 escalate.id,
                 escalate.expects_owner,
@@ -332,10 +350,12 @@ pub(super) async fn settle(
     fence(tx, settle.id).await?;
     let sql = match settle.fate {
         Fate::Delivered => {
-            "UPDATE loopback_approvals SET delivered_at = ?2 WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
+            "UPDATE loopback_approvals SET delivered_at = ?2
+             WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
         }
         Fate::Void => {
-            "UPDATE loopback_approvals SET void_at = ?2 WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
+            "UPDATE loopback_approvals SET void_at = ?2
+             WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
         }
     };
     let changed = tx.conn.run(sql, params![settle.id, settle.at]).await?;

@@ -1,7 +1,8 @@
 //! Arbor in SQL: nodes by place, a chain being one range of keys.
 //!
-//! The nodes of a chat's events are the rows of `chat_events`: a chat occupies consecutive places of one chain, so place and seq are
-//! computed from each other. While a chat is open the end of its chain is its own; whoever else appends there starts a branch.
+//! The nodes of a chat's events are the rows of `chat_events`: a chat occupies consecutive places
+//! of one chain, so place and seq are computed from each other. While a chat is open the end of its
+//! chain is its own; whoever else appends there starts a branch.
 
 use plexus_core::{NodeId, TreeId};
 
@@ -55,7 +56,8 @@ pub(super) async fn append_node(
     Ok(Outcome::Node(Position { tree_id: new.tree, node_id: new.id }))
 }
 
-/// Appends a node that is no event behind `parent`: in its chain when `parent` is the free end of it, else as a branch.
+/// Appends a node that is no event behind `parent`: in its chain when `parent` is the free end of
+/// it, else as a branch.
 pub(super) async fn append_plain(
     tx: &Tx<'_, impl Sql>,
     parent: Place,
@@ -63,8 +65,10 @@ pub(super) async fn append_plain(
     data: &NodeData,
     metadata: &JsonText,
 ) -> Result<Place, StoreError> {
-    // Sessions that were forked share a tree: whoever appends to it waits for the others, and finds the end where it is.
-    let lock = "SELECT t.id FROM trees t JOIN chains c ON c.tree = t.id WHERE c.id = ?1 FOR NO KEY UPDATE OF t";
+    // Sessions that were forked share a tree: whoever appends to it waits for the others, and finds
+    // the end where it is.
+    let lock = "SELECT t.id FROM trees t JOIN chains c ON c.tree = t.id WHERE c.id = ?1
+                FOR NO KEY UPDATE OF t";
     tx.conn.lock(lock, params![parent.chain()]).await?;
     let end = chain_end(tx.conn, parent.chain()).await?;
     let place = if end.position == parent.position() && !end.chat_open {
@@ -89,7 +93,8 @@ async fn insert(
     let (kind, text) = node_columns(data);
     tx.conn
         .run(
-            "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![place, id, tx.now, kind, metadata, text],
         )
         .await?;
@@ -148,7 +153,8 @@ async fn chain_end(conn: &impl Sql, chain: i64) -> Result<ChainEnd, StoreError> 
     let node = node.flatten().map_or(-1, Place::position);
     let chat = conn
         .one(
-            "SELECT id, first_pos, status FROM chat_streams WHERE chain = ?1 ORDER BY first_pos DESC LIMIT 1",
+            "SELECT id, first_pos, status FROM chat_streams WHERE chain = ?1
+             ORDER BY first_pos DESC LIMIT 1",
             params![chain],
             |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<ChatStatus>(2)?)),
         )
@@ -169,10 +175,17 @@ async fn find_place(conn: &impl Sql, id: NodeId) -> Result<Option<Place>, StoreE
         return Ok(Some(place));
     }
     conn.one(
-        "SELECT c.chain, c.first_pos, e.id FROM chat_events e JOIN chat_streams c ON c.id = e.id >> 32 WHERE e.uuid = ?1",
+        "SELECT c.chain, c.first_pos, e.id FROM chat_events e
+         JOIN chat_streams c ON c.id = e.id >> 32 WHERE e.uuid = ?1",
         params![id],
-        |row| Ok(Place::new(row.get(0)?, row.get::<i64>(1)? + i64::from(row.get::<EventKey>(2)?.seq()))),
-    ).await
+        |row| {
+            Ok(Place::new(
+                row.get(0)?,
+                row.get::<i64>(1)? + i64::from(row.get::<EventKey>(2)?.seq()),
+            ))
+        },
+    )
+    .await
 }
 
 pub(super) async fn place_of(conn: &impl Sql, id: NodeId) -> Result<Place, StoreError> {
@@ -229,7 +242,8 @@ pub(crate) async fn trees(conn: &impl Sql, page: PageRequest) -> Result<Page<Tre
     let limit = page.bounded();
     let rows = conn
         .all(
-            "SELECT id, uuid, root, created_at, metadata FROM trees WHERE id > ?1 ORDER BY id LIMIT ?2",
+            "SELECT id, uuid, root, created_at, metadata FROM trees WHERE id > ?1 ORDER BY id
+             LIMIT ?2",
             params![page.after.map_or(0, |token| token.0), limit + 1],
             read_tree,
         )
@@ -237,7 +251,8 @@ pub(crate) async fn trees(conn: &impl Sql, page: PageRequest) -> Result<Page<Tre
     Ok(Page::of(rows, limit))
 }
 
-/// Reads the places `first..=last` of one chain, in order. Pays for what it returns, and a seek for each chat in between.
+/// Reads the places `first..=last` of one chain, in order. Pays for what it returns, and a seek for
+/// each chat in between.
 async fn range(
     conn: &impl Sql,
     chain_id: i64,
@@ -256,18 +271,24 @@ async fn range(
     };
     let mut found: Vec<(i64, Node)> = conn
         .all(
-            "SELECT id, uuid, created_at, kind, metadata, data FROM nodes WHERE id >= ?1 AND id <= ?2",
+            "SELECT id, uuid, created_at, kind, metadata, data FROM nodes
+             WHERE id >= ?1 AND id <= ?2",
             params![Place::new(chain_id, first), Place::new(chain_id, last)],
             |row| {
                 let data = node_data(row.get(3)?, row.get(5)?)?;
-                Ok((row.get::<Place>(0)?.position(), bare(row.get(1)?, data, row.get(2)?, row.get(4)?)))
+                Ok((
+                    row.get::<Place>(0)?.position(),
+                    bare(row.get(1)?, data, row.get(2)?, row.get(4)?),
+                ))
             },
         )
         .await?;
     let chats = conn
         .all(
-            "SELECT id, first_pos FROM chat_streams WHERE chain = ?1 AND first_pos <= ?3
-         AND first_pos >= coalesce((SELECT max(first_pos) FROM chat_streams WHERE chain = ?1 AND first_pos <= ?2), 0)",
+            "SELECT id, first_pos FROM chat_streams
+             WHERE chain = ?1 AND first_pos <= ?3
+                         AND first_pos >= coalesce((SELECT max(first_pos)
+                             FROM chat_streams WHERE chain = ?1 AND first_pos <= ?2), 0)",
             params![chain_id, first, last],
             |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)),
         )
@@ -315,11 +336,14 @@ async fn id_at(conn: &impl Sql, place: Place) -> Result<Option<NodeId>, StoreErr
     {
         return Ok(Some(id));
     }
-    let chat = conn.one(
-        "SELECT id, first_pos FROM chat_streams WHERE chain = ?1 AND first_pos <= ?2 ORDER BY first_pos DESC LIMIT 1",
-        params![place.chain(), place.position()],
-        |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)),
-    ).await?;
+    let chat = conn
+        .one(
+            "SELECT id, first_pos FROM chat_streams WHERE chain = ?1 AND first_pos <= ?2
+             ORDER BY first_pos DESC LIMIT 1",
+            params![place.chain(), place.position()],
+            |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)),
+        )
+        .await?;
     let Some((chat, start)) = chat else { return Ok(None) };
     let seq = u32::try_from(place.position() - start).unwrap_or(u32::MAX);
     conn.one(

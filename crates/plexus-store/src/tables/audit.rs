@@ -32,16 +32,16 @@ pub(crate) async fn list(
     let rows = conn
         .all(
             &format!(
-                "SELECT id, at, kind, session, body FROM audit WHERE id < ?1 AND {which} ORDER BY id DESC LIMIT ?2"
+                "SELECT id, at, kind, session, body FROM audit WHERE id < ?1 AND {which}
+                 ORDER BY id DESC LIMIT ?2"
             ),
-            params![
-                page.after.map_or(u64::MAX, |token| token.0),
-                limit + 1,
-                session
-            ],
+            params![page.after.map_or(u64::MAX, |token| token.0), limit + 1, session],
             |row| {
                 let session = row.maybe(3)?;
-                Ok((row.get(0)?, AuditLine { at: row.get(1)?, kind: row.get(2)?, session, body: row.get(4)? }))
+                Ok((
+                    row.get(0)?,
+                    AuditLine { at: row.get(1)?, kind: row.get(2)?, session, body: row.get(4)? },
+                ))
             },
         )
         .await?;
@@ -54,8 +54,8 @@ pub(super) async fn enqueue(
 ) -> Result<Outcome, StoreError> {
     tx.conn
         .run(
-            "INSERT INTO outbox (uuid, kind, target, created_at, due_at, attempts, last_error, body)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (uuid) DO NOTHING",
+            "INSERT INTO outbox (uuid, kind, target, created_at, due_at, attempts, last_error,
+                 body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (uuid) DO NOTHING",
             params![
                 entry.id,
                 entry.kind,
@@ -80,22 +80,25 @@ pub(crate) async fn due(
 ) -> Result<OutboxDue, StoreError> {
     let limit = PageRequest::first(limit).bounded();
     // One more than is asked for says when the rest is due.
-    let mut entries = conn.all(
-        "SELECT uuid, kind, target, created_at, due_at, attempts, last_error, body FROM outbox WHERE target = ?1 ORDER BY due_at, id LIMIT ?2",
-        params![target, limit + 1],
-        |row| {
-            Ok(OutboxEntry {
-                id: row.get(0)?,
-                kind: row.get(1)?,
-                target: row.get(2)?,
-                created_at: row.get(3)?,
-                due_at: row.get(4)?,
-                attempts: row.get(5)?,
-                last_error: row.maybe(6)?,
-                body: row.get(7)?,
-            })
-        },
-    ).await?;
+    let mut entries = conn
+        .all(
+            "SELECT uuid, kind, target, created_at, due_at, attempts, last_error, body
+             FROM outbox WHERE target = ?1 ORDER BY due_at, id LIMIT ?2",
+            params![target, limit + 1],
+            |row| {
+                Ok(OutboxEntry {
+                    id: row.get(0)?,
+                    kind: row.get(1)?,
+                    target: row.get(2)?,
+                    created_at: row.get(3)?,
+                    due_at: row.get(4)?,
+                    attempts: row.get(5)?,
+                    last_error: row.maybe(6)?,
+                    body: row.get(7)?,
+                })
+            },
+        )
+        .await?;
     let due = entries.partition_point(|entry| entry.due_at <= now).min(limit);
     let next = entries.get(due).map(|entry| entry.due_at);
     entries.truncate(due);
@@ -119,14 +122,20 @@ pub(super) async fn mark(
     let changed = match mark.result {
         Sending::Begun { due_at, until } => {
             tx.conn
-                .run("UPDATE outbox SET due_at = ?3 WHERE uuid = ?1 AND due_at = ?2", params![id, due_at, until])
+                .run(
+                    "UPDATE outbox SET due_at = ?3 WHERE uuid = ?1 AND due_at = ?2",
+                    params![id, due_at, until],
+                )
                 .await?
         }
-        Sending::Sent | Sending::GivenUp => tx.conn.run("DELETE FROM outbox WHERE uuid = ?1", params![id]).await?,
+        Sending::Sent | Sending::GivenUp => {
+            tx.conn.run("DELETE FROM outbox WHERE uuid = ?1", params![id]).await?
+        }
         Sending::Failed { retry_at, error } => {
             tx.conn
                 .run(
-                    "UPDATE outbox SET due_at = ?2, attempts = attempts + 1, last_error = ?3 WHERE uuid = ?1",
+                    "UPDATE outbox SET due_at = ?2, attempts = attempts + 1, last_error = ?3
+                     WHERE uuid = ?1",
                     params![id, retry_at, error],
                 )
                 .await?

@@ -8,6 +8,14 @@ use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 
+/// A session and everything below it.
+macro_rules! part {
+    () => {
+        "WITH RECURSIVE part (id) AS (
+             SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id) "
+    };
+}
+
 fn read(row: &Row<'_>) -> Result<Spend, StoreError> {
     Ok(Spend {
         cost_micros: row.get(0)?,
@@ -22,17 +30,23 @@ pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendT
     let row = sessions::row_of(conn, session).await?;
     let own = conn
         .one(
-            "SELECT cost_micros, turns, input_tokens, output_tokens, wall_ms FROM spend WHERE session = ?1",
+            "SELECT cost_micros, turns, input_tokens, output_tokens, wall_ms FROM spend
+             WHERE session = ?1",
             params![row],
             read,
         )
         .await?;
-    let largest = conn.one(
-        "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
-         SELECT coalesce(max(largest_cost_micros), 0), coalesce(max(largest_turns), 0) FROM spend WHERE session IN (SELECT id FROM part)",
-        params![row],
-        |row| Ok(Spend { cost_micros: row.get(0)?, turns: row.get(1)?, ..Spend::default() }),
-    ).await?;
+    let largest = conn
+        .one(
+            concat!(
+                part!(),
+                "SELECT coalesce(max(largest_cost_micros), 0), coalesce(max(largest_turns), 0)
+                 FROM spend WHERE session IN (SELECT id FROM part)"
+            ),
+            params![row],
+            |row| Ok(Spend { cost_micros: row.get(0)?, turns: row.get(1)?, ..Spend::default() }),
+        )
+        .await?;
     Ok(SpendTotals {
         own: own.unwrap_or_default(),
         subtree: sum(conn, "spend", row).await?,
@@ -45,10 +59,12 @@ pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendT
 /// Adds up one of the two tables over a session and everything below it.
 async fn sum(conn: &impl Sql, table: &str, row: i64) -> Result<Spend, StoreError> {
     // The sum of integers is a number of any length; amounts are bounded so that it fits.
+    let sums = ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"]
+        .map(|it| format!("CAST(coalesce(sum({it}), 0) AS BIGINT)"));
     let sql = format!(
-        "WITH RECURSIVE part (id) AS (SELECT ?1 UNION ALL SELECT s.id FROM sessions s JOIN part p ON s.parent = p.id)
-         SELECT CAST(coalesce(sum(cost_micros), 0) AS BIGINT), CAST(coalesce(sum(turns), 0) AS BIGINT), CAST(coalesce(sum(input_tokens), 0) AS BIGINT),
-                CAST(coalesce(sum(output_tokens), 0) AS BIGINT), CAST(coalesce(sum(wall_ms), 0) AS BIGINT) FROM {table} WHERE session IN (SELECT id FROM part)"
+        "{} SELECT {} FROM {table} WHERE session IN (SELECT id FROM part)",
+        part!(),
+        sums.join(", ")
     );
     conn.one(&sql, params![row], read).await.map(Option::unwrap_or_default)
 }
@@ -125,9 +141,8 @@ pub(super) async fn bequeath(conn: &impl Sql, row: i64) -> Result<(), StoreError
     let sql = format!(
         "INSERT INTO spend ({COLUMNS})
          SELECT s.parent, x.cost_micros, x.turns, x.input_tokens, x.output_tokens, x.wall_ms,
-                x.largest_cost_micros, x.largest_turns
-         FROM spend x JOIN sessions s ON s.id = x.session
-         WHERE x.session = ?1 AND s.parent IS NOT NULL {}",
+             x.largest_cost_micros, x.largest_turns FROM spend x
+         JOIN sessions s ON s.id = x.session WHERE x.session = ?1 AND s.parent IS NOT NULL {}",
         or_add_up()
     );
     conn.run(&sql, params![row]).await?;

@@ -4,6 +4,7 @@ use plexus_core::{EventId, NodeId, ServerId, SessionId};
 use serde_json::json;
 
 use super::keys::{EventKey, Place};
+use super::sessions::rows_below;
 use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
@@ -16,14 +17,17 @@ use crate::contract::{
 macro_rules! select_chat {
     ($rest:literal) => {
         concat!(
-            "SELECT c.id, s.uuid, c.number, c.status, c.prompt_uuid, c.idempotency_key, c.ephemeral, c.self_started, c.run, t.uuid,
+            "SELECT c.id, s.uuid, c.number, c.status, c.prompt_uuid, c.idempotency_key, c.ephemeral,
+                    c.self_started, c.run, t.uuid,
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 2),
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1),
-                    e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position, c.pruned, c.server
+                    e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position,
+                    c.pruned, c.server
              FROM chat_streams c
              JOIN sessions s ON s.id = c.session
              JOIN trees t ON t.id = s.tree
-             LEFT JOIN chat_events e ON e.id = (SELECT max(id) FROM chat_events WHERE id >= c.id << 32 AND id < (c.id + 1) << 32)
+             LEFT JOIN chat_events e ON e.id = (
+                 SELECT max(id) FROM chat_events WHERE id >= c.id << 32 AND id < (c.id + 1) << 32)
              WHERE s.deleted_at IS NULL ",
             $rest
         )
@@ -73,13 +77,20 @@ pub(super) async fn row_of(
 ) -> Result<ChatRow, StoreError> {
     let found = conn
         .one(
-            "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c JOIN sessions s ON s.id = c.session
-         WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
+            "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c
+             JOIN sessions s ON s.id = c.session
+             WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
             params![session, chat],
             |row| {
                 let server = row.maybe(3)?;
                 let status = row.get(2)?;
-                Ok(ChatRow { id: row.get(0)?, session: row.get(1)?, status, server, read_position: row.get(4)? })
+                Ok(ChatRow {
+                    id: row.get(0)?,
+                    session: row.get(1)?,
+                    status,
+                    server,
+                    read_position: row.get(4)?,
+                })
             },
         )
         .await?;
@@ -153,27 +164,33 @@ pub(crate) async fn list(
     let under = sessions::maybe_row_of(conn, under).await?;
     let limit = page.bounded();
     let after = page.after.map_or(0, |token| token.0);
-    let take = i64::try_from(limit + 1).unwrap_or(i64::MAX);
     let item = |row: &Row<'_>| Ok((row.get(0)?, read(row)?));
     let rows = match session {
         // Within a session the page goes by number, along its index.
-        Some(session) => conn.all(
-            select_chat!(
-                "AND c.session = ?1 AND c.number > coalesce((SELECT number FROM chat_streams WHERE id = ?2 AND session = ?1), -1)
-                 ORDER BY c.number LIMIT ?3"
-            ),
-            params![session, after, take],
-            item,
-        ).await?,
-        None => conn.all(
-            select_chat!(
-                "AND c.id > ?1 AND (?2 IS NULL OR s.id IN (WITH RECURSIVE below (id) AS (
-                     SELECT id FROM sessions WHERE parent = ?2 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
-                 ) SELECT id FROM below)) ORDER BY c.id LIMIT ?3"
-            ),
-            params![after, under, take],
-            item,
-        ).await?,
+        Some(session) => {
+            conn.all(
+                select_chat!(
+                    "AND c.session = ?1 AND c.number > coalesce((
+                         SELECT number FROM chat_streams WHERE id = ?2 AND session = ?1), -1)
+                     ORDER BY c.number LIMIT ?3"
+                ),
+                params![session, after, limit + 1],
+                item,
+            )
+            .await?
+        }
+        None => {
+            conn.all(
+                concat!(
+                    select_chat!("AND c.id > ?1 AND (?2 IS NULL OR s.id IN "),
+                    rows_below!("?2"),
+                    ") ORDER BY c.id LIMIT ?3"
+                ),
+                params![after, under, limit + 1],
+                item,
+            )
+            .await?
+        }
     };
     Ok(Page::of(rows, limit))
 }
@@ -218,22 +235,24 @@ pub(super) async fn start(
     let first = Place(root.0 + 1);
     let chat = conn
         .insert(
-        "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key, ephemeral, self_started, run, chain, first_pos, started_at, server)
-         VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING id",
-        params![
-            session_row,
-            number,
-            start.prompt_uuid,
-            start.idempotency_key,
-            start.trace == Trace::Ephemeral,
-            start.origin == Origin::SelfStarted,
-            start.run,
-            first.chain(),
-            first.position(),
-            start.at,
-            server,
-        ],
-    ).await?;
+            "INSERT INTO chat_streams (session, number, status, prompt_uuid, idempotency_key,
+                 ephemeral, self_started, run, chain, first_pos, started_at, server)
+             VALUES (?1, ?2, 0, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) RETURNING id",
+            params![
+                session_row,
+                number,
+                start.prompt_uuid,
+                start.idempotency_key,
+                start.trace == Trace::Ephemeral,
+                start.origin == Origin::SelfStarted,
+                start.run,
+                first.chain(),
+                first.position(),
+                start.at,
+                server,
+            ],
+        )
+        .await?;
     if let Some(reservation) = &start.reserve {
         super::budget::reserve(tx, session_row, number, reservation).await?;
     }
@@ -289,7 +308,8 @@ pub(super) async fn end(tx: &mut Tx<'_, impl Sql>, end: EndChat) -> Result<Outco
     let first_seq = events::append_rows(tx, chat.id, std::slice::from_ref(&end.event)).await?;
     tx.conn
         .run(
-            "UPDATE chat_streams SET status = ?2, ended_at = ?3, error = ?4, usage = ?5 WHERE id = ?1 AND status = 0",
+            "UPDATE chat_streams SET status = ?2, ended_at = ?3, error = ?4, usage = ?5
+             WHERE id = ?1 AND status = 0",
             params![
                 chat.id,
                 end.ending.status(),

@@ -43,7 +43,8 @@ pub(crate) async fn list(conn: &impl Sql, session: SessionId) -> Result<Vec<Cons
     .await
 }
 
-/// Refuses a position that no event has reached: whoever stood there would miss what comes before it.
+/// Refuses a position that no event has reached: whoever stood there would miss what comes before
+/// it.
 async fn require_reached(conn: &impl Sql, cursor: Cursor) -> Result<(), StoreError> {
     if cursor.chat == 0 && cursor.next == 0 {
         return Ok(());
@@ -70,8 +71,8 @@ pub(super) async fn set(tx: &mut Tx<'_, impl Sql>, set: &SetCursor) -> Result<Ou
     }
     tx.conn
         .run(
-            "INSERT INTO consumers VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (session, name) DO UPDATE SET chat = ?3, next = ?4, updated_at = ?5",
+            "INSERT INTO consumers VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (session, name)
+             DO UPDATE SET chat = ?3, next = ?4, updated_at = ?5",
             params![row, set.consumer, set.cursor.chat, set.cursor.next, tx.now],
         )
         .await?;

@@ -40,7 +40,8 @@ pub(super) async fn append_rows(
     Ok(first)
 }
 
-/// Returns how many events a chat has, which is the next seq. Read from the end of its rows: there is no counter that could disagree.
+/// Returns how many events a chat has, which is the next seq. Read from the end of its rows: there
+/// is no counter that could disagree.
 pub(super) async fn total(conn: &impl Sql, chat: i64) -> Result<u32, StoreError> {
     let newest = conn
         .one(
@@ -68,7 +69,8 @@ impl Collector {
         self.events.len() >= self.limit.events || self.bytes >= self.limit.bytes
     }
 
-    /// Reads events of one chat from `from` on until the page is full; returns the next seq to read.
+    /// Reads events of one chat from `from` on until the page is full; returns the next seq to
+    /// read.
     async fn read(
         &mut self,
         conn: &impl Sql,
@@ -216,7 +218,8 @@ async fn batches(
     conn.all(
         "SELECT b.commit_no, b.chat, b.first_seq, b.count, s.uuid, c.number FROM event_batches b
          JOIN chat_streams c ON c.id = b.chat JOIN sessions s ON s.id = c.session
-         WHERE b.commit_no > ?1 AND b.commit_no <= ?2 AND s.deleted_at IS NULL ORDER BY b.commit_no, b.chat, b.first_seq LIMIT ?3",
+         WHERE b.commit_no > ?1 AND b.commit_no <= ?2 AND s.deleted_at IS NULL
+         ORDER BY b.commit_no, b.chat, b.first_seq LIMIT ?3",
         params![after, last, limit],
         |row| {
             Ok(Batch {
@@ -261,7 +264,8 @@ pub(crate) async fn read_commits(
         let end = EventKey(first.0 + i64::from(batch.count));
         let read = conn
             .all(
-                "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id >= ?1 AND id < ?2 ORDER BY id",
+                "SELECT id, uuid, created_at, type, body FROM chat_events
+                 WHERE id >= ?1 AND id < ?2 ORDER BY id",
                 params![first, end],
                 |row| event_of(row, batch.session, batch.number),
             )
@@ -285,11 +289,13 @@ pub(super) struct Found {
 /// Finds an event by its id, which is also its node's.
 pub(super) async fn find(conn: &impl Sql, id: &Uuid) -> Result<Option<Found>, StoreError> {
     conn.one(
-        "SELECT e.id, s.uuid, c.number FROM chat_events e JOIN chat_streams c ON c.id = e.id >> 32 JOIN sessions s ON s.id = c.session
+        "SELECT e.id, s.uuid, c.number FROM chat_events e
+         JOIN chat_streams c ON c.id = e.id >> 32 JOIN sessions s ON s.id = c.session
          WHERE e.uuid = ?1",
         params![id],
         |row| Ok(Found { key: row.get(0)?, session: row.get(1)?, number: row.get(2)? }),
-    ).await
+    )
+    .await
 }
 
 pub(crate) async fn get(conn: &impl Sql, id: EventId) -> Result<Event, StoreError> {

@@ -14,8 +14,9 @@ use crate::contract::{
 macro_rules! select_rule {
     ($rest:literal) => {
         concat!(
-            "SELECT id, uuid, decision, pattern, scope, scope_session, author, run_session, run_n, expires_at, uses, used, reason, matches,
-                    does_not_match, created_at FROM rules ",
+            "SELECT id, uuid, decision, pattern, scope, scope_session, author, run_session,
+                 run_n, expires_at, uses, used, reason, matches, does_not_match, created_at
+             FROM rules ",
             $rest
         )
     };
@@ -82,27 +83,29 @@ pub(super) async fn add(tx: &mut Tx<'_, impl Sql>, new: &NewRule) -> Result<Outc
         refusal::rule_ends_with(&run)?;
     }
     let (scope, scope_session) = rule_scope_columns(new.scope);
-    tx.conn.run(
-        "INSERT INTO rules (uuid, decision, pattern, scope, scope_session, author, run_session, run_n, expires_at, uses, reason, matches,
-                            does_not_match, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
-        params![
-            new.id,
-            new.decision,
-            new.pattern,
-            scope,
-            scope_session,
-            new.author,
-            new.ends_with.map(|run| run.session),
-            new.ends_with.map(|run| run.n),
-            new.expires_at,
-            new.uses,
-            new.reason,
-            JsonText::of(&new.matches)?,
-            JsonText::of(&new.does_not_match)?,
-            tx.now,
-        ],
-    ).await?;
+    tx.conn
+        .run(
+            "INSERT INTO rules (uuid, decision, pattern, scope, scope_session, author,
+                 run_session, run_n, expires_at, uses, reason, matches, does_not_match,
+                 created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+            params![
+                new.id,
+                new.decision,
+                new.pattern,
+                scope,
+                scope_session,
+                new.author,
+                new.ends_with.map(|run| run.session),
+                new.ends_with.map(|run| run.n),
+                new.expires_at,
+                new.uses,
+                new.reason,
+                JsonText::of(&new.matches)?,
+                JsonText::of(&new.does_not_match)?,
+                tx.now,
+            ],
+        )
+        .await?;
     Ok(Outcome::Done)
 }
 
@@ -138,10 +141,15 @@ pub(super) async fn use_once(
     tx: &mut Tx<'_, impl Sql>,
     it: UseRule,
 ) -> Result<Outcome, StoreError> {
-    let changed = tx.conn.run(
-        "UPDATE rules SET used = used + 1 WHERE uuid = ?1 AND (uses IS NULL OR used < uses) AND (expires_at IS NULL OR expires_at > ?2)",
-        params![it.id, it.now],
-    ).await?;
+    let changed = tx
+        .conn
+        .run(
+            "UPDATE rules SET used = used + 1
+             WHERE uuid = ?1 AND (uses IS NULL OR used < uses)
+                 AND (expires_at IS NULL OR expires_at > ?2)",
+            params![it.id, it.now],
+        )
+        .await?;
     let rule = get(tx.conn, it.id).await?;
     if changed == 0 {
         return Err(refusal::rule_used_up(&rule));

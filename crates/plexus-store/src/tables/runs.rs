@@ -13,8 +13,8 @@ use crate::contract::{
 macro_rules! select_run {
     ($rest:literal) => {
         concat!(
-            "SELECT s.uuid, r.n, r.channel, r.launch, r.process, r.translation, r.segment, r.\"offset\", r.idle_since, r.started_at, r.ended_at, r.exit,
-                    r.server
+            "SELECT s.uuid, r.n, r.channel, r.launch, r.process, r.translation, r.segment,
+                 r.\"offset\", r.idle_since, r.started_at, r.ended_at, r.exit, r.server
              FROM runs r JOIN sessions s ON s.id = r.session WHERE s.deleted_at IS NULL ",
             $rest
         )
@@ -89,7 +89,8 @@ pub(super) async fn create(
     let server = servers::begins(tx)?;
     tx.conn
         .run(
-            "INSERT INTO runs (session, n, channel, launch, started_at, server) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO runs (session, n, channel, launch, started_at, server)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             params![row, next, new.channel, new.launch, tx.now, server],
         )
         .await?;
@@ -141,7 +142,8 @@ pub(super) async fn set_journal(
         .conn
         .run(
             &format!(
-                "UPDATE runs SET segment = ?3, \"offset\" = ?4 WHERE {THIS_RUN} AND segment = ?5 AND \"offset\" = ?6"
+                "UPDATE runs SET segment = ?3, \"offset\" = ?4
+                 WHERE {THIS_RUN} AND segment = ?5 AND \"offset\" = ?6"
             ),
             params![
                 set.run.session,

@@ -1,4 +1,5 @@
-//! Servers in SQL. Leases run out by the clock of the engine, which none of the servers can set back.
+//! Servers in SQL. Leases run out by the clock of the engine, which none of the servers can set
+//! back.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ macro_rules! select_server {
     ($rest:literal) => {
         concat!(
             "SELECT v.uuid, v.epoch, v.name, v.url, v.state, v.lease_until, v.heartbeat_at,
-                    (SELECT count(*) FROM runs WHERE server = v.uuid AND ended_at IS NULL),
-                    (SELECT count(*) FROM chat_streams c JOIN sessions s ON s.id = c.session
+                 (SELECT count(*) FROM runs WHERE server = v.uuid AND ended_at IS NULL),
+                 (SELECT count(*) FROM chat_streams c JOIN sessions s ON s.id = c.session
                      WHERE c.server = v.uuid AND c.status = 0 AND s.deleted_at IS NULL)
              FROM servers v ",
             $rest
@@ -90,7 +91,8 @@ pub(super) fn fence(tx: &Tx<'_, impl Sql>, owner: Option<ServerId>) -> Result<()
     }
 }
 
-/// The same, for what belongs to a run. One that is not there is refused by whoever needs it, in words of its own.
+/// The same, for what belongs to a run. One that is not there is refused by whoever needs it, in
+/// words of its own.
 pub(super) async fn fence_run(
     tx: &Tx<'_, impl Sql>,
     run: Option<RunKey>,
@@ -99,7 +101,8 @@ pub(super) async fn fence_run(
     let owner = tx
         .conn
         .one(
-            "SELECT r.server FROM runs r JOIN sessions s ON s.id = r.session WHERE s.uuid = ?1 AND r.n = ?2",
+            "SELECT r.server FROM runs r JOIN sessions s ON s.id = r.session
+             WHERE s.uuid = ?1 AND r.n = ?2",
             params![run.session, run.n],
             |row| row.maybe(0),
         )
@@ -114,11 +117,16 @@ pub(super) async fn require_not_elsewhere(
     session: SessionId,
 ) -> Result<(), StoreError> {
     let me = tx.standing.lease.map(|lease| lease.server);
-    let elsewhere = tx.conn.one(
-        "SELECT n FROM runs WHERE session = ?1 AND ended_at IS NULL AND server IS NOT NULL AND server IS DISTINCT FROM ?2 LIMIT 1",
-        params![session_row, me],
-        |row| row.get(0),
-    ).await?;
+    let elsewhere = tx
+        .conn
+        .one(
+            "SELECT n FROM runs
+             WHERE session = ?1 AND ended_at IS NULL AND server IS NOT NULL
+                 AND server IS DISTINCT FROM ?2 LIMIT 1",
+            params![session_row, me],
+            |row| row.get(0),
+        )
+        .await?;
     match elsewhere {
         Some(n) => Err(refusal::runs_elsewhere(&runs::get(tx.conn, RunKey { session, n }).await?)),
         None => Ok(()),
@@ -141,11 +149,10 @@ pub(super) async fn register(
         .conn
         .one(
             "INSERT INTO servers (uuid, name, url, epoch, state, heartbeat_at, lease_until)
-             VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6)
-             ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, url = excluded.url,
-                 epoch = servers.epoch + 1, state = excluded.state,
-                 heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until
-             RETURNING epoch",
+             VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6) ON CONFLICT (uuid) DO UPDATE
+             SET name = excluded.name, url = excluded.url, epoch = servers.epoch + 1,
+                 state = excluded.state, heartbeat_at = excluded.heartbeat_at,
+                 lease_until = excluded.lease_until RETURNING epoch",
             params![new.id, new.name, new.url, ServerState::Alive, now, until],
             |row| row.get(0),
         )
@@ -206,23 +213,32 @@ pub(super) async fn take_over(
     tx.taking = Some(server);
     tx.conn
         .lock(
-            "SELECT id FROM sessions WHERE id IN (SELECT session FROM runs WHERE server = ?1 AND ended_at IS NULL)
-             OR id IN (SELECT session FROM chat_streams WHERE server = ?1 AND status = 0) ORDER BY id FOR NO KEY UPDATE",
+            "SELECT id FROM sessions
+             WHERE id IN (SELECT session FROM runs WHERE server = ?1 AND ended_at IS NULL)
+                 OR id IN (SELECT session FROM chat_streams WHERE server = ?1 AND status = 0)
+             ORDER BY id FOR NO KEY UPDATE",
             params![server],
         )
         .await?;
     let mut taken = TakenOver {
-        runs: tx.conn.all(
-            "SELECT s.uuid, r.n FROM runs r JOIN sessions s ON s.id = r.session WHERE r.server = ?1 AND r.ended_at IS NULL ORDER BY r.id",
-            params![server],
-            |row| Ok(RunKey { session: row.get(0)?, n: row.get(1)? }),
-        ).await?,
-        chats: tx.conn.all(
-            "SELECT s.uuid, c.number FROM chat_streams c JOIN sessions s ON s.id = c.session
-             WHERE c.server = ?1 AND c.status = 0 AND s.deleted_at IS NULL ORDER BY c.id",
-            params![server],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        ).await?,
+        runs: tx
+            .conn
+            .all(
+                "SELECT s.uuid, r.n FROM runs r JOIN sessions s ON s.id = r.session
+                 WHERE r.server = ?1 AND r.ended_at IS NULL ORDER BY r.id",
+                params![server],
+                |row| Ok(RunKey { session: row.get(0)?, n: row.get(1)? }),
+            )
+            .await?,
+        chats: tx
+            .conn
+            .all(
+                "SELECT s.uuid, c.number FROM chat_streams c JOIN sessions s ON s.id = c.session
+                 WHERE c.server = ?1 AND c.status = 0 AND s.deleted_at IS NULL ORDER BY c.id",
+                params![server],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .await?,
         ..TakenOver::default()
     };
     for id in open_approvals(tx.conn, server).await? {
@@ -252,14 +268,20 @@ async fn lock(conn: &impl Sql, server: ServerId) -> Result<(), StoreError> {
     conn.lock("SELECT id FROM servers WHERE uuid = ?1 FOR UPDATE", params![server]).await
 }
 
-/// Returns the approvals of a server's open runs and chats that are pending, or whose answer has not arrived.
+/// Returns the approvals of a server's open runs and chats that are pending, or whose answer has
+/// not arrived.
 async fn open_approvals(conn: &impl Sql, server: ServerId) -> Result<Vec<ApprovalId>, StoreError> {
     conn.all(
-        "SELECT a.uuid FROM loopback_approvals a WHERE a.delivered_at IS NULL AND a.void_at IS NULL AND (
-             EXISTS (SELECT 1 FROM runs r WHERE r.session = a.session AND r.n = a.run AND r.server = ?1 AND r.ended_at IS NULL)
-             OR EXISTS (SELECT 1 FROM chat_streams c WHERE c.session = a.session AND c.number = a.chat AND c.server = ?1 AND c.status = 0))
-         ORDER BY a.id",
+        "SELECT a.uuid FROM loopback_approvals a
+         WHERE a.delivered_at IS NULL AND a.void_at IS NULL
+                     AND (EXISTS (SELECT 1 FROM runs r
+                         WHERE r.session = a.session AND r.n = a.run AND r.server = ?1
+                             AND r.ended_at IS NULL)
+                     OR EXISTS (SELECT 1 FROM chat_streams c
+                         WHERE c.session = a.session AND c.number = a.chat
+                             AND c.server = ?1 AND c.status = 0)) ORDER BY a.id",
         params![server],
         |row| row.get(0),
-    ).await
+    )
+    .await
 }

@@ -14,25 +14,44 @@ use crate::contract::{
     Topic, UpdateSession, refusal,
 };
 
-/// A session with everything its status is computed from. Deleted ones, kept for a fork's sake, are never seen.
+/// A session with everything its status is computed from. Deleted ones, kept for a fork's sake, are
+/// never seen.
 macro_rules! select_session {
     ($rest:literal) => {
         concat!(
-            "SELECT s.id, s.uuid, s.name, p.uuid, s.forked_from, t.uuid, s.head, s.config, s.state, s.metadata, s.claude_session_id, s.revision,
-                    c.number, c.status, (SELECT max(e.id) FROM chat_events e WHERE e.id >= c.id << 32 AND e.id < (c.id + 1) << 32),
-                    (SELECT count(*) FROM loopback_approvals a WHERE a.session = s.id AND a.status = 0),
+            "SELECT s.id, s.uuid, s.name, p.uuid, s.forked_from, t.uuid, s.head, s.config, s.state,
+                    s.metadata, s.claude_session_id, s.revision, c.number, c.status,
+                    (SELECT max(e.id) FROM chat_events e
+                     WHERE e.id >= c.id << 32 AND e.id < (c.id + 1) << 32),
+                    (SELECT count(*) FROM loopback_approvals a
+                     WHERE a.session = s.id AND a.status = 0),
                     (SELECT coalesce(max(r.n) + 1, 0) FROM runs r WHERE r.session = s.id),
                     ch.changed, s.created_at, s.updated_at
              FROM sessions s
              JOIN trees t ON t.id = s.tree
              JOIN session_changes ch ON ch.session = s.id
              LEFT JOIN sessions p ON p.id = s.parent
-             LEFT JOIN chat_streams c ON c.session = s.id AND c.number = (SELECT max(number) FROM chat_streams WHERE session = s.id)
+             LEFT JOIN chat_streams c ON c.session = s.id
+                 AND c.number = (SELECT max(number) FROM chat_streams WHERE session = s.id)
              WHERE s.deleted_at IS NULL ",
             $rest
         )
     };
 }
+
+/// The rows of all strict descendants of the session that a parameter names: `rows_below!("?4")`.
+macro_rules! rows_below {
+    ($session:literal) => {
+        concat!(
+            "(WITH RECURSIVE below (id) AS (
+                  SELECT id FROM sessions WHERE parent = ",
+            $session,
+            "     UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
+              ) SELECT id FROM below)"
+        )
+    };
+}
+pub(super) use rows_below;
 
 fn read(row: &Row<'_>) -> Result<Session, StoreError> {
     let newest_chat = match row.maybe::<u32>(12)? {
@@ -105,21 +124,18 @@ pub(crate) async fn named(
     .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
 }
 
-/// Returns the conditions of a list. Only what is asked for is written, so that it is seen which index serves; the parameters are always the same.
+/// Returns the conditions of a list. Only what is asked for is written, so that it is seen which
+/// index serves; the parameters are always the same.
 fn conditions(filter: &SessionFilter) -> String {
     let parent = if filter.parent.is_some() { "coalesce(s.parent, 0) = ?2" } else { "?2 IS NULL" };
     let name = if filter.name.is_some() { "s.name = ?3" } else { "?3 IS NULL" };
-    let under = if filter.under.is_some() {
-        "s.id IN (WITH RECURSIVE below (id) AS (
-             SELECT id FROM sessions WHERE parent = ?4 UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
-         ) SELECT id FROM below)"
-    } else {
-        "?4 IS NULL"
-    };
+    let under =
+        if filter.under.is_some() { concat!("s.id IN ", rows_below!("?4")) } else { "?4 IS NULL" };
     let status = if filter.status.is_some() {
         "?5 = CASE
              WHEN c.status > 0 THEN c.status
-             WHEN EXISTS (SELECT 1 FROM loopback_approvals a WHERE a.session = s.id AND a.status = 0) THEN 10
+             WHEN EXISTS (SELECT 1 FROM loopback_approvals a
+                          WHERE a.session = s.id AND a.status = 0) THEN 10
              WHEN c.status = 0 THEN 0
              ELSE 11 END"
     } else {
@@ -196,7 +212,8 @@ pub(crate) async fn changed(
     if sessions.len() <= limit {
         return Ok(ChangedSessions { after: newest.max(after), sessions });
     }
-    // Sessions of one commit belong together: the cut falls before the commit of the first one that does not fit.
+    // Sessions of one commit belong together: the cut falls before the commit of the first one that
+    // does not fit.
     let cut = sessions[limit].changed;
     sessions.truncate(limit);
     if sessions.first().is_some_and(|first| first.changed < cut) {
@@ -204,7 +221,8 @@ pub(crate) async fn changed(
         let after = sessions.last().map_or(after, |last| last.changed);
         return Ok(ChangedSessions { after, sessions });
     }
-    // One commit changed more sessions than the limit. They are all told, since a part could not be continued.
+    // One commit changed more sessions than the limit. They are all told, since a part could not be
+    // continued.
     let all = filtered(conn, &sql, cut - 1, filter, MAX_SESSIONS).await?;
     let sessions = all
         .into_iter()
@@ -229,7 +247,8 @@ pub(crate) async fn ancestors(
     conn.all(
         "WITH RECURSIVE above (id, uuid, parent, depth) AS (
              SELECT id, uuid, parent, 0 FROM sessions WHERE id = ?1
-             UNION ALL SELECT s.id, s.uuid, s.parent, a.depth + 1 FROM sessions s JOIN above a ON s.id = a.parent
+             UNION ALL SELECT s.id, s.uuid, s.parent, a.depth + 1
+                       FROM sessions s JOIN above a ON s.id = a.parent
          ) SELECT uuid FROM above WHERE depth > 0 ORDER BY depth",
         params![row],
         |row| row.get(0),
@@ -250,11 +269,13 @@ async fn below(conn: &impl Sql, row: i64) -> Result<Vec<(i64, SessionId)>, Store
     conn.all(
         "WITH RECURSIVE below (id, uuid, depth) AS (
              SELECT id, uuid, 1 FROM sessions WHERE parent = ?1 AND deleted_at IS NULL
-             UNION ALL SELECT s.id, s.uuid, b.depth + 1 FROM sessions s JOIN below b ON s.parent = b.id WHERE s.deleted_at IS NULL
+             UNION ALL SELECT s.id, s.uuid, b.depth + 1
+                       FROM sessions s JOIN below b ON s.parent = b.id WHERE s.deleted_at IS NULL
          ) SELECT id, uuid FROM below ORDER BY depth, id",
         params![row],
         |row| Ok((row.get(0)?, row.get(1)?)),
-    ).await
+    )
+    .await
 }
 
 pub(super) async fn create(
@@ -296,22 +317,26 @@ pub(super) async fn create(
     };
     let row = conn
         .insert(
-        "INSERT INTO sessions (uuid, name, parent, forked_from, tree, head, claude_session_id, created_at, updated_at, config, state, metadata)
-         VALUES (?1, ?2, ?3, ?4, (SELECT id FROM trees WHERE uuid = ?5), ?6, ?7, ?8, ?8, ?9, '{}', ?10) RETURNING id",
-        params![
-            new.id,
-            new.name,
-            parent,
-            new.fork.map(|fork| fork.of),
-            head.tree_id,
-            head.node_id,
-            new.claude_session_id,
-            tx.now,
-            new.config,
-            new.metadata,
-        ],
-    ).await?;
-    // Here already, and not only at the end of the list: the next change of the list may read this session.
+            "INSERT INTO sessions (uuid, name, parent, forked_from, tree, head,
+                 claude_session_id, created_at, updated_at, config, state, metadata)
+             VALUES (?1, ?2, ?3, ?4, (SELECT id FROM trees WHERE uuid = ?5), ?6, ?7, ?8, ?8, ?9,
+                 '{}', ?10) RETURNING id",
+            params![
+                new.id,
+                new.name,
+                parent,
+                new.fork.map(|fork| fork.of),
+                head.tree_id,
+                head.node_id,
+                new.claude_session_id,
+                tx.now,
+                new.config,
+                new.metadata,
+            ],
+        )
+        .await?;
+    // Here already, and not only at the end of the list: the next change of the list may read this
+    // session.
     conn.run("INSERT INTO session_changes VALUES (?1, ?2)", params![row, 0_u64]).await?;
     tx.touch(row, new.id);
     Ok(Outcome::Session { id: new.id, head })
@@ -327,19 +352,22 @@ pub(super) async fn update(
         arbor::require_in_tree(tx.conn, head, standing.tree).await?;
     }
     let row = row_of(tx.conn, update.id).await?;
-    tx.conn.run(
-        "UPDATE sessions SET head = ?2, config = ?3, state = ?4, metadata = ?5, claude_session_id = ?6, revision = revision + 1, updated_at = ?7
-         WHERE id = ?1",
-        params![
-            row,
-            update.head.unwrap_or(standing.head),
-            update.config.unwrap_or(standing.config),
-            update.state.unwrap_or(standing.state),
-            update.metadata.unwrap_or(standing.metadata),
-            update.claude_session_id.apply(standing.claude_session_id),
-            tx.now,
-        ],
-    ).await?;
+    tx.conn
+        .run(
+            "UPDATE sessions
+             SET head = ?2, config = ?3, state = ?4, metadata = ?5, claude_session_id = ?6,
+                 revision = revision + 1, updated_at = ?7 WHERE id = ?1",
+            params![
+                row,
+                update.head.unwrap_or(standing.head),
+                update.config.unwrap_or(standing.config),
+                update.state.unwrap_or(standing.state),
+                update.metadata.unwrap_or(standing.metadata),
+                update.claude_session_id.apply(standing.claude_session_id),
+                tx.now,
+            ],
+        )
+        .await?;
     tx.touch(row, update.id);
     Ok(Outcome::Done)
 }
@@ -369,10 +397,11 @@ pub(super) async fn delete(
     loop {
         tx.conn
             .lock(
-                "SELECT id FROM sessions WHERE id IN (WITH RECURSIVE below (id) AS (
-                     SELECT id FROM sessions WHERE parent = ?1
-                     UNION ALL SELECT x.id FROM sessions x JOIN below b ON x.parent = b.id
-                 ) SELECT id FROM below) ORDER BY id FOR UPDATE",
+                concat!(
+                    "SELECT id FROM sessions WHERE id IN ",
+                    rows_below!("?1"),
+                    " ORDER BY id FOR UPDATE"
+                ),
                 params![row],
             )
             .await?;
@@ -428,16 +457,19 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
     let tree: Option<i64> =
         conn.one("SELECT tree FROM sessions WHERE id = ?1", params![row], |row| row.get(0)).await?;
     let Some(tree) = tree else { return Ok(()) };
-    // Two sessions of one tree may go at once, on two servers: the second sees that the first is gone.
+    // Two sessions of one tree may go at once, on two servers: the second sees that the first is
+    // gone.
     conn.lock("SELECT id FROM trees WHERE id = ?1 FOR UPDATE", params![tree]).await?;
-    // A fork may still stand on these events. The last session of a tree takes it along, with those that were kept for its sake.
+    // A fork may still stand on these events. The last session of a tree takes it along, with those
+    // that were kept for its sake.
     let shared = conn
         .any("SELECT 1 FROM sessions WHERE tree = ?1 AND deleted_at IS NULL", params![tree])
         .await?;
     if !shared {
         let chats = conn
             .all(
-                "SELECT c.id FROM chat_streams c JOIN sessions s ON s.id = c.session WHERE s.tree = ?1",
+                "SELECT c.id FROM chat_streams c JOIN sessions s ON s.id = c.session
+                 WHERE s.tree = ?1",
                 params![tree],
                 |row| row.get::<i64>(0),
             )
@@ -451,7 +483,12 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
             conn.run("DELETE FROM chat_streams WHERE id = ?1", params![chat]).await?;
         }
         // A kept session may be the parent of another kept one; children go first.
-        conn.run("UPDATE sessions SET parent = NULL WHERE parent IN (SELECT id FROM sessions WHERE tree = ?1) AND deleted_at IS NOT NULL", params![tree]).await?;
+        conn.run(
+            "UPDATE sessions SET parent = NULL
+             WHERE parent IN (SELECT id FROM sessions WHERE tree = ?1) AND deleted_at IS NOT NULL",
+            params![tree],
+        )
+        .await?;
         conn.run("DELETE FROM sessions WHERE tree = ?1", params![tree]).await?;
         arbor::delete_tree(conn, tree).await?;
     }

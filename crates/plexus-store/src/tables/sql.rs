@@ -37,8 +37,8 @@ pub(crate) trait Sql {
         read: impl FnMut(&Row<'_>) -> Result<ControlFlow<()>, StoreError>,
     ) -> Result<(), StoreError>;
 
-    /// Locks rows (`SELECT … FOR UPDATE`) until the transaction ends. Does nothing in an engine that
-    /// has one writer.
+    /// Locks rows (`SELECT … FOR UPDATE`) until the transaction ends. Does nothing in an engine
+    /// that has one writer.
     async fn lock(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError>;
 
     /// Reads the clock by which leases run out.
@@ -268,7 +268,8 @@ macro_rules! ids {
 
 ids! { ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }
 
-/// Gives an enum the numbers that stand for it in the tables: `codes! { Type, "what it is": A = 0 }`.
+/// Gives an enum the numbers that stand for it in the tables: `codes! { Type, "what it is": A = 0
+/// }`.
 macro_rules! codes {
     ($type:ident, $what:literal: $($variant:ident = $code:literal),* $(; $same:ident = $as:literal)?) => {
         impl $crate::tables::sql::Bind for $type {

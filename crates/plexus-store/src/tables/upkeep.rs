@@ -47,23 +47,28 @@ fn pair(row: &Row<'_>) -> Result<(i64, u64), StoreError> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// What our own promises add to what the database keeps by itself: what is wrong, and how to find it.
+/// What our own promises add to what the database keeps by itself: what is wrong, and how to find
+/// it.
 const CHECKS: &[(&str, &str)] = &[
     (
         "a chat's seq has a gap",
-        "SELECT id >> 32 FROM chat_events GROUP BY id >> 32 HAVING count(*) <> max(id) - min(id) + 1 OR min(id) & 4294967295 <> 0",
+        "SELECT id >> 32 FROM chat_events GROUP BY id >> 32
+         HAVING count(*) <> max(id) - min(id) + 1 OR min(id) & 4294967295 <> 0",
     ),
     (
         "events of no chat",
-        "SELECT DISTINCT e.id >> 32 FROM chat_events e WHERE NOT EXISTS (SELECT 1 FROM chat_streams c WHERE c.id = e.id >> 32)",
+        "SELECT DISTINCT e.id >> 32 FROM chat_events e
+         WHERE NOT EXISTS (SELECT 1 FROM chat_streams c WHERE c.id = e.id >> 32)",
     ),
     (
         "a chat without its start",
-        "SELECT id FROM chat_streams c WHERE NOT EXISTS (SELECT 1 FROM chat_events e WHERE e.id = c.id << 32)",
+        "SELECT id FROM chat_streams c
+         WHERE NOT EXISTS (SELECT 1 FROM chat_events e WHERE e.id = c.id << 32)",
     ),
     (
         "nodes of no chain",
-        "SELECT DISTINCT n.id >> 32 FROM nodes n WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.id = n.id >> 32)",
+        "SELECT DISTINCT n.id >> 32 FROM nodes n
+         WHERE NOT EXISTS (SELECT 1 FROM chains c WHERE c.id = n.id >> 32)",
     ),
     (
         "a decided approval without a decision, or the reverse",
@@ -75,7 +80,8 @@ const CHECKS: &[(&str, &str)] = &[
     ),
     (
         "a commit that is not counted",
-        "SELECT commit_no FROM event_batches WHERE commit_no > (SELECT value FROM store_meta WHERE key = 'commits')",
+        "SELECT commit_no FROM event_batches
+         WHERE commit_no > (SELECT value FROM store_meta WHERE key = 'commits')",
     ),
 ];
 
@@ -90,20 +96,31 @@ pub(crate) async fn integrity(conn: &impl Sql) -> Result<Vec<String>, StoreError
     Ok(faults)
 }
 
-/// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a transaction of its caller's.
+/// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a
+/// transaction of its caller's.
 pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned {
-        approvals: conn.run(
-            "DELETE FROM loopback_approvals WHERE id IN (SELECT id FROM loopback_approvals WHERE status <> 0 AND decided_at < ?1
-             AND (delivered_at IS NOT NULL OR void_at IS NOT NULL) LIMIT ?2)",
-            params![before, PRUNE_EVENTS],
-        ).await?,
-        audit: conn.run("DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ?1 LIMIT ?2)", params![before, PRUNE_EVENTS]).await?,
+        approvals: conn
+            .run(
+                "DELETE FROM loopback_approvals
+                 WHERE id IN (SELECT id FROM loopback_approvals WHERE status <> 0
+                     AND decided_at < ?1 AND (delivered_at IS NOT NULL OR void_at IS NOT NULL)
+                     LIMIT ?2)",
+                params![before, PRUNE_EVENTS],
+            )
+            .await?,
+        audit: conn
+            .run(
+                "DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ?1 LIMIT ?2)",
+                params![before, PRUNE_EVENTS],
+            )
+            .await?,
         ..Pruned::default()
     };
     let chat = conn
         .one(
-            "SELECT id, chain, first_pos FROM chat_streams WHERE status <> 0 AND NOT pruned AND ended_at < ?1 LIMIT 1",
+            "SELECT id, chain, first_pos FROM chat_streams
+             WHERE status <> 0 AND NOT pruned AND ended_at < ?1 LIMIT 1",
             params![before],
             |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?)),
         )
@@ -113,9 +130,9 @@ pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<P
         let changed = conn
             .run(
                 &format!(
-                    "UPDATE chat_events SET body = {empty} WHERE id IN (
-                         SELECT id FROM chat_events
-                         WHERE id >= ?1 AND id < ?2 AND body <> {empty} LIMIT ?3)"
+                    "UPDATE chat_events SET body = {empty}
+                     WHERE id IN (SELECT id FROM chat_events WHERE id >= ?1 AND id < ?2
+                         AND body <> {empty} LIMIT ?3)"
                 ),
                 params![EventKey::new(chat, 0), EventKey::end(chat), PRUNE_EVENTS],
             )
@@ -134,9 +151,12 @@ pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<P
     conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < ?1", params![before]).await?;
     // The feed's index of sessions that are gone.
     conn.run(
-        "DELETE FROM event_batches WHERE (commit_no, chat, first_seq) IN (
-             SELECT commit_no, chat, first_seq FROM event_batches WHERE NOT EXISTS (SELECT 1 FROM chat_streams c WHERE c.id = chat) LIMIT ?1)",
+        "DELETE FROM event_batches
+         WHERE (commit_no, chat, first_seq) IN (SELECT commit_no, chat, first_seq
+             FROM event_batches WHERE NOT EXISTS (SELECT 1 FROM chat_streams c WHERE c.id = chat)
+             LIMIT ?1)",
         params![PRUNE_EVENTS],
-    ).await?;
+    )
+    .await?;
     Ok(pruned)
 }

@@ -217,7 +217,8 @@ pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(
         one(store, Change::EscalateApproval(escalate.clone())).await,
         StoreError::Conflict { .. }
     );
-    // A reminder leaves the owner as it is, and is given once all the same, however many find it due.
+    // A reminder leaves the owner as it is, and is given once all the same, however many find it
+    // due.
     let remind =
         EscalateApproval { expects_owner: Owner::Operator, expects_escalations: 1, ..escalate };
     one(store, Change::EscalateApproval(remind.clone())).await?;

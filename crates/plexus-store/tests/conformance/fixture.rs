@@ -22,7 +22,8 @@ pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
 pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
     static CLUSTER: OnceLock<Option<Postgres>> = OnceLock::new();
     let found = tokio::task::spawn_blocking(|| {
-        // Nothing here asks what survives a power cut, and a database for each case is much to flush.
+        // Nothing here asks what survives a power cut, and a database for each case is much to
+        // flush.
         let settings = ["fsync=off", "full_page_writes=off"].map(str::to_owned).to_vec();
         let options =
             postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };

@@ -1,4 +1,5 @@
-//! What every engine must do. Each case is written against the trait and runs once for every engine; a new engine adds one line.
+//! What every engine must do. Each case is written against the trait and runs once for every
+//! engine; a new engine adds one line.
 
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
 

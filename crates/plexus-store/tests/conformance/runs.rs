@@ -77,7 +77,8 @@ pub(crate) async fn events_and_journal_move_together_or_not_at_all(
         ]
     };
     store.commit(step(at(0, 0), at(1, 100), "a"), Priority::Normal).await?;
-    // The same lines again, as after a crash between commit and answer: refused, with where it stands.
+    // The same lines again, as after a crash between commit and answer: refused, with where it
+    // stands.
     let Err(StoreError::Conflict { standing, .. }) =
         store.commit(step(at(0, 0), at(1, 100), "a"), Priority::Normal).await
     else {

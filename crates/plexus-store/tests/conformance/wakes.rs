@@ -6,7 +6,8 @@ use plexus_store::{Change, Children, DeleteSession, Owner, Store, Topic, Wake};
 
 use crate::fixture::{allow, ask, chat, decision, events, one, session};
 
-/// How long a wake may take before it counts as missing; generous, since only a failing test waits for it.
+/// How long a wake may take before it counts as missing; generous, since only a failing test waits
+/// for it.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 async fn woken(wake: &mut Wake, by: &str) -> u64 {

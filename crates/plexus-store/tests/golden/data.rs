@@ -1,8 +1,8 @@
 //! A PostgreSQL database of each release: this build reads what the release read, and goes on.
 //!
-//! `postgres.sql` is a dump, `postgres.json` what the release itself read from it. A release adds both
-//! with `UPDATE_GOLDEN=1 cargo test -p plexus-store --test golden` and changes none of the old ones;
-//! that needs `pg_dump`.
+//! `postgres.sql` is a dump, `postgres.json` what the release itself read from it. A release adds
+//! both with `UPDATE_GOLDEN=1 cargo test -p plexus-store --test golden` and changes none of the old
+//! ones; that needs `pg_dump`.
 
 use std::path::Path;
 use std::process::Command;

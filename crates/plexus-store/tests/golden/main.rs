@@ -1,5 +1,5 @@
-//! What releases have left behind: databases that this build must open and go on with, and one schema
-//! in both engines.
+//! What releases have left behind: databases that this build must open and go on with, and one
+//! schema in both engines.
 
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
 

@@ -1,5 +1,5 @@
-//! The schema, as each engine has it after all steps: alike in both, and the same for a database of an
-//! earlier release as for a new one.
+//! The schema, as each engine has it after all steps: alike in both, and the same for a database of
+//! an earlier release as for a new one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -79,7 +79,8 @@ async fn postgres_databases_of_earlier_releases_get_the_schema_of_a_new_one() ->
 
 /// A schema as PostgreSQL itself tells it.
 const EXACT: &str = "
-    SELECT concat_ws(' ', 'column', table_name, ordinal_position, column_name, data_type, is_nullable,
+    SELECT concat_ws(' ', 'column', table_name, ordinal_position, column_name, data_type,
+    is_nullable,
                      column_default, is_identity, collation_name)
     FROM information_schema.columns WHERE table_schema = 'plexus'
     UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = 'plexus'
@@ -108,7 +109,8 @@ fn of_postgres(
          UNION ALL
          SELECT concat_ws(' ', CASE contype WHEN 'p' THEN 'primary' ELSE 'unique' END,
              conrelid::regclass,
-             (SELECT string_agg(attname, ',' ORDER BY k.n) FROM unnest(conkey) WITH ORDINALITY k (num, n)
+             (SELECT string_agg(attname, ',' ORDER BY k.n)
+             FROM unnest(conkey) WITH ORDINALITY k (num, n)
               JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = k.num))
          FROM pg_constraint
          WHERE connamespace = 'plexus'::regnamespace AND contype IN ('p', 'u')
@@ -146,8 +148,10 @@ fn of_sqlite(path: &Path) -> anyhow::Result<BTreeSet<String>> {
                  WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite^_%' ESCAPE '^' AND c.pk > 0
                  GROUP BY m.name) t
              UNION ALL
-             SELECT concat_ws(' ', 'unique', m.name, (SELECT group_concat(name) FROM pragma_index_info(i.name)))
-             FROM sqlite_master m, pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin = 'u'
+             SELECT concat_ws(' ', 'unique', m.name, (SELECT group_concat(name)
+             FROM pragma_index_info(i.name)))
+             FROM sqlite_master m, pragma_index_list(m.name) i
+             WHERE m.type = 'table' AND i.origin = 'u'
              UNION ALL
              SELECT concat_ws(' ', 'reference', m.name, f.\"from\", f.\"table\")
              FROM sqlite_master m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table'
@@ -162,8 +166,8 @@ fn of_sqlite(path: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(facts.collect())
 }
 
-/// Returns an index's definition without what only one engine writes: its schema, its method, casts,
-/// brackets, and how it says that something is false.
+/// Returns an index's definition without what only one engine writes: its schema, its method,
+/// casts, brackets, and how it says that something is false.
 fn index_words(definition: &str) -> String {
     let mut text = definition.to_lowercase().replace("plexus.", "").replace("using btree", "");
     for cast in ["::bigint", "::integer"] {

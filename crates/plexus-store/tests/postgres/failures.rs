@@ -14,7 +14,8 @@ use crate::fixture::{append, one, open, session_with_chat};
 /// How many write at once, so that groups have several lists.
 const PRODUCERS: usize = 6;
 
-/// Appends numbers until told to stop. A number is used again when its commit was refused, so one that was stored all the same shows.
+/// Appends numbers until told to stop. A number is used again when its commit was refused, so one
+/// that was stored all the same shows.
 async fn produce(
     store: Arc<PostgresStore>,
     session: SessionId,
@@ -33,7 +34,8 @@ async fn produce(
     Ok(done)
 }
 
-/// Runs producers while `harm` does its worst, then compares what was acknowledged with what is there: no less, and no more.
+/// Runs producers while `harm` does its worst, then compares what was acknowledged with what is
+/// there: no less, and no more.
 async fn under(
     store: Arc<PostgresStore>,
     harm: impl Future<Output = anyhow::Result<()>>,
@@ -140,13 +142,15 @@ async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A database, a store that reaches it through a proxy, one that reaches it directly, and somebody who can hold up every commit.
+/// A database, a store that reaches it through a proxy, one that reaches it directly, and somebody
+/// who can hold up every commit.
 struct Held {
     proxy: Proxy,
     store: Arc<PostgresStore>,
     direct: Arc<PostgresStore>,
     locker: tokio_postgres::Client,
-    /// Looks who waits. Not within the locker's transaction, where every look would show what the first one saw.
+    /// Looks who waits. Not within the locker's transaction, where every look would show what the
+    /// first one saw.
     watcher: tokio_postgres::Client,
     session: SessionId,
 }

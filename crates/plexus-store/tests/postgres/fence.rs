@@ -1,4 +1,5 @@
-//! The fence is a lock as well as a look: who checked its lease and has not committed yet holds up whoever would end that lease.
+//! The fence is a lock as well as a look: who checked its lease and has not committed yet holds up
+//! whoever would end that lease.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use tokio_postgres::{Client, NoTls};
 use crate::fixture::{database, one, open};
 use crate::together::register;
 
-/// Long enough to begin a write under it, and over soon. A machine that is too slow for it sees the write refused, which is right too.
+/// Long enough to begin a write under it, and over soon. A machine that is too slow for it sees the
+/// write refused, which is right too.
 const LEASE: Duration = Duration::from_secs(3);
 
 /// How many of our connections wait for a lock.

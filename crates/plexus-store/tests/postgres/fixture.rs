@@ -1,4 +1,5 @@
-//! What the cases have in common: databases, handles, and short ways to say what they do all the time.
+//! What the cases have in common: databases, handles, and short ways to say what they do all the
+//! time.
 
 use std::sync::Arc;
 

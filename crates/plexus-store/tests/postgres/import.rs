@@ -1,6 +1,7 @@
 //! Moving a SQLite store: every row of every table arrives, and each value means the same.
 //!
-//! Both sides are read without our own code, table by table as the file lists them, so that a table which the move forgets is seen here.
+//! Both sides are read without our own code, table by table as the file lists them, so that a table
+//! which the move forgets is seen here.
 
 use std::path::Path;
 use std::time::Duration;
@@ -174,13 +175,15 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
     ];
     store.commit(changes, Priority::Normal).await?;
     store.close().await?;
-    // What is set aside ends with its chat, and nothing moves while one runs: a row that was left over is the only one there can be.
+    // What is set aside ends with its chat, and nothing moves while one runs: a row that was left
+    // over is the only one there can be.
     let file = rusqlite::Connection::open(dir.join("plexus.db"))?;
     file.execute_batch("INSERT INTO reservations SELECT id, 0, 1, 2, 3, 4, 5 FROM sessions")?;
     Ok(())
 }
 
-/// A value of the file as the database shows it, which has types of its own for truth, ids and bytes.
+/// A value of the file as the database shows it, which has types of its own for truth, ids and
+/// bytes.
 fn as_json(column: &str, value: ValueRef<'_>, there: &[Map<String, Value>]) -> Value {
     let is_bool = there.iter().any(|row| row.get(column).is_some_and(Value::is_boolean));
     let is_bytes = there

@@ -1,4 +1,5 @@
-//! The way to the database is encrypted when the URL asks for it, to the database that was meant and to nobody else; never less.
+//! The way to the database is encrypted when the URL asks for it, to the database that was meant
+//! and to nobody else; never less.
 
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -11,7 +12,8 @@ use testkit::wait::{PATIENCE, eventually_async, within};
 
 use crate::fixture::{append, database, open, session_with_chat};
 
-/// A database that speaks TLS, with a certificate for 127.0.0.1 of an authority that no machine knows.
+/// A database that speaks TLS, with a certificate for 127.0.0.1 of an authority that no machine
+/// knows.
 struct Encrypted {
     cluster: Postgres,
     authority: String,
@@ -66,7 +68,8 @@ fn believing(folder: &TempDir, name: &str, authorities: &str) -> anyhow::Result<
     Ok(format!("sslrootcert={}", path.display()))
 }
 
-/// What is said to whoever gets no connection. That a loaded machine took too long to answer is not what is asked for.
+/// What is said to whoever gets no connection. That a loaded machine took too long to answer is not
+/// what is asked for.
 async fn refused(url: &str) -> String {
     eventually_async("a refusal", PATIENCE, || async {
         match open(url).await {
