@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use plexus_wire::{CallError, Caller, Handle, PluginId};
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::error::CallError;
-use crate::handle::Handle;
 use crate::hub::{Hub, HubContext};
-use crate::ids::PluginId;
 use crate::method::MethodTable;
 
 /// What an activation is called.

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-
-use crate::caller::Caller;
-use crate::error::CallError;
+use plexus_wire::{CallError, Caller};
 
 /// Every token of ours begins with this, so that a child's output can be scrubbed of them.
 pub const TOKEN_PREFIX: &str = "plx_";

@@ -7,18 +7,19 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use plexus_wire::method::plexus as wire;
+use plexus_wire::{
+    CallError, Caller, Handle, HealthReport, Method as _, MethodEntry, MethodList, NoParams,
+    PluginId, ResolveParams, Resolved, SchemaParams, Version, schema,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
-use crate::caller::{Audience, Caller};
-use crate::error::CallError;
-use crate::handle::Handle;
-use crate::ids::PluginId;
+use crate::caller::Audience;
 use crate::method::{Call, Door, Method, MethodDescriptor, MethodTable, Reply};
-use crate::schema;
 
 /// Routes calls and handles to the activations registered with it.
 pub struct Hub {
@@ -265,14 +266,15 @@ impl Hub {
         let mut activations = BTreeMap::new();
         for (namespace, activation) in entries {
             match activation.health().await {
-                Ok(Some(value)) => drop(activations.insert(namespace, value)),
+                Ok(Some(value)) => drop(activations.insert(namespace.to_owned(), value)),
                 Ok(None) => {}
                 Err(error) => {
-                    drop(activations.insert(namespace, serde_json::json!({ "error": error })))
+                    let failed = serde_json::to_value(&FailedHealth { error }).unwrap_or_default();
+                    drop(activations.insert(namespace.to_owned(), failed));
                 }
             }
         }
-        HealthReport { version: env!("CARGO_PKG_VERSION"), activations }
+        HealthReport { version: env!("CARGO_PKG_VERSION").into(), activations }
     }
 
     fn find(&self, name: &str) -> Option<Method> {
@@ -334,67 +336,16 @@ impl HubContext {
     }
 }
 
-/// Parameters of `resolve_handle`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ResolveParams {
-    /// The handle, as the object or in its text form `plugin_id@version::method:meta`.
-    #[schemars(with = "serde_json::Map<String, Value>")]
-    handle: Handle,
+/// What stands in the place of an activation that could not say how it is.
+#[derive(Serialize)]
+struct FailedHealth {
+    error: CallError,
 }
 
-/// Parameters of `schema`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SchemaParams {
-    /// One method's full name; without it, all.
-    method: Option<String>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoParams {}
-
-/// One method as `methods` and `schema` list it.
-#[derive(Serialize, JsonSchema)]
-struct MethodEntry {
-    name: String,
-    description: &'static str,
-    streaming: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    params: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
-    result: Option<Value>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct MethodList {
-    methods: Vec<MethodEntry>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Version {
-    version: &'static str,
-}
-
-/// How the server and its activations are.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct HealthReport {
-    version: &'static str,
-    /// What each activation that has something to say says, by namespace.
-    #[schemars(with = "serde_json::Map<String, Value>")]
-    activations: BTreeMap<&'static str, Value>,
-}
-
-/// What a handle stands for, as its owner says.
+/// What a handle stands for, as its owner wrote it.
 #[derive(Serialize, JsonSchema)]
 #[serde(transparent)]
-struct Resolved(#[schemars(with = "serde_json::Map<String, Value>")] Value);
+struct AsResolved(#[schemars(with = "Resolved")] Value);
 
 impl Hub {
     /// The hub's own methods. Built on demand: they are few, cheap, and called rarely.
@@ -403,16 +354,15 @@ impl Hub {
         let (resolving, listing, showing, reporting) = (hub.clone(), hub.clone(), hub.clone(), hub);
         MethodTable::new(self.info.namespace)
             .unary(
-                "resolve_handle",
+                wire::ResolveHandle::NAME,
                 "Says what a handle stands for (an event, a message, an approval), wherever in the hub its owner is.",
                 |d| d.hints.read_only = true,
                 move |call: Call, params: ResolveParams| {
                     let hub = resolving.clone();
-                    async move { HubContext { hub }.resolve_handle(&call.caller, &params.handle).await.map(Resolved) }
+                    async move { HubContext { hub }.resolve_handle(&call.caller, &params.handle).await.map(AsResolved) }
                 },
             )
-            .unary(
-                "methods",
+            .serves::<wire::Methods, _, _>(
                 "Lists the methods that you may call, with one line about each.",
                 |d| {
                     d.hints.read_only = true;
@@ -428,8 +378,7 @@ impl Hub {
                     }
                 },
             )
-            .unary(
-                "schema",
+            .serves::<wire::Schema, _, _>(
                 "Shows the JSON Schemas of one method, or of all that you may call.",
                 |d| {
                     d.hints.read_only = true;
@@ -455,17 +404,15 @@ impl Hub {
                     }
                 },
             )
-            .unary(
-                "version",
+            .serves::<wire::Version, _, _>(
                 "Says which version of Plexus this is.",
                 |d| {
                     d.hints.read_only = true;
                     d.audience = Audience::Everyone;
                 },
-                |_: Call, _: NoParams| async move { Ok(Version { version: env!("CARGO_PKG_VERSION") }) },
+                |_: Call, _: NoParams| async move { Ok(Version { version: env!("CARGO_PKG_VERSION").into() }) },
             )
-            .unary(
-                "health",
+            .serves::<wire::Health, _, _>(
                 "Says how the server and each of its activations are.",
                 |d| {
                     d.hints.read_only = true;
@@ -492,7 +439,7 @@ fn entry(method: &MethodDescriptor, detail: Detail) -> MethodEntry {
     };
     MethodEntry {
         name: method.full_name(),
-        description: method.description,
+        description: method.description.to_owned(),
         streaming: method.shape != crate::method::Shape::Unary,
         params,
         result,

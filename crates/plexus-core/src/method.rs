@@ -1,7 +1,8 @@
 //! What a method is: a name, a description, schemas, who may call it, and a typed handler.
 //!
-//! An activation builds its [`MethodTable`] once, one line for each method: a typed parameter struct (`Deserialize + JsonSchema`), a typed result
-//! (`Serialize + JsonSchema`), and an async function. Doors learn everything that is special about a method from its [`MethodDescriptor`]; they name no method.
+//! An activation builds its [`MethodTable`] once, one line for each method: a marker of `plexus-wire` that says its name,
+//! its parameters and its result, and an async function. An activation of somebody else's names its own types instead:
+//! a parameter struct (`Deserialize + JsonSchema`) and a result (`Serialize + JsonSchema`). Doors learn everything that is special about a method from its [`MethodDescriptor`]; they name no method.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -10,15 +11,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
+use plexus_wire::{CallError, Caller, PermitAnswer, params, schema};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::caller::{Audience, Caller};
-use crate::error::CallError;
-use crate::schema;
+use crate::caller::Audience;
 
 /// What a handler knows about the call besides its parameters.
 #[derive(Clone, Debug)]
@@ -231,7 +231,9 @@ impl MethodDescriptor {
         if !error.hint.is_empty() {
             message.push_str(&format!(" Hint: {}.", error.hint));
         }
-        serde_json::json!({ "behavior": "deny", "message": message }).to_string()
+        serde_json::to_string(&PermitAnswer::deny(message)).unwrap_or_else(|_| {
+            r#"{"behavior":"deny","message":"the reason could not be written"}"#.to_owned()
+        })
     }
 }
 
@@ -259,7 +261,40 @@ impl MethodTable {
         Self { namespace, methods: BTreeMap::new() }
     }
 
-    /// Adds a method with one typed answer. `adjust` sets what differs from the defaults (for parents, ordinary, listed).
+    /// Adds a method of the wire with one answer. `adjust` sets what differs from the defaults (for parents, ordinary,
+    /// listed).
+    #[must_use]
+    pub fn serves<M, F, Fut>(
+        self,
+        description: &'static str,
+        adjust: fn(&mut MethodDescriptor),
+        handler: F,
+    ) -> Self
+    where
+        M: plexus_wire::Method,
+        F: Fn(Call, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<M::Result, CallError>> + Send + 'static,
+    {
+        self.unary::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
+    }
+
+    /// Adds a method of the wire whose answer is a stream (or, by `adjust`, either), built by the handler itself.
+    #[must_use]
+    pub fn streams<M, F, Fut>(
+        self,
+        description: &'static str,
+        adjust: fn(&mut MethodDescriptor),
+        handler: F,
+    ) -> Self
+    where
+        M: plexus_wire::Method,
+        F: Fn(Call, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, CallError>> + Send + 'static,
+    {
+        self.streaming::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
+    }
+
+    /// Adds a method that the wire does not know, with one typed answer. `adjust` sets what differs from the defaults (for parents, ordinary, listed).
     #[must_use]
     pub fn unary<P, R, F, Fut>(
         self,
@@ -277,11 +312,11 @@ impl MethodTable {
         let handler = Arc::new(handler);
         self.add::<P, R>(name, description, Shape::Unary, adjust, move |call, params| {
             let handler = Arc::clone(&handler);
-            Box::pin(async move { Reply::of(&handler(call, parse(&params)?).await?) })
+            Box::pin(async move { Reply::of(&handler(call, params::read(params.get())?).await?) })
         })
     }
 
-    /// Adds a method whose answer is a stream (or, by `adjust`, either), built by the handler itself.
+    /// Adds a method that the wire does not know, whose answer is a stream (or, by `adjust`, either).
     #[must_use]
     pub fn streaming<P, I, F, Fut>(
         self,
@@ -299,7 +334,7 @@ impl MethodTable {
         let handler = Arc::new(handler);
         self.add::<P, I>(name, description, Shape::Streaming, adjust, move |call, params| {
             let handler = Arc::clone(&handler);
-            Box::pin(async move { handler(call, parse(&params)?).await })
+            Box::pin(async move { handler(call, params::read(params.get())?).await })
         })
     }
 
@@ -337,17 +372,6 @@ impl MethodTable {
             .insert(name, Method { descriptor: Arc::new(descriptor), handler: Arc::new(handler) });
         self
     }
-}
-
-/// Reads typed parameters. What is wrong is said by name, and unknown ones are refused (parameter structs deny them).
-fn parse<P: DeserializeOwned>(params: &RawValue) -> Result<P, CallError> {
-    serde_json::from_str(params.get()).map_err(|error| {
-        // The position is of no use to a caller that sent an object; serde's message names the field.
-        let text = error.to_string();
-        let text = text.split(" at line ").next().unwrap_or_default();
-        CallError::invalid(format_args!("read the parameters: {text}"))
-            .with_hint("plexus.schema shows the parameters of every method")
-    })
 }
 
 /// Boxes a stream of typed items as a reply.

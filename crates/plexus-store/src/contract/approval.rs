@@ -1,58 +1,15 @@
 //! Approvals: `pending → decided (allowed|denied|expired|cancelled) → delivered | void`. Every
 //! change names the state it expects.
 
-use plexus_core::{ApprovalId, RuleId, SessionId};
-use serde::{Deserialize, Serialize};
+use plexus_core::{ApprovalId, SessionId};
+pub use plexus_wire::{ApprovalStatus, DecidedBy, Owner};
+use serde::Serialize;
 
 use super::audit::OutboxEntry;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::run::RunKey;
 use super::time::UnixMillis;
-
-/// Whether an approval waits, and how it was decided.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalStatus {
-    /// Nobody has decided.
-    Pending,
-    /// The tool may run.
-    Allowed,
-    /// It may not.
-    Denied,
-    /// The deadline passed first: a denial.
-    Expired,
-    /// The question went away: the run ended or withdrew it.
-    Cancelled,
-}
-
-/// Who is asked. Only they and those above them may decide; `loopback` checks that, not the store.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Owner {
-    /// The operator.
-    Operator,
-    /// A session, a strict ancestor of the one that asks.
-    Session(SessionId),
-}
-
-/// Who decided.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DecidedBy {
-    /// The operator.
-    Operator,
-    /// A session.
-    Session(SessionId),
-    /// A rule.
-    Rule(RuleId),
-    /// The deadline.
-    Deadline,
-    /// Nobody: the agent ended, or withdrew its question.
-    AgentEnded,
-    /// Whoever held the one-time token of a webhook.
-    Webhook,
-}
 
 /// A decision.
 #[derive(Clone, PartialEq, Eq, Debug)]

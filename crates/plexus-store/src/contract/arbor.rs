@@ -5,37 +5,12 @@
 //! through. In a session's tree: root → user message → stream root → events in a chain → next user
 //! message; a fork is a second child. Events are nodes like any other.
 
-use plexus_core::{Handle, NodeId, TreeId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use plexus_core::{NodeId, TreeId};
+pub use plexus_wire::{NodeData, Position};
+use serde::Serialize;
 
 use super::json::JsonText;
 use super::time::UnixMillis;
-
-/// A place in a tree, as it is shown on the wire.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Position {
-    /// The tree.
-    pub tree_id: TreeId,
-    /// The node.
-    pub node_id: NodeId,
-}
-
-/// What a node holds.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum NodeData {
-    /// A text of its own.
-    Text {
-        /// The text.
-        content: String,
-    },
-    /// Something an activation owns.
-    External {
-        /// Its name.
-        handle: Handle,
-    },
-}
 
 /// One node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

@@ -2,6 +2,7 @@
 //! one event stream.
 
 use plexus_core::{EventId, NodeId, ServerId, SessionId, TreeId};
+pub use plexus_wire::ChatStatus;
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -10,22 +11,6 @@ use super::budget::Reservation;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::time::UnixMillis;
-
-/// How a chat stands. It ends once.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ChatStatus {
-    /// It is open: events may come.
-    Running,
-    /// It ended with a result.
-    Complete,
-    /// It ended with an error.
-    Failed,
-    /// Somebody cancelled it.
-    Cancelled,
-}
 
 /// One chat and its stream.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

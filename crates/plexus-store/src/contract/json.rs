@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use plexus_wire::Json;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -97,6 +98,12 @@ impl JsonText {
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
         Self(value.to_string().into())
+    }
+}
+
+impl From<JsonText> for Json {
+    fn from(text: JsonText) -> Self {
+        Self::from_text(text.0)
     }
 }
 

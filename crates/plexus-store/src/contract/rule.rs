@@ -1,46 +1,12 @@
 //! Standing rules as they are kept. What a pattern means is `loopback`'s to know.
 
-use plexus_core::{RuleId, SessionId};
-use serde::{Deserialize, Serialize};
+use plexus_core::RuleId;
+pub use plexus_wire::{RuleDecision, RuleScope};
+use serde::Serialize;
 
 use super::approval::Owner;
 use super::run::RunKey;
 use super::time::UnixMillis;
-
-/// What a rule says.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleDecision {
-    /// The call may run.
-    Allow,
-    /// It may not.
-    Deny,
-    /// Somebody is asked.
-    Ask,
-}
-
-/// Which sessions a rule holds for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuleScope {
-    /// This session alone.
-    Session(SessionId),
-    /// This session and everything below it.
-    Subtree(SessionId),
-    /// Every session.
-    All,
-}
-
-impl RuleScope {
-    /// Returns the session it names.
-    #[must_use]
-    pub fn session(&self) -> Option<SessionId> {
-        match self {
-            Self::Session(id) | Self::Subtree(id) => Some(*id),
-            Self::All => None,
-        }
-    }
-}
 
 /// One rule, as it was added.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]

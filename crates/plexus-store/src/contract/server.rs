@@ -16,6 +16,7 @@
 use std::time::Duration;
 
 use plexus_core::{ApprovalId, EventId, ServerId, SessionId};
+pub use plexus_wire::ServerState;
 use serde::Serialize;
 use serde_json::json;
 
@@ -89,20 +90,6 @@ pub struct TakenOver {
     pub cancelled: Vec<ApprovalId>,
     /// Approvals that were decided and whose answer will not be delivered.
     pub voided: Vec<ApprovalId>,
-}
-
-/// How a server stands.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ServerState {
-    /// Its lease stands.
-    Alive,
-    /// Its lease has run out, and nobody has taken over yet.
-    Expired,
-    /// It left, and nothing of it was open.
-    Retired,
-    /// Another server ended what it had open.
-    TakenOver,
 }
 
 /// One server that has registered.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plexus_core::{NodeId, SessionId, TreeId};
+pub use plexus_wire::SessionStatus;
 use serde::Serialize;
 
 use super::arbor::Position;
@@ -59,26 +60,6 @@ pub struct ChatFacts {
     pub status: ChatStatus,
     /// How many events it has.
     pub total_events: u32,
-}
-
-/// What a session is doing.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// There has been no chat.
-    Idle,
-    /// A chat is open.
-    Running,
-    /// A chat is open and somebody must decide before it goes on.
-    AwaitingPermission,
-    /// The newest chat ended well.
-    Complete,
-    /// The newest chat failed.
-    Failed,
-    /// The newest chat was cancelled.
-    Cancelled,
 }
 
 impl Session {

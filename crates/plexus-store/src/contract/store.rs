@@ -5,6 +5,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
+pub use plexus_wire::Counts;
 use serde::Serialize;
 
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
@@ -280,41 +281,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].
     async fn close(&self) -> Result<(), StoreError>;
-}
-
-/// How much there is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counts {
-    /// Sessions.
-    pub sessions: u64,
-    /// Open chats.
-    pub chats_running: u64,
-    /// Chats that ended well.
-    pub chats_complete: u64,
-    /// Chats that failed.
-    pub chats_failed: u64,
-    /// Chats that were cancelled.
-    pub chats_cancelled: u64,
-    /// Events ever appended.
-    pub events: u64,
-    /// Approvals that wait.
-    pub approvals_pending: u64,
-    /// Approvals that were allowed.
-    pub approvals_allowed: u64,
-    /// Approvals that were denied.
-    pub approvals_denied: u64,
-    /// Approvals that expired.
-    pub approvals_expired: u64,
-    /// Approvals that were cancelled.
-    pub approvals_cancelled: u64,
-    /// Runs that have not ended.
-    pub runs_open: u64,
-    /// The newest commit.
-    pub commits: u64,
-    /// Change lists that wait for the writer.
-    pub queue_entries: u64,
-    /// The size of the store on disk, in bytes; 0 in memory.
-    pub bytes_on_disk: u64,
 }
 
 /// What [`Store::prune`] removed.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use plexus_wire::{Millis, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// A moment, in milliseconds since 1970. Approvals show seconds on the wire; that conversion is the
@@ -38,6 +39,18 @@ impl UnixMillis {
     #[must_use]
     pub fn after(self, now: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(now.0)).unwrap_or(0))
+    }
+}
+
+impl From<UnixMillis> for Millis {
+    fn from(at: UnixMillis) -> Self {
+        Self(at.0)
+    }
+}
+
+impl From<UnixMillis> for Seconds {
+    fn from(at: UnixMillis) -> Self {
+        Self(at.as_secs())
     }
 }
 

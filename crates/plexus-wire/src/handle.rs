@@ -2,10 +2,11 @@
 //!
 //! The text form round-trips for every content: `%`, `:` and control characters are percent-encoded in each part, and `@` in the version.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
@@ -18,7 +19,7 @@ pub const MAX_META_PARTS: usize = 16;
 pub const MAX_HANDLE_BYTES: usize = 8 * 1024;
 
 /// The name of something that an activation owns. On the wire it is this object; [`Handle::from_str`] reads the text form.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct Handle {
     /// The activation that can say what this is.
     pub plugin_id: PluginId,
@@ -128,6 +129,42 @@ impl FromStr for Handle {
             version: decode(version)?,
             method,
             meta,
+        })
+    }
+}
+
+/// The object alone, whose schema a reader of handles sees.
+#[derive(JsonSchema)]
+#[schemars(rename = "Handle")]
+#[expect(dead_code, reason = "only its schema is used")]
+struct HandleObject {
+    /// The activation that can say what this is.
+    plugin_id: PluginId,
+    /// The version of the owner's handle format, for example `1.0.0`.
+    version: String,
+    /// What kind of thing it is, for example `chat_event`.
+    method: String,
+    /// What the owner needs to find it.
+    meta: Vec<String>,
+}
+
+impl JsonSchema for Handle {
+    fn schema_name() -> Cow<'static, str> {
+        "Handle".into()
+    }
+
+    /// The object; a parameter may be the text form too.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = HandleObject::json_schema(generator);
+        schema
+            .insert("description".into(), "The name of something that an activation owns.".into());
+        if generator.contract().is_serialize() {
+            return schema;
+        }
+        json_schema!({
+            "description": "The name of something that an activation owns: an object, or its text form \
+                            plugin_id@version::method:meta0:meta1.",
+            "anyOf": [schema, {"type": "string"}],
         })
     }
 }

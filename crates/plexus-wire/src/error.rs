@@ -6,8 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approval::DecidedApproval;
+use crate::budget::SpentAlready;
+use crate::json::Object;
+
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The parameters are wrong; the same call will fail again.
@@ -32,6 +37,7 @@ pub enum ErrorKind {
 
 /// A failed call, as its caller sees it. What goes to the log is another text.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema, thiserror::Error)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[error("{message}")]
 pub struct CallError {
     /// What the caller can do.
@@ -41,16 +47,34 @@ pub struct CallError {
     /// The next step.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub hint: String,
+    /// The path of the parameter that is wrong, for `invalid`: `budget.turns`, `session_ids[2]`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub field: Option<String>,
     /// When to try again, for `busy` and `unavailable`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry_after_ms: Option<u64>,
     /// What stands, for `conflict`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
+    #[schemars(with = "Option<Standing>")]
     pub standing: Option<Value>,
     /// The JSON-RPC code when it is not the one of `kind`: an unknown method, a request that cannot be read.
     #[serde(skip)]
     pub code: Option<i64>,
+}
+
+/// What may stand in the way. Only its schema is used: the JSON is that of the shape it names.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(untagged)]
+pub enum Standing {
+    /// The decision that stands.
+    Decision(DecidedApproval),
+    /// What is spent already.
+    Spent(SpentAlready),
+    /// The id of what has the name.
+    Id(String),
+    /// Another record.
+    Record(Object),
 }
 
 impl CallError {
@@ -60,6 +84,7 @@ impl CallError {
             kind,
             message: message.to_string(),
             hint: String::new(),
+            field: None,
             retry_after_ms: None,
             standing: None,
             code: None,
@@ -125,10 +150,17 @@ impl CallError {
         self
     }
 
+    /// Adds the path of the parameter that is wrong.
+    #[must_use]
+    pub fn with_field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
     /// Adds what stands.
     #[must_use]
-    pub fn with_standing(mut self, standing: Value) -> Self {
-        self.standing = Some(standing);
+    pub fn with_standing(mut self, standing: impl Serialize) -> Self {
+        self.standing = serde_json::to_value(standing).ok();
         self
     }
 

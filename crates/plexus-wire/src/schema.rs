@@ -8,7 +8,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 /// Returns the schema of a parameter struct, with an object at its root.
-pub(crate) fn of_params<P: JsonSchema>() -> Value {
+#[must_use]
+pub fn of_params<P: JsonSchema>() -> Value {
     let mut schema = generate::<P>(SchemaSettings::draft2020_12().for_deserialize());
     if let Some(root) = schema.as_object_mut() {
         root.entry("type").or_insert_with(|| json!("object"));
@@ -17,9 +18,31 @@ pub(crate) fn of_params<P: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a result.
-pub(crate) fn of_result<R: JsonSchema>() -> Value {
-    generate::<R>(SchemaSettings::draft2020_12().for_serialize())
+/// Returns the schema of a result. It declares its type also where it is one of several objects: MCP clients take no
+/// other output schema.
+#[must_use]
+pub fn of_result<R: JsonSchema>() -> Value {
+    let mut schema = generate::<R>(SchemaSettings::draft2020_12().for_serialize());
+    if is_object(&schema, &schema)
+        && let Some(root) = schema.as_object_mut()
+    {
+        root.entry("type").or_insert_with(|| json!("object"));
+    }
+    schema
+}
+
+/// Says whether everything that `schema` admits is an object.
+fn is_object(schema: &Value, root: &Value) -> bool {
+    if let Some(kind) = schema.get("type") {
+        return kind == "object";
+    }
+    if let Some(to) = schema.get("$ref").and_then(Value::as_str) {
+        return root.pointer(to.trim_start_matches('#')).is_some_and(|to| is_object(to, root));
+    }
+    ["oneOf", "anyOf"].iter().any(|key| {
+        let branches = schema.get(*key).and_then(Value::as_array);
+        branches.is_some_and(|all| all.iter().all(|branch| is_object(branch, root)))
+    })
 }
 
 fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
@@ -30,7 +53,26 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
         root.remove("$schema");
         root.remove("title");
     }
+    drop_rust_formats(&mut value);
     value
+}
+
+/// Removes what schemars says of Rust's numbers (`uint32`): JSON Schema does not know these formats, and validators warn.
+fn drop_rust_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            let is_number = map.get("type").is_some_and(|kind| {
+                let number = |kind: &Value| kind == "integer" || kind == "number";
+                number(kind) || kind.as_array().is_some_and(|kinds| kinds.iter().any(number))
+            });
+            if is_number && map.get("format").is_some_and(Value::is_string) {
+                map.remove("format");
+            }
+            map.values_mut().for_each(drop_rust_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_rust_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Checks a parameter schema against what MCP clients are known to reject.

@@ -1,0 +1,215 @@
+//! Permission requests: those that wait, those that are decided, and who decides.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{PageLimit, WaitMs};
+use crate::ids::{ApprovalId, RuleId, SessionId};
+use crate::json::{Json, Object};
+use crate::rule::SuggestedRule;
+use crate::session::Mode;
+use crate::time::Seconds;
+
+/// Whether an approval waits, and how it was decided.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    /// Nobody has decided.
+    Pending,
+    /// The tool may run.
+    Allowed,
+    /// It may not.
+    Denied,
+    /// The deadline passed first: a denial.
+    Expired,
+    /// The question went away: the run ended or withdrew it.
+    Cancelled,
+}
+
+/// Who is asked. Only they and those above them may decide; `loopback` checks that, not the store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum Owner {
+    /// The operator.
+    Operator,
+    /// A session, a strict ancestor of the one that asks.
+    Session(SessionId),
+}
+
+/// Who decided.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    /// The operator.
+    Operator,
+    /// A session.
+    Session(SessionId),
+    /// A rule.
+    Rule(RuleId),
+    /// The deadline.
+    Deadline,
+    /// Nobody: the agent ended, or withdrew its question.
+    AgentEnded,
+    /// Whoever held the one-time token of a webhook.
+    Webhook,
+}
+
+/// A permission request that waits, as `pending` and `poll` show it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct Approval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The session that asks.
+    pub session_id: SessionId,
+    /// That session's name.
+    pub session_name: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The call.
+    pub tool_use_id: String,
+    /// The tool's input.
+    #[schemars(with = "Object")]
+    pub input: Json,
+    /// The digest of that input: hand it back with the answer.
+    pub input_digest: String,
+    /// What the CLI says about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Rules that would answer this call, narrow to wide.
+    pub suggested_rules: Vec<SuggestedRule>,
+    /// `pending`.
+    pub status: ApprovalStatus,
+    /// When it was asked.
+    pub created_at: Seconds,
+    /// When it is denied by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Seconds>,
+    /// Who is asked now, if it was passed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalated_to: Option<Owner>,
+}
+
+/// A permission request and its decision, as `history` shows it and as a conflict names what stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct DecidedApproval {
+    /// Its id.
+    pub approval_id: ApprovalId,
+    /// The session that asked.
+    pub session_id: SessionId,
+    /// The tool.
+    pub tool_name: String,
+    /// The call.
+    pub tool_use_id: String,
+    /// The tool's input, as it was asked for.
+    #[schemars(with = "Object")]
+    pub input: Json,
+    /// The digest of that input.
+    pub input_digest: String,
+    /// How it was decided; `pending` where a conflict shows one that is not.
+    pub status: ApprovalStatus,
+    /// When it was asked.
+    pub created_at: Seconds,
+    /// Who decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<DecidedBy>,
+    /// When.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Seconds>,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The input as the decider edited it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    pub updated_input: Option<Json>,
+    /// When the answer reached the child.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_at: Option<Seconds>,
+    /// What the child did against the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breach: Option<String>,
+}
+
+/// Parameters of `pending`, `history` and `audit`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalPageParams {
+    /// Only of this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// How many (100, at most 1,000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<PageLimit>,
+    /// The `cursor` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Parameters of `wait_for_approval`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct WaitForApprovalParams {
+    /// Only of this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// How many milliseconds to wait (60,000 at most).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<WaitMs>,
+}
+
+/// A result of `pending` and `wait_for_approval`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PendingApprovals {
+    /// What waits, oldest first; empty when nothing does.
+    Ok {
+        /// The approvals.
+        approvals: Vec<Approval>,
+        /// Where the next page starts, if there is one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cursor: Option<String>,
+    },
+    /// Nothing came within the wait.
+    Timeout,
+}
+
+/// A result of `history`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct DecisionList {
+    /// Decisions, newest first.
+    pub decisions: Vec<DecidedApproval>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Parameters of `mode_set`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct ModeSetParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// `ask`, `accept_edits` or `allow_all`.
+    pub mode: Mode,
+    /// How many seconds it holds.
+    pub expires_in_secs: u64,
+}
+
+impl ModeSetParams {
+    /// A mode for a session and for a while.
+    #[must_use]
+    pub fn new(session_id: SessionId, mode: Mode, expires_in_secs: u64) -> Self {
+        Self { session_id, mode, expires_in_secs }
+    }
+}

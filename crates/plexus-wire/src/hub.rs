@@ -1,0 +1,151 @@
+//! The hub's own methods: `plexus.*`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::approval::DecidedApproval;
+use crate::arbor::Node;
+use crate::chat::ChatStatus;
+use crate::conversation::Role;
+use crate::handle::Handle;
+use crate::ids::SessionId;
+use crate::json::Object;
+use crate::reading::FollowedEvent;
+
+/// No parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct NoParams {}
+
+/// A result that says only that it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Done {}
+
+/// Parameters of `resolve_handle`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct ResolveParams {
+    /// The handle, as the object or in its text form `plugin_id@version::method:meta`.
+    pub handle: Handle,
+}
+
+impl ResolveParams {
+    /// Asks what this handle stands for.
+    #[must_use]
+    pub fn new(handle: Handle) -> Self {
+        Self { handle }
+    }
+}
+
+/// What a handle stands for, as its owner says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(untagged)]
+pub enum Resolved {
+    /// Something of ours.
+    Known(KnownThing),
+    /// Something of an activation that somebody else wrote.
+    Other(Object),
+}
+
+/// What a handle of one of our activations stands for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum KnownThing {
+    /// An event of a chat.
+    Event(FollowedEvent),
+    /// The prompt of a chat.
+    Message(PromptMessage),
+    /// A permission request.
+    Approval(DecidedApproval),
+    /// A node of a tree.
+    Node {
+        /// The node.
+        node: Node,
+    },
+}
+
+/// The prompt of a chat, and how the chat stands.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct PromptMessage {
+    /// `user`.
+    pub role: Role,
+    /// The session.
+    pub session_id: SessionId,
+    /// The chat.
+    pub chat: u32,
+    /// The prompt.
+    pub content: String,
+    /// How the chat stands.
+    pub status: ChatStatus,
+    /// How many events it has.
+    pub total_events: u32,
+}
+
+/// Parameters of `schema`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct SchemaParams {
+    /// One method's full name; without it, all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+}
+
+/// A result of `methods` and `schema`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct MethodList {
+    /// The methods that you may call, by name.
+    pub methods: Vec<MethodEntry>,
+}
+
+/// One method as `methods` and `schema` list it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct MethodEntry {
+    /// Its full name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// Whether it may answer with a stream.
+    pub streaming: bool,
+    /// The JSON Schema of its parameters; only in `schema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    pub params: Option<Value>,
+    /// The JSON Schema of its result; only in `schema`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Object>")]
+    pub result: Option<Value>,
+}
+
+/// A result of `version`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Version {
+    /// The version of Plexus.
+    pub version: String,
+}
+
+/// How the server and its activations are.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct HealthReport {
+    /// The version of Plexus.
+    pub version: String,
+    /// What each activation that has something to say says, by namespace; `{"error": …}` from one that failed.
+    pub activations: BTreeMap<String, Value>,
+}

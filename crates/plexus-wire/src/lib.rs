@@ -1,0 +1,75 @@
+//! Every shape that crosses a door of Plexus, written once: serde and schemars, no I/O, and nothing of our other crates.
+//!
+//! The method tables of the server, `schemas/`, the Rust client, the command line and the dashboard's TypeScript all
+//! take their shapes from here. A field that is renamed here fails the build of each until its use is changed.
+//!
+//! Shapes grow with the protocol, so they are `#[non_exhaustive]`: make parameters with their constructors and then set
+//! what is optional. The feature `server` takes that away for the crates that make results and must not forget a field.
+//!
+//! In reading order:
+//! - [`ids`], [`handle`]: every identifier as its own type, and the name by which the hub finds anything.
+//! - [`time`], [`bounds`], [`json`]: moments that say their unit, numbers that know their range, JSON that is not ours.
+//! - [`caller`], [`error`]: who calls, and the one error that every door shows.
+//! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
+//! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
+//! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
+//! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
+//! - [`hook`]: what is told to somebody outside, and the answer that may come back.
+//! - [`method`]: every method with its parameters and its result.
+//! - [`params`]: reading parameters, the one place that refuses them.
+//! - [`schema`], [`document`]: JSON Schemas of one shape, and of all of them in one document.
+
+pub mod approval;
+pub mod arbor;
+pub mod audit;
+pub mod bounds;
+pub mod budget;
+pub mod caller;
+pub mod chat;
+pub mod conversation;
+pub mod cursor;
+pub mod decision;
+pub mod document;
+pub mod error;
+pub mod event;
+pub mod handle;
+pub mod health;
+pub mod hook;
+pub mod hub;
+pub mod identity;
+pub mod ids;
+pub mod json;
+pub mod method;
+pub mod params;
+pub mod reading;
+pub mod rule;
+pub mod schema;
+pub mod server;
+pub mod session;
+pub mod time;
+
+pub use approval::*;
+pub use arbor::*;
+pub use audit::*;
+pub use bounds::{PageLimit, WaitMs};
+pub use budget::*;
+pub use caller::Caller;
+pub use chat::*;
+pub use conversation::*;
+pub use cursor::*;
+pub use decision::*;
+pub use error::{CallError, ErrorKind};
+pub use event::{ChatEvent, Usage};
+pub use handle::{Handle, HandleParseError};
+pub use health::*;
+pub use hook::*;
+pub use hub::*;
+pub use identity::*;
+pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
+pub use json::{Json, Object};
+pub use method::Method;
+pub use reading::*;
+pub use rule::*;
+pub use server::*;
+pub use session::*;
+pub use time::{Millis, Seconds};

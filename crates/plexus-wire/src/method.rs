@@ -1,0 +1,142 @@
+//! Every method with its parameters and its result. A method table of the server, a typed call of a client and the
+//! document of all shapes name the same marker, so they cannot differ.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::*;
+
+/// A method: what it is called, what it takes, and what it gives.
+pub trait Method {
+    /// The namespace that it is registered in.
+    const NAMESPACE: &'static str;
+    /// Its name within the namespace.
+    const NAME: &'static str;
+    /// Its full name: `namespace.name`.
+    const FULL_NAME: &'static str;
+    /// What it takes.
+    type Params: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+    /// What it gives; of a stream, one item.
+    type Result: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
+}
+
+/// Visits every method, for whoever needs them all with their types.
+pub(crate) trait Visitor {
+    /// Sees one method, with the Rust names of its parameters and its result.
+    fn visit<M: Method>(&mut self, params: &'static str, result: &'static str);
+}
+
+macro_rules! methods {
+    ($($(#[$about:meta])* $namespace:ident {
+        $($marker:ident = $name:literal ($params:ident) -> $result:ident;)*
+    })*) => {
+        $($(#[$about])*
+        pub mod $namespace {
+            $(#[doc = concat!("`", stringify!($namespace), ".", $name, "`.")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $marker;
+
+            impl super::Method for $marker {
+                const NAMESPACE: &'static str = stringify!($namespace);
+                const NAME: &'static str = $name;
+                const FULL_NAME: &'static str = concat!(stringify!($namespace), ".", $name);
+                type Params = super::$params;
+                type Result = super::$result;
+            })*
+        })*
+
+        /// Shows every method to `visitor`.
+        pub(crate) fn each(visitor: &mut impl Visitor) {
+            $($(visitor.visit::<$namespace::$marker>(stringify!($params), stringify!($result));)*)*
+        }
+    };
+}
+
+methods! {
+    /// Sessions and chats.
+    claudecode {
+        Create = "create" (CreateParams) -> SessionCreated;
+        ChatAsync = "chat_async" (ChatParams) -> ChatStarted;
+        Chat = "chat" (ChatParams) -> Polled;
+        Poll = "poll" (PollParams) -> Polled;
+        Follow = "follow" (FollowParams) -> Followed;
+        Wait = "wait" (WaitParams) -> Waited;
+        Send = "send" (SendParams) -> MessageSent;
+        Cancel = "cancel" (CancelParams) -> ChatCancelled;
+        Get = "get" (SessionRef) -> SessionGot;
+        BudgetSet = "budget_set" (BudgetSetParams) -> Done;
+        List = "list" (ListParams) -> SessionList;
+        Delete = "delete" (SessionRef) -> SessionDeleted;
+        Fork = "fork" (ForkParams) -> SessionForked;
+        Streams = "streams" (StreamsParams) -> StreamList;
+        GetTree = "get_tree" (SessionRef) -> TreeOf;
+        RenderContext = "render_context" (RenderParams) -> Rendered;
+        Cursors = "cursors" (CursorsParams) -> ConsumerList;
+        CursorSet = "cursor_set" (CursorSetParams) -> Done;
+        CursorDelete = "cursor_delete" (CursorDeleteParams) -> Done;
+    }
+
+    /// Permission requests and what decides them.
+    loopback {
+        Permit = "permit" (PermitRequest) -> PermitAnswer;
+        Respond = "respond" (RespondParams) -> Responded;
+        RespondMany = "respond_many" (RespondManyParams) -> RespondOutcomes;
+        Pending = "pending" (ApprovalPageParams) -> PendingApprovals;
+        WaitForApproval = "wait_for_approval" (WaitForApprovalParams) -> PendingApprovals;
+        History = "history" (ApprovalPageParams) -> DecisionList;
+        Audit = "audit" (ApprovalPageParams) -> AuditList;
+        ModeSet = "mode_set" (ModeSetParams) -> Done;
+        RuleAdd = "rule_add" (RuleAddParams) -> RuleAdded;
+        Rules = "rules" (RulesParams) -> RuleList;
+        RuleRemove = "rule_remove" (RuleRemoveParams) -> Done;
+        RuleTest = "rule_test" (RuleTestParams) -> RuleTested;
+        RulePreview = "rule_preview" (RulePreviewParams) -> RulePreviewed;
+        Configure = "configure" (ConfigureParams) -> Configured;
+    }
+
+    /// Trees of nodes.
+    arbor {
+        TreeCreate = "tree_create" (TreeCreateParams) -> NodeCreated;
+        TreeGet = "tree_get" (TreeParams) -> TreeGot;
+        TreeList = "tree_list" (TreeListParams) -> TreeList;
+        TreeRender = "tree_render" (TreeParams) -> TreeRendered;
+        NodeCreateText = "node_create_text" (NodeCreateTextParams) -> NodeCreated;
+        NodeCreateExternal = "node_create_external" (NodeCreateExternalParams) -> NodeCreated;
+        NodeGet = "node_get" (NodeParams) -> NodeGot;
+        NodeGetChildren = "node_get_children" (NodeParams) -> NodeList;
+        NodeGetParent = "node_get_parent" (NodeParams) -> NodeGot;
+        NodeGetPath = "node_get_path" (PathParams) -> NodeList;
+        NodeGetPathBetween = "node_get_path_between" (BetweenParams) -> NodeList;
+        ContextListLeaves = "context_list_leaves" (LeavesParams) -> NodeList;
+        ContextGetPath = "context_get_path" (PathParams) -> NodeList;
+        ContextGetHandles = "context_get_handles" (PathParams) -> HandleList;
+    }
+
+    /// Identities for parents outside, and sign-in codes.
+    identity {
+        Parent = "parent" (ParentParams) -> ParentIdentity;
+        Code = "code" (NoParams) -> SignInCode;
+    }
+
+    /// What the server is doing.
+    health {
+        State = "state" (NoParams) -> HealthState;
+    }
+
+    /// The hub's own methods.
+    plexus {
+        ResolveHandle = "resolve_handle" (ResolveParams) -> Resolved;
+        Methods = "methods" (NoParams) -> MethodList;
+        Schema = "schema" (SchemaParams) -> MethodList;
+        Version = "version" (NoParams) -> Version;
+        Health = "health" (NoParams) -> HealthReport;
+    }
+
+    /// The operator's methods over the server itself.
+    server {
+        Stop = "stop" (StopParams) -> Stopping;
+        Prune = "prune" (PruneParams) -> Pruned;
+        Backup = "backup" (BackupParams) -> Done;
+    }
+}

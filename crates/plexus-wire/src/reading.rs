@@ -1,0 +1,173 @@
+//! Reading events: `poll`, `follow`, and live pieces of text.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::approval::Approval;
+use crate::bounds::{PageLimit, WaitMs};
+use crate::event::ChatEvent;
+use crate::handle::Handle;
+use crate::ids::{NodeId, SessionId};
+use crate::json::Json;
+use crate::session::SessionStatus;
+use crate::time::Millis;
+
+/// Parameters of `poll`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct PollParams {
+    /// The session.
+    pub session_id: SessionId,
+    /// Read from this event on, and move nobody's position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_seq: Option<u32>,
+    /// How many events (100, at most 1,000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<PageLimit>,
+    /// How many milliseconds to wait for the first event (0, at most 60,000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<WaitMs>,
+    /// Read as this named reader, whose position is kept. It moves when you hand back the cursor you got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer: Option<String>,
+    /// Read behind this position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Which chat (the newest).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chat: Option<u32>,
+}
+
+impl PollParams {
+    /// The next events of a session's newest chat.
+    #[must_use]
+    pub fn new(session_id: SessionId) -> Self {
+        Self {
+            session_id,
+            from_seq: None,
+            limit: None,
+            wait_ms: None,
+            consumer: None,
+            cursor: None,
+            chat: None,
+        }
+    }
+}
+
+/// A result of `poll`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Polled {
+    /// What the session is doing.
+    pub status: SessionStatus,
+    /// The events.
+    pub events: Vec<PolledEvent>,
+    /// Permission requests of this session that wait.
+    pub pending_approvals: Vec<Approval>,
+    /// Where the default reader stands in this chat.
+    pub read_position: u32,
+    /// How many events the chat has.
+    pub total_events: u32,
+    /// Whether there are more right now.
+    pub has_more: bool,
+    /// The position behind the last event; hand it back to go on there.
+    pub cursor: Option<String>,
+    /// The chat these events are of.
+    pub chat: Option<u32>,
+}
+
+/// An event as `poll` shows it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct PolledEvent {
+    /// Its number within the chat.
+    pub seq: u32,
+    /// The event.
+    #[schemars(with = "ChatEvent")]
+    pub event: Json,
+    /// When.
+    pub timestamp: Millis,
+    /// Its node in the session's tree.
+    pub node_id: NodeId,
+    /// Its handle, which `plexus.resolve_handle` takes.
+    pub handle: Handle,
+}
+
+impl PolledEvent {
+    /// Reads the event. One of a later version is [`ChatEvent::Other`].
+    ///
+    /// # Errors
+    /// When it is no JSON, which a server of ours does not send.
+    pub fn read(&self) -> Result<ChatEvent, serde_json::Error> {
+        self.event.read()
+    }
+}
+
+/// Parameters of `follow`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct FollowParams {
+    /// The session; without it, all that you may see.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Go on behind this position.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+    /// Go on where this named reader stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consumer: Option<String>,
+    /// Also live pieces of text, which are never stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deltas: Option<bool>,
+}
+
+/// One item of `follow`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(untagged)]
+pub enum Followed {
+    /// An event, which is stored.
+    Event(FollowedEvent),
+    /// A live piece of text, which never is.
+    Live(LiveText),
+}
+
+/// An event as a stream shows it: the same, and where it belongs.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct FollowedEvent {
+    /// The session.
+    pub session_id: SessionId,
+    /// The chat.
+    pub chat: u32,
+    /// The event.
+    #[serde(flatten)]
+    pub event: PolledEvent,
+}
+
+/// A live piece of text of a session. It has no cursor.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct LiveText {
+    /// The session.
+    pub session_id: SessionId,
+    /// The piece.
+    pub event: Delta,
+}
+
+/// What a live piece says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Delta {
+    /// A message begins: pieces that have not become an event are void.
+    DeltaStart,
+    /// A piece of text.
+    Delta {
+        /// The text.
+        text: String,
+    },
+}

@@ -1,0 +1,75 @@
+//! The operator's methods over the server itself.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of `stop`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct StopParams {
+    /// Whether the children end first (false: they go on, and the next server picks them up).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<bool>,
+}
+
+/// A result of `stop`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "stopping")]
+pub struct Stopping {
+    /// Children that go on running.
+    pub children: u64,
+}
+
+/// Parameters of `prune`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct PruneParams {
+    /// What ended longer ago than this many days goes.
+    pub older_than_days: u64,
+}
+
+impl PruneParams {
+    /// Removes what ended longer ago than this.
+    #[must_use]
+    pub fn new(older_than_days: u64) -> Self {
+        Self { older_than_days }
+    }
+}
+
+/// A result of `prune`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Pruned {
+    /// Approvals removed.
+    pub approvals: u64,
+    /// Chats whose events were removed.
+    pub chats: u64,
+    /// Events removed.
+    pub events: u64,
+    /// Audit lines removed.
+    pub audit: u64,
+    /// Directories of runs removed that an accident had left.
+    pub run_directories: u64,
+}
+
+/// Parameters of `backup`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct BackupParams {
+    /// Where the copy goes; the file must not exist.
+    pub path: PathBuf,
+}
+
+impl BackupParams {
+    /// Copies the store to this file.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+}

@@ -1,0 +1,444 @@
+//! Sessions: what one is, how it is made, found, forked and watched.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::arbor::Position;
+use crate::bounds::{PageLimit, WaitMs};
+use crate::budget::{Budget, BudgetUse, Reserved, Spent};
+use crate::ids::{NodeId, SessionId, TreeId};
+use crate::json::{Json, Object};
+use crate::time::{Millis, Seconds};
+
+/// What a session is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// There has been no chat.
+    Idle,
+    /// A chat is open.
+    Running,
+    /// A chat is open and somebody must decide before it goes on.
+    AwaitingPermission,
+    /// The newest chat ended well.
+    Complete,
+    /// The newest chat failed.
+    Failed,
+    /// The newest chat was cancelled.
+    Cancelled,
+}
+
+impl SessionStatus {
+    /// Says whether a chat is open.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
+        match self {
+            Self::Running | Self::AwaitingPermission => true,
+            Self::Idle | Self::Complete | Self::Failed | Self::Cancelled => false,
+        }
+    }
+
+    /// Returns its word on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::AwaitingPermission => "awaiting_permission",
+            Self::Complete => "complete",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Which way permission requests travel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum ChannelChoice {
+    /// `control` for a CLI that we have tested, else `mcp`.
+    Auto,
+    /// The CLI's own protocol on its stdin and stdout.
+    Control,
+    /// The `permit` tool of our MCP server.
+    Mcp,
+}
+
+/// How much of what a child does is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum Supervise {
+    /// What the CLI asks about by itself.
+    #[default]
+    Default,
+    /// Also what the CLI would run unasked: reads, harmless commands, subagents.
+    All,
+}
+
+/// Whether the settings of a repository are read: its hooks run unasked and can answer permissions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum ProjectSettings {
+    /// They are not read.
+    #[default]
+    Ignore,
+    /// They are; only the operator may say so.
+    Trust,
+}
+
+/// What is allowed unasked for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Nothing: every request is asked.
+    Ask,
+    /// Edits and writes inside the session's directories.
+    AcceptEdits,
+    /// Everything.
+    AllowAll,
+}
+
+/// A mode that the operator set, and when it ends by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct TimedMode {
+    /// What is allowed unasked.
+    pub mode: Mode,
+    /// When it ends.
+    pub until: Seconds,
+}
+
+/// A session as `get` and `list` show it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct Session {
+    /// Its id.
+    pub id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// The session that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// Where it works.
+    pub working_dir: PathBuf,
+    /// The model, if one was named.
+    pub model: Option<String>,
+    /// How its permission requests travel.
+    pub channel: ChannelChoice,
+    /// Whether they come to its parent.
+    pub loopback_enabled: bool,
+    /// Whether it may create sessions.
+    pub can_spawn: bool,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// Its newest chat.
+    pub chat: Option<u32>,
+    /// The node its next chat starts behind.
+    pub head: Position,
+    /// The CLI's own id of the conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claude_session_id: Option<String>,
+    /// Its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// What it and everything below it have spent.
+    pub spent: Spent,
+    /// What running chats have set aside, when a budget limits them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reserved>,
+    /// What its creator noted.
+    #[schemars(with = "Object")]
+    pub metadata: Json,
+    /// When it was created.
+    pub created_at: Millis,
+    /// When it was changed.
+    pub updated_at: Millis,
+    /// A mode that the operator set for a while.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<TimedMode>,
+}
+
+/// Parameters of `create`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct CreateParams {
+    /// A name, unique among the sessions you create.
+    pub name: String,
+    /// Where the agent works; the directory must exist.
+    pub working_dir: PathBuf,
+    /// The session that is to be its parent. Only the operator may say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// After how many seconds an unanswered permission request goes to your own parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalate_after_secs: Option<u64>,
+    /// The model, as the CLI names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Added to the agent's own instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
+    /// Whether permission requests come to you (true). Without it, what would ask is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loopback_enabled: Option<bool>,
+    /// How many seconds a permission request waits before it is denied; 0 for ever (300).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loopback_timeout_secs: Option<u64>,
+    /// `default`, or `all`: ask also about what the CLI would run unasked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supervise: Option<Supervise>,
+    /// Whether it may create and supervise sessions of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_spawn: Option<bool>,
+    /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub may_decide: Option<Vec<String>>,
+    /// `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_settings: Option<ProjectSettings>,
+    /// How permission requests travel: `auto`, `control` or `mcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelChoice>,
+    /// Tools that it may use unasked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that it may not use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disallowed_tools: Option<Vec<String>>,
+    /// More directories it may work in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub add_dirs: Option<Vec<PathBuf>>,
+    /// Variables for its environment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Limits for it and everything below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Anything you want to find again; an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Object>,
+}
+
+impl CreateParams {
+    /// A session that works in a directory, with every default.
+    pub fn new(name: impl Into<String>, working_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            working_dir: working_dir.into(),
+            parent: None,
+            escalate_after_secs: None,
+            model: None,
+            system_prompt: None,
+            loopback_enabled: None,
+            loopback_timeout_secs: None,
+            supervise: None,
+            can_spawn: None,
+            may_decide: None,
+            project_settings: None,
+            channel: None,
+            allowed_tools: None,
+            disallowed_tools: None,
+            add_dirs: None,
+            env: None,
+            budget: None,
+            metadata: None,
+        }
+    }
+}
+
+/// A result of `create`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "created")]
+pub struct SessionCreated {
+    /// The new session.
+    pub id: SessionId,
+    /// Its tree and the node its first chat starts behind.
+    pub head: Position,
+}
+
+/// A session by its id or its exact name.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRef {
+    /// Its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl SessionRef {
+    /// The session with this id.
+    #[must_use]
+    pub fn id(id: SessionId) -> Self {
+        Self { session_id: Some(id), name: None }
+    }
+
+    /// The session of exactly this name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { session_id: None, name: Some(name.into()) }
+    }
+}
+
+/// A result of `get`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct SessionGot {
+    /// The session.
+    pub session: Session,
+}
+
+/// Parameters of `list`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct ListParams {
+    /// Only children of this session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// Only sessions in this state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
+    /// How many (100, at most 1,000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<PageLimit>,
+    /// The `cursor` of the page before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A result of `list`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct SessionList {
+    /// The sessions, oldest first.
+    pub sessions: Vec<Session>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Parameters of `fork`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct ForkParams {
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The new session's name.
+    pub new_name: String,
+    /// The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<NodeId>,
+}
+
+impl ForkParams {
+    /// Forks a session at its head.
+    pub fn new(session: SessionRef, new_name: impl Into<String>) -> Self {
+        Self {
+            session_id: session.session_id,
+            name: session.name,
+            new_name: new_name.into(),
+            at: None,
+        }
+    }
+}
+
+/// A result of `fork`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "forked")]
+pub struct SessionForked {
+    /// The new session.
+    pub id: SessionId,
+    /// Where it starts.
+    pub head: Position,
+}
+
+/// A result of `delete`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "deleted")]
+pub struct SessionDeleted {
+    /// The session that is gone.
+    pub id: SessionId,
+}
+
+/// A result of `get_tree`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct TreeOf {
+    /// The session's tree.
+    pub tree_id: TreeId,
+    /// Its head.
+    pub head: Position,
+}
+
+/// One session of `wait`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct ChangedSession {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// Its newest chat.
+    pub chat: Option<u32>,
+    /// How many events that has.
+    pub total_events: u32,
+    /// How many permission requests wait.
+    pub pending: u32,
+    /// The newest thing that happened, in one line.
+    pub line: String,
+    /// How far its budget is used, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetUse>,
+}
+
+/// Parameters of `wait`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct WaitParams {
+    /// Which sessions; all that you may see without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_ids: Option<Vec<SessionId>>,
+    /// The `after` of the answer before: only what changed since is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
+    /// How many milliseconds to wait for a change (0, at most 60,000).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<WaitMs>,
+}
+
+/// A result of `wait`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+pub struct Waited {
+    /// Hand this back to hear only of later changes.
+    pub after: u64,
+    /// What changed.
+    pub sessions: Vec<ChangedSession>,
+}
