@@ -11,11 +11,14 @@ use plexus_store::{
     AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, Position, Priority, Store,
     Tree, limits,
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use plexus_wire::method::arbor as wire;
+use plexus_wire::{
+    BetweenParams, HandleList, KnownThing, LeavesParams, NodeCreateExternalParams,
+    NodeCreateTextParams, NodeCreated, NodeGot, NodeList, NodeParams, Object, PathParams,
+    TreeCreateParams, TreeGot, TreeList, TreeListParams, TreeParams, TreeRendered,
+};
 
-use crate::claudecode::activation::page;
+use crate::claudecode::activation::{as_value, page};
 use crate::handler::handler;
 
 /// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session reads its own descendants through `claudecode`.
@@ -23,200 +26,24 @@ pub struct Arbor {
     store: Arc<dyn Store>,
 }
 
-/// Parameters of `tree_create`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TreeCreateParams {
-    /// Anything you want to find again; an object.
-    metadata: Option<Map<String, Value>>,
-}
-
-/// Names a tree.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TreeParams {
-    /// The tree.
-    tree_id: TreeId,
-}
-
-/// A page of something.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PageParams {
-    /// How many (100, at most 1,000).
-    limit: Option<u32>,
-    /// The `cursor` of the page before.
-    cursor: Option<String>,
-}
-
-/// A page of a tree.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TreePageParams {
-    /// The tree.
-    tree_id: TreeId,
-    /// How many (100, at most 1,000).
-    limit: Option<u32>,
-    /// The `cursor` of the page before.
-    cursor: Option<String>,
-}
-
-/// Names a node.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NodeParams {
-    /// The node.
-    node_id: NodeId,
-}
-
-/// A path that ends at a node.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PathParams {
-    /// Its last node.
-    node_id: NodeId,
-    /// How many nodes, counted from the end (100, at most 1,000).
-    limit: Option<u32>,
-}
-
-/// A path between two nodes.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct BetweenParams {
-    /// Its first node.
-    from: NodeId,
-    /// Its last node.
-    to: NodeId,
-}
-
-/// Parameters of `node_create_text`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct TextParams {
-    /// The tree.
-    tree_id: TreeId,
-    /// The node before it.
-    parent: NodeId,
-    /// The text.
-    content: String,
-    /// An object.
-    metadata: Option<Map<String, Value>>,
-}
-
-/// Parameters of `node_create_external`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ExternalParams {
-    /// The tree.
-    tree_id: TreeId,
-    /// The node before it.
-    parent: NodeId,
-    /// What it stands for, as a handle.
-    #[schemars(with = "Map<String, Value>")]
-    handle: Handle,
-    /// An object.
-    metadata: Option<Map<String, Value>>,
-}
-
-/// A node on the wire.
-#[derive(Serialize, JsonSchema)]
-struct NodeView {
-    id: NodeId,
-    tree_id: TreeId,
-    parent: Option<NodeId>,
-    #[schemars(with = "Map<String, Value>")]
-    data: NodeData,
-    created_at: i64,
-    #[schemars(with = "Map<String, Value>")]
-    metadata: JsonText,
-}
-
-impl From<Node> for NodeView {
-    fn from(node: Node) -> Self {
-        Self {
-            id: node.id,
-            tree_id: node.tree_id,
-            parent: node.parent,
-            data: node.data,
-            created_at: node.created_at.0,
-            metadata: node.metadata,
-        }
+fn shown_node(node: Node) -> plexus_wire::Node {
+    plexus_wire::Node {
+        id: node.id,
+        tree_id: node.tree_id,
+        parent: node.parent,
+        data: node.data,
+        created_at: node.created_at.into(),
+        metadata: node.metadata.into(),
     }
 }
 
-/// A tree on the wire.
-#[derive(Serialize, JsonSchema)]
-struct TreeView {
-    id: TreeId,
-    root: NodeId,
-    created_at: i64,
-    #[schemars(with = "Map<String, Value>")]
-    metadata: JsonText,
-}
-
-impl From<Tree> for TreeView {
-    fn from(tree: Tree) -> Self {
-        Self {
-            id: tree.id,
-            root: tree.root,
-            created_at: tree.created_at.0,
-            metadata: tree.metadata,
-        }
+fn shown_tree(tree: Tree) -> plexus_wire::Tree {
+    plexus_wire::Tree {
+        id: tree.id,
+        root: tree.root,
+        created_at: tree.created_at.into(),
+        metadata: tree.metadata.into(),
     }
-}
-
-/// A place that was made.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "created")]
-struct Made {
-    tree_id: TreeId,
-    node_id: NodeId,
-}
-
-/// One tree.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct OneTree {
-    tree: TreeView,
-}
-
-/// Some trees.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Trees {
-    trees: Vec<TreeView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cursor: Option<String>,
-}
-
-/// One node, or none.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct OneNode {
-    node: Option<NodeView>,
-}
-
-/// Some nodes.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Nodes {
-    nodes: Vec<NodeView>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cursor: Option<String>,
-}
-
-/// Some handles.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Handles {
-    handles: Vec<Handle>,
-}
-
-/// A tree as text.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct TextOfTree {
-    text: String,
 }
 
 impl Arbor {
@@ -224,15 +51,21 @@ impl Arbor {
         Arc::new(Self { store })
     }
 
-    async fn made(&self, change: Change) -> Result<Made, CallError> {
+    async fn made(&self, change: Change) -> Result<NodeCreated, CallError> {
         let committed = self.store.commit(vec![change], Priority::Normal).await?;
         match committed.outcomes.into_iter().next() {
-            Some(Outcome::Node(Position { tree_id, node_id })) => Ok(Made { tree_id, node_id }),
+            Some(Outcome::Node(Position { tree_id, node_id })) => {
+                Ok(NodeCreated { tree_id, node_id })
+            }
             _ => Err(CallError::internal("make a node: the store did not say which")),
         }
     }
 
-    async fn tree_create(&self, _: Call, params: TreeCreateParams) -> Result<Made, CallError> {
+    async fn tree_create(
+        &self,
+        _: Call,
+        params: TreeCreateParams,
+    ) -> Result<NodeCreated, CallError> {
         let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
         self.made(Change::CreateTree(CreateTree {
             id: TreeId::generate(),
@@ -242,19 +75,19 @@ impl Arbor {
         .await
     }
 
-    async fn tree_get(&self, _: Call, params: TreeParams) -> Result<OneTree, CallError> {
-        Ok(OneTree { tree: self.store.tree(params.tree_id).await?.into() })
+    async fn tree_get(&self, _: Call, params: TreeParams) -> Result<TreeGot, CallError> {
+        Ok(TreeGot { tree: shown_tree(self.store.tree(params.tree_id).await?) })
     }
 
-    async fn tree_list(&self, _: Call, params: PageParams) -> Result<Trees, CallError> {
+    async fn tree_list(&self, _: Call, params: TreeListParams) -> Result<TreeList, CallError> {
         let found = self.store.trees(page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(Trees {
-            trees: found.items.into_iter().map(Into::into).collect(),
+        Ok(TreeList {
+            trees: found.items.into_iter().map(shown_tree).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
     }
 
-    async fn tree_render(&self, _: Call, params: TreeParams) -> Result<TextOfTree, CallError> {
+    async fn tree_render(&self, _: Call, params: TreeParams) -> Result<TreeRendered, CallError> {
         let outline = self.store.tree_outline(params.tree_id, limits::MAX_PAGE_ITEMS).await?;
         let lines: Vec<String> = outline
             .iter()
@@ -266,7 +99,7 @@ impl Arbor {
                 )
             })
             .collect();
-        Ok(TextOfTree { text: lines.join("\n") })
+        Ok(TreeRendered { text: lines.join("\n") })
     }
 
     async fn append(
@@ -274,8 +107,8 @@ impl Arbor {
         tree: TreeId,
         parent: NodeId,
         data: NodeData,
-        metadata: Option<Map<String, Value>>,
-    ) -> Result<Made, CallError> {
+        metadata: Option<Object>,
+    ) -> Result<NodeCreated, CallError> {
         let metadata = JsonText::of(&metadata.unwrap_or_default())?;
         self.made(Change::AppendNode(AppendNode {
             id: NodeId::generate(),
@@ -287,7 +120,11 @@ impl Arbor {
         .await
     }
 
-    async fn node_create_text(&self, _: Call, params: TextParams) -> Result<Made, CallError> {
+    async fn node_create_text(
+        &self,
+        _: Call,
+        params: NodeCreateTextParams,
+    ) -> Result<NodeCreated, CallError> {
         self.append(
             params.tree_id,
             params.parent,
@@ -300,8 +137,8 @@ impl Arbor {
     async fn node_create_external(
         &self,
         _: Call,
-        params: ExternalParams,
-    ) -> Result<Made, CallError> {
+        params: NodeCreateExternalParams,
+    ) -> Result<NodeCreated, CallError> {
         self.append(
             params.tree_id,
             params.parent,
@@ -311,61 +148,65 @@ impl Arbor {
         .await
     }
 
-    async fn node_get(&self, _: Call, params: NodeParams) -> Result<OneNode, CallError> {
-        Ok(OneNode { node: Some(self.store.node(params.node_id).await?.into()) })
+    async fn node_get(&self, _: Call, params: NodeParams) -> Result<NodeGot, CallError> {
+        Ok(NodeGot { node: Some(shown_node(self.store.node(params.node_id).await?)) })
     }
 
-    async fn node_get_children(&self, _: Call, params: NodeParams) -> Result<Nodes, CallError> {
+    async fn node_get_children(&self, _: Call, params: NodeParams) -> Result<NodeList, CallError> {
         let nodes = self.store.children(params.node_id).await?;
-        Ok(Nodes { nodes: nodes.into_iter().map(Into::into).collect(), cursor: None })
+        Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
     }
 
-    async fn node_get_parent(&self, _: Call, params: NodeParams) -> Result<OneNode, CallError> {
+    async fn node_get_parent(&self, _: Call, params: NodeParams) -> Result<NodeGot, CallError> {
         let node = match self.store.node(params.node_id).await?.parent {
-            Some(parent) => Some(self.store.node(parent).await?.into()),
+            Some(parent) => Some(shown_node(self.store.node(parent).await?)),
             None => None,
         };
-        Ok(OneNode { node })
+        Ok(NodeGot { node })
     }
 
-    async fn node_get_path(&self, _: Call, params: PathParams) -> Result<Nodes, CallError> {
-        let limit = crate::claudecode::activation::checked_limit(params.limit)?;
+    async fn node_get_path(&self, _: Call, params: PathParams) -> Result<NodeList, CallError> {
+        let limit = params.limit.unwrap_or_default().get();
         let nodes = self.store.path(params.node_id, limit).await?;
-        Ok(Nodes { nodes: nodes.into_iter().map(Into::into).collect(), cursor: None })
+        Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
     }
 
     async fn node_get_path_between(
         &self,
         _: Call,
         params: BetweenParams,
-    ) -> Result<Nodes, CallError> {
+    ) -> Result<NodeList, CallError> {
         let nodes = self.store.path_between(params.from, params.to).await?;
-        Ok(Nodes { nodes: nodes.into_iter().map(Into::into).collect(), cursor: None })
+        Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
     }
 
     async fn context_list_leaves(
         &self,
         _: Call,
-        params: TreePageParams,
-    ) -> Result<Nodes, CallError> {
+        params: LeavesParams,
+    ) -> Result<NodeList, CallError> {
         let found = self
             .store
             .leaves(params.tree_id, page(params.limit, params.cursor.as_deref())?)
             .await?;
-        Ok(Nodes {
-            nodes: found.items.into_iter().map(Into::into).collect(),
+        Ok(NodeList {
+            nodes: found.items.into_iter().map(shown_node).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
     }
 
-    async fn context_get_handles(&self, _: Call, params: PathParams) -> Result<Handles, CallError> {
-        let limit = crate::claudecode::activation::checked_limit(params.limit)?;
+    async fn context_get_handles(
+        &self,
+        _: Call,
+        params: PathParams,
+    ) -> Result<HandleList, CallError> {
+        let limit = params.limit.unwrap_or_default().get();
         let nodes = self.store.path(params.node_id, limit).await?;
         let handles = nodes.into_iter().filter_map(|node| match node.data {
             NodeData::External { handle } => Some(handle),
             NodeData::Text { .. } => None,
         });
-        Ok(Handles { handles: handles.collect() })
+        Ok(HandleList { handles: handles.collect() })
     }
 }
 
@@ -411,81 +252,64 @@ impl Activation for Arbor {
             d.hints.read_only = true;
         };
         MethodTable::new("arbor")
-            .unary::<_, Made, _, _>(
-                "tree_create",
+            .serves::<wire::TreeCreate, _, _>(
                 "Creates a tree with an empty root.",
                 writes,
                 with!(tree_create),
             )
-            .unary::<_, OneTree, _, _>(
-                "tree_get",
+            .serves::<wire::TreeGet, _, _>(
                 "Shows a tree: its root and its metadata.",
                 reads,
                 with!(tree_get),
             )
-            .unary::<_, Trees, _, _>(
-                "tree_list",
-                "Lists trees, oldest first.",
-                reads,
-                with!(tree_list),
-            )
-            .unary::<_, TextOfTree, _, _>(
-                "tree_render",
+            .serves::<wire::TreeList, _, _>("Lists trees, oldest first.", reads, with!(tree_list))
+            .serves::<wire::TreeRender, _, _>(
                 "Draws a tree as indented text.",
                 reads,
                 with!(tree_render),
             )
-            .unary::<_, Made, _, _>(
-                "node_create_text",
+            .serves::<wire::NodeCreateText, _, _>(
                 "Appends a text node.",
                 writes,
                 with!(node_create_text),
             )
-            .unary::<_, Made, _, _>(
-                "node_create_external",
+            .serves::<wire::NodeCreateExternal, _, _>(
                 "Appends a node that stands for something with a handle.",
                 writes,
                 with!(node_create_external),
             )
-            .unary::<_, OneNode, _, _>("node_get", "Shows a node.", reads, with!(node_get))
-            .unary::<_, Nodes, _, _>(
-                "node_get_children",
+            .serves::<wire::NodeGet, _, _>("Shows a node.", reads, with!(node_get))
+            .serves::<wire::NodeGetChildren, _, _>(
                 "Lists the nodes right behind a node.",
                 reads,
                 with!(node_get_children),
             )
-            .unary::<_, OneNode, _, _>(
-                "node_get_parent",
+            .serves::<wire::NodeGetParent, _, _>(
                 "Shows the node before a node; none for the root.",
                 reads,
                 with!(node_get_parent),
             )
-            .unary::<_, Nodes, _, _>(
-                "node_get_path",
+            .serves::<wire::NodeGetPath, _, _>(
                 "Lists the last nodes of the path from the root to a node.",
                 reads,
                 with!(node_get_path),
             )
-            .unary::<_, Nodes, _, _>(
-                "node_get_path_between",
+            .serves::<wire::NodeGetPathBetween, _, _>(
                 "Lists the path from a node to one below it.",
                 reads,
                 with!(node_get_path_between),
             )
-            .unary::<_, Nodes, _, _>(
-                "context_list_leaves",
+            .serves::<wire::ContextListLeaves, _, _>(
                 "Lists the ends of a tree's branches.",
                 reads,
                 with!(context_list_leaves),
             )
-            .unary::<_, Nodes, _, _>(
-                "context_get_path",
+            .serves::<wire::ContextGetPath, _, _>(
                 "Lists the path that leads to a leaf.",
                 reads,
                 with!(node_get_path),
             )
-            .unary::<_, Handles, _, _>(
-                "context_get_handles",
+            .serves::<wire::ContextGetHandles, _, _>(
                 "Lists the handles along the path to a node.",
                 reads,
                 with!(context_get_handles),
@@ -507,9 +331,10 @@ impl Activation for Arbor {
             ));
         };
         match self.store.node(id).await {
-            Ok(node) => Resolution::Found(
-                json!({"type": "node", "node": serde_json::to_value(NodeView::from(node)).unwrap_or(Value::Null)}),
-            ),
+            Ok(node) => match as_value(&KnownThing::Node { node: shown_node(node) }) {
+                Ok(value) => Resolution::Found(value),
+                Err(error) => Resolution::Failed(error),
+            },
             Err(error) => Resolution::Failed(error.into()),
         }
     }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_store::{Owner, Session, Store, StoreError};
+use plexus_wire::{Budget, ProjectSettings, Supervise};
 use serde_json::Value;
 
-use crate::claudecode::config::{Budget, ProjectSettings, SessionConfig, Supervise};
+use crate::claudecode::config::SessionConfig;
 use crate::rules::{self, Decision, Pattern, Placed, RealPaths, Rule};
 
 /// A pattern that stands for every tool, in `may_decide` alone.

@@ -33,4 +33,4 @@ pub mod settings;
 
 pub use activations::Activations;
 pub use identity::Identity;
-pub use settings::{ChannelChoice, NodeSettings, ProgramLine, Settings};
+pub use settings::{NodeSettings, ProgramLine, Settings};

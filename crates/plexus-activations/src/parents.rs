@@ -9,47 +9,17 @@ use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId,
 };
 use plexus_store::{Change, CreateSession, JsonText, Priority, Session, StoreError};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use plexus_wire::method::identity as wire;
+use plexus_wire::{NoParams, ParentIdentity, ParentParams, ProjectSettings, SignInCode, Supervise};
 use serde_json::json;
 
 use crate::authority::EVERYTHING;
 use crate::claudecode::Core;
-use crate::claudecode::config::{ProjectSettings, SessionConfig, Supervise};
+use crate::claudecode::config::SessionConfig;
 
 /// Identities for those outside.
 pub struct Parents {
     core: Arc<Core>,
-}
-
-/// Parameters of `parent`.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ParentParams {
-    /// What to call the parent; the same name again is the same identity, with a new token.
-    name: String,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct NoParams {}
-
-/// An identity for a parent outside.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct ParentToken {
-    /// The session that the parent acts as.
-    session_id: SessionId,
-    /// Its token. It is shown once and stored as a hash.
-    token: String,
-}
-
-/// A one-time code for the dashboard.
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Code {
-    /// Works once, for a minute.
-    code: String,
 }
 
 impl Parents {
@@ -57,10 +27,10 @@ impl Parents {
         Arc::new(Self { core })
     }
 
-    async fn parent(&self, params: ParentParams) -> Result<ParentToken, CallError> {
+    async fn parent(&self, params: ParentParams) -> Result<ParentIdentity, CallError> {
         let session = self.identity_session(&params.name).await?;
         let token = self.core.identity.mint(Caller::Session(session), None).await?;
-        Ok(ParentToken { session_id: session, token: token.expose().to_owned() })
+        Ok(ParentIdentity { session_id: session, token: token.expose().to_owned() })
     }
 
     /// A session without a child of its own, which the parent acts as.
@@ -127,8 +97,7 @@ impl Activation for Parents {
     fn methods(self: Arc<Self>) -> MethodTable {
         let this = Arc::clone(&self);
         MethodTable::new("identity")
-            .unary(
-                "parent",
+            .serves::<wire::Parent, _, _>(
                 "Gives a parent outside Plexus an identity of its own, with a token.",
                 |d| d.audience = Audience::Operator,
                 move |_: Call, params: ParentParams| {
@@ -136,13 +105,14 @@ impl Activation for Parents {
                     async move { this.parent(params).await }
                 },
             )
-            .unary(
-                "code",
+            .serves::<wire::Code, _, _>(
                 "Makes a one-time code that signs the dashboard in.",
                 |d| d.audience = Audience::Operator,
                 move |_: Call, _: NoParams| {
                     let this = Arc::clone(&self);
-                    async move { Ok(Code { code: this.core.identity.code()?.expose().to_owned() }) }
+                    async move {
+                        Ok(SignInCode { code: this.core.identity.code()?.expose().to_owned() })
+                    }
                 },
             )
     }

@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plexus_wire::ChannelChoice;
+
 /// A program with the arguments that always come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramLine {
@@ -11,28 +13,6 @@ pub struct ProgramLine {
     pub program: PathBuf,
     /// What stands before the arguments of a run, for example `sim` when our own binary plays the CLI.
     pub leading: Vec<OsString>,
-}
-
-/// Which way permission requests travel.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Debug,
-    serde::Serialize,
-    serde::Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum ChannelChoice {
-    /// `control` for a CLI that we have tested, else `mcp`.
-    Auto,
-    /// The CLI's own protocol on its stdin and stdout.
-    Control,
-    /// The `permit` tool of our MCP server.
-    Mcp,
 }
 
 /// Everything the activations need to know about the machine and its bounds.

@@ -8,7 +8,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -31,9 +31,101 @@ async fn expected() -> BTreeMap<String, String> {
             json!({"method": name, "description": method.description, "shape": shape, "params": method.params, "result": method.result}),
         );
     }
-    let events = schemars::schema_for!(plexus_activations::claudecode::event::ChatEvent);
-    add("chat_event".into(), events.to_value());
+    add("chat_event".into(), plexus_wire::schema::of_result::<plexus_wire::ChatEvent>());
+    add("wire".into(), plexus_wire::document::document());
     files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_methods_of_the_hub_are_those_of_the_wire() {
+    let world = common::World::new().await;
+    let document = plexus_wire::document::document();
+    let of_the_wire: BTreeSet<String> = document["methods"]
+        .as_object()
+        .unwrap()
+        .keys()
+        // Those of the program, which wires them in itself.
+        .filter(|name| !name.starts_with("server."))
+        .cloned()
+        .collect();
+    let of_the_hub: BTreeSet<String> = world
+        .hub()
+        .all_methods()
+        .iter()
+        .filter(|method| method.door != plexus_core::Door::Internal)
+        .map(|method| method.full_name())
+        .collect();
+    assert_eq!(of_the_hub, of_the_wire);
+}
+
+#[test]
+fn schemas_declare_their_types_and_fields() {
+    // Objects whose fields are not ours: a tool's, a creator's, an agent's, another activation's.
+    const FREE: &[&str] = &[
+        "input",
+        "updated_input",
+        "updatedInput",
+        "metadata",
+        "data",
+        "params",
+        "result",
+        "AuditBody",
+        "Resolved",
+        "Standing",
+        "ToolOutput",
+    ];
+    fn walk(schema: &Value, name: &str, wrong: &mut Vec<String>) {
+        match schema {
+            Value::Object(map) => {
+                let kind = map.get("type");
+                let number = kind.is_some_and(|kind| kind == "integer" || kind == "number");
+                if number && map.contains_key("format") {
+                    wrong.push(format!("{name}: format {}", map["format"]));
+                }
+                let is_object = kind.is_some_and(|kind| kind == "object" || kind[0] == "object");
+                let several = map.contains_key("oneOf") || map.contains_key("anyOf");
+                let bare = is_object
+                    && !several
+                    && !map.contains_key("properties")
+                    && map.get("additionalProperties").is_none_or(Value::is_boolean);
+                let last = name.rsplit('/').next().unwrap_or_default();
+                if bare && !FREE.contains(&last) {
+                    wrong.push(format!("{name}: an object without fields"));
+                }
+                for (key, value) in map {
+                    match key.as_str() {
+                        "properties" | "$defs" => {
+                            for (field, inner) in value.as_object().unwrap() {
+                                walk(inner, &format!("{name}/{field}"), wrong);
+                            }
+                        }
+                        "enum" | "const" | "required" => {}
+                        _ => walk(value, name, wrong),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, name, wrong)),
+            _ => {}
+        }
+    }
+    let document = plexus_wire::document::document();
+    let mut wrong = Vec::new();
+    for (name, schema) in document["$defs"].as_object().unwrap() {
+        walk(schema, name, &mut wrong);
+    }
+    for (method, of) in document["methods"].as_object().unwrap() {
+        let at = of["result"]["$ref"].as_str().unwrap().trim_start_matches('#');
+        let result = document.pointer(at).unwrap();
+        if result["type"] != "object" {
+            wrong.push(format!("{method}: its result may be something else than an object"));
+        }
+        let tagged = result["properties"]["type"]["const"].is_string();
+        let several = ["oneOf", "anyOf"].iter().any(|key| result.get(*key).is_some());
+        if !tagged && !several {
+            wrong.push(format!("{method}: its result declares no `type`"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,6 +149,7 @@ async fn the_schemas_in_the_folder_are_those_of_the_code() {
             "identity.",
             "plexus.",
             "chat_event.",
+            "wire.",
         ];
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if ours.iter().any(|prefix| name.starts_with(prefix)) {

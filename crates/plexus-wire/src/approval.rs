@@ -7,6 +7,7 @@ use crate::bounds::{PageLimit, WaitMs};
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
+use crate::schema::tagged;
 use crate::session::Mode;
 use crate::time::Seconds;
 
@@ -185,6 +186,7 @@ pub enum PendingApprovals {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "DecisionList", transform = tagged("ok"))]
 pub struct DecisionList {
     /// Decisions, newest first.
     pub decisions: Vec<DecidedApproval>,

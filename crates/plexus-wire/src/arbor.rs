@@ -7,6 +7,7 @@ use crate::bounds::PageLimit;
 use crate::handle::Handle;
 use crate::ids::{NodeId, TreeId};
 use crate::json::{Json, Object};
+use crate::schema::tagged;
 use crate::time::Millis;
 
 /// A place in a tree, as it is shown on the wire.
@@ -240,6 +241,7 @@ impl NodeCreateExternalParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "created")]
+#[schemars(rename = "NodeCreated", transform = tagged("created"))]
 pub struct NodeCreated {
     /// The tree.
     pub tree_id: TreeId,
@@ -251,6 +253,7 @@ pub struct NodeCreated {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "TreeGot", transform = tagged("ok"))]
 pub struct TreeGot {
     /// The tree.
     pub tree: Tree,
@@ -260,6 +263,7 @@ pub struct TreeGot {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "TreeList", transform = tagged("ok"))]
 pub struct TreeList {
     /// The trees, oldest first.
     pub trees: Vec<Tree>,
@@ -272,6 +276,7 @@ pub struct TreeList {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "NodeGot", transform = tagged("ok"))]
 pub struct NodeGot {
     /// The node; null above the root.
     pub node: Option<Node>,
@@ -281,6 +286,7 @@ pub struct NodeGot {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "NodeList", transform = tagged("ok"))]
 pub struct NodeList {
     /// The nodes.
     pub nodes: Vec<Node>,
@@ -293,6 +299,7 @@ pub struct NodeList {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "HandleList", transform = tagged("ok"))]
 pub struct HandleList {
     /// The handles along the path.
     pub handles: Vec<Handle>,
@@ -302,6 +309,7 @@ pub struct HandleList {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "TreeRendered", transform = tagged("ok"))]
 pub struct TreeRendered {
     /// The tree as indented lines.
     pub text: String,

@@ -9,12 +9,14 @@ use crate::caller::Caller;
 use crate::error::ErrorKind;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::schema::tagged;
 use crate::time::Seconds;
 
 /// A result of `audit`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "AuditList", transform = tagged("ok"))]
 pub struct AuditList {
     /// The lines, newest first.
     pub lines: Vec<AuditLine>,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{PageLimit, WaitMs};
 use crate::ids::{NodeId, SessionId, TreeId};
+use crate::schema::tagged;
 use crate::session::SessionRef;
 use crate::time::Millis;
 
@@ -65,6 +66,7 @@ impl ChatParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "started")]
+#[schemars(rename = "ChatStarted", transform = tagged("started"))]
 pub struct ChatStarted {
     /// The session.
     pub session_id: SessionId,
@@ -98,6 +100,7 @@ impl SendParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "sent")]
+#[schemars(rename = "MessageSent", transform = tagged("sent"))]
 pub struct MessageSent {}
 
 /// Parameters of `cancel`.
@@ -128,6 +131,7 @@ impl CancelParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "cancelled")]
+#[schemars(rename = "ChatCancelled", transform = tagged("cancelled"))]
 pub struct ChatCancelled {}
 
 /// Parameters of `streams`.
@@ -183,6 +187,7 @@ pub struct Stream {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "StreamList", transform = tagged("ok"))]
 pub struct StreamList {
     /// The streams, oldest first.
     pub streams: Vec<Stream>,

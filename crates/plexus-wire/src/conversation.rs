@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, SessionId};
 use crate::json::{Json, Object};
+use crate::schema::tagged;
 use crate::session::SessionRef;
 
 /// Parameters of `render_context`.
@@ -38,6 +39,7 @@ impl RenderParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Rendered", transform = tagged("ok"))]
 pub struct Rendered {
     /// The conversation as the model's API would take it.
     pub messages: Vec<Message>,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::SessionId;
+use crate::schema::tagged;
 use crate::time::Millis;
 
 /// Parameters of `cursors`.
@@ -43,6 +44,7 @@ pub struct Consumer {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "ConsumerList", transform = tagged("ok"))]
 pub struct ConsumerList {
     /// The named readers of the session.
     pub cursors: Vec<Consumer>,

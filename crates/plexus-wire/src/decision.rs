@@ -10,6 +10,7 @@ use crate::error::CallError;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::RuleScope;
+use crate::schema::tagged;
 
 /// Remembers a decision as a rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +90,7 @@ impl RespondParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Responded", transform = tagged("ok"))]
 pub struct Responded {
     /// The approval.
     pub approval_id: ApprovalId,
@@ -140,6 +142,7 @@ pub struct RespondOutcome {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "RespondOutcomes", transform = tagged("ok"))]
 pub struct RespondOutcomes {
     /// One for each id, in that order.
     pub outcomes: Vec<RespondOutcome>,
@@ -166,6 +169,7 @@ impl ConfigureParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Configured", transform = tagged("ok"))]
 pub struct Configured {
     /// What goes into the file for `--mcp-config`. It holds a token: keep it private.
     pub mcp_config: McpConfig,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ServerId;
+use crate::schema::tagged;
 
 /// How a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -84,6 +85,7 @@ pub struct Counts {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "HealthState", transform = tagged("ok"))]
 pub struct HealthState {
     /// Children that live, warm ones included.
     pub children: u64,

@@ -11,6 +11,7 @@ use crate::audit::BudgetUsed;
 use crate::chat::ChatStatus;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
 
 /// What can be told. The names are part of the wire.
@@ -281,6 +282,7 @@ impl fmt::Debug for HookAnswer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "HookAnswered", transform = tagged("ok"))]
 pub struct HookAnswered {
     /// The approval.
     pub approval_id: ApprovalId,

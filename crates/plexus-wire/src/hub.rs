@@ -14,6 +14,7 @@ use crate::handle::Handle;
 use crate::ids::SessionId;
 use crate::json::Object;
 use crate::reading::FollowedEvent;
+use crate::schema::tagged;
 
 /// No parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,7 @@ pub struct NoParams {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Done", transform = tagged("ok"))]
 pub struct Done {}
 
 /// Parameters of `resolve_handle`.
@@ -105,6 +107,7 @@ pub struct SchemaParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "MethodList", transform = tagged("ok"))]
 pub struct MethodList {
     /// The methods that you may call, by name.
     pub methods: Vec<MethodEntry>,
@@ -134,6 +137,7 @@ pub struct MethodEntry {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Version", transform = tagged("ok"))]
 pub struct Version {
     /// The version of Plexus.
     pub version: String,
@@ -143,6 +147,7 @@ pub struct Version {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "HealthReport", transform = tagged("ok"))]
 pub struct HealthReport {
     /// The version of Plexus.
     pub version: String,

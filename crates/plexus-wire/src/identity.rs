@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::SessionId;
+use crate::schema::tagged;
 
 /// Parameters of `parent`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +26,7 @@ impl ParentParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "ParentIdentity", transform = tagged("ok"))]
 pub struct ParentIdentity {
     /// The session that the parent acts as.
     pub session_id: SessionId,
@@ -36,6 +38,7 @@ pub struct ParentIdentity {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "SignInCode", transform = tagged("ok"))]
 pub struct SignInCode {
     /// Works once, for a minute.
     pub code: String,

@@ -9,6 +9,7 @@ use crate::event::ChatEvent;
 use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId};
 use crate::json::Json;
+use crate::schema::tagged;
 use crate::session::SessionStatus;
 use crate::time::Millis;
 
@@ -59,6 +60,7 @@ impl PollParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Polled", transform = tagged("ok"))]
 pub struct Polled {
     /// What the session is doing.
     pub status: SessionStatus,

@@ -9,6 +9,7 @@ use crate::bounds::PageLimit;
 use crate::decision::Remember;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::Object;
+use crate::schema::tagged;
 use crate::time::Seconds;
 
 /// What a rule says.
@@ -152,6 +153,7 @@ impl RuleAddParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "RuleAdded", transform = tagged("ok"))]
 pub struct RuleAdded {
     /// The rule.
     pub rule_id: RuleId,
@@ -174,6 +176,7 @@ pub struct RulesParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "RuleList", transform = tagged("ok"))]
 pub struct RuleList {
     /// The rules, oldest first, with how often each has decided.
     pub rules: Vec<Rule>,
@@ -227,6 +230,7 @@ impl RuleTestParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "RuleTested", transform = tagged("ok"))]
 pub struct RuleTested {
     /// What would happen.
     pub decision: RuleDecision,
@@ -263,6 +267,7 @@ impl RulePreviewParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "RulePreviewed", transform = tagged("ok"))]
 pub struct RulePreviewed {
     /// The pattern that the rule would have.
     pub pattern: String,

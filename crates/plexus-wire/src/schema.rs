@@ -4,7 +4,7 @@
 //! an object at the root, no `anyOf`/`oneOf`/`allOf` there, and no boolean where a property's schema should be.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
 /// Returns the schema of a parameter struct, with an object at its root.
@@ -29,6 +29,21 @@ pub fn of_result<R: JsonSchema>() -> Value {
         root.entry("type").or_insert_with(|| json!("object"));
     }
     schema
+}
+
+/// Declares the `type` that serde writes into a tagged struct and schemars leaves out.
+pub(crate) fn tagged(tag: &'static str) -> impl FnMut(&mut Schema) {
+    move |schema| {
+        let root = schema.ensure_object();
+        let fields = root.entry("properties").or_insert_with(|| json!({}));
+        if let Some(fields) = fields.as_object_mut() {
+            fields.insert("type".into(), json!({"type": "string", "const": tag}));
+        }
+        let required = root.entry("required").or_insert_with(|| json!([]));
+        if let Some(required) = required.as_array_mut() {
+            required.insert(0, json!("type"));
+        }
+    }
 }
 
 /// Says whether everything that `schema` admits is an object.

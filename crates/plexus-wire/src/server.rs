@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::tagged;
+
 /// Parameters of `stop`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -19,6 +21,7 @@ pub struct StopParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "stopping")]
+#[schemars(rename = "Stopping", transform = tagged("stopping"))]
 pub struct Stopping {
     /// Children that go on running.
     pub children: u64,
@@ -45,6 +48,7 @@ impl PruneParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Pruned", transform = tagged("ok"))]
 pub struct Pruned {
     /// Approvals removed.
     pub approvals: u64,

@@ -11,6 +11,7 @@ use crate::bounds::{PageLimit, WaitMs};
 use crate::budget::{Budget, BudgetUse, Reserved, Spent};
 use crate::ids::{NodeId, SessionId, TreeId};
 use crate::json::{Json, Object};
+use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
 
 /// What a session is doing.
@@ -259,6 +260,7 @@ impl CreateParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "created")]
+#[schemars(rename = "SessionCreated", transform = tagged("created"))]
 pub struct SessionCreated {
     /// The new session.
     pub id: SessionId,
@@ -296,6 +298,7 @@ impl SessionRef {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "SessionGot", transform = tagged("ok"))]
 pub struct SessionGot {
     /// The session.
     pub session: Session,
@@ -324,6 +327,7 @@ pub struct ListParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "SessionList", transform = tagged("ok"))]
 pub struct SessionList {
     /// The sessions, oldest first.
     pub sessions: Vec<Session>,
@@ -366,6 +370,7 @@ impl ForkParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "forked")]
+#[schemars(rename = "SessionForked", transform = tagged("forked"))]
 pub struct SessionForked {
     /// The new session.
     pub id: SessionId,
@@ -377,6 +382,7 @@ pub struct SessionForked {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "deleted")]
+#[schemars(rename = "SessionDeleted", transform = tagged("deleted"))]
 pub struct SessionDeleted {
     /// The session that is gone.
     pub id: SessionId,
@@ -386,6 +392,7 @@ pub struct SessionDeleted {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "TreeOf", transform = tagged("ok"))]
 pub struct TreeOf {
     /// The session's tree.
     pub tree_id: TreeId,
@@ -436,6 +443,7 @@ pub struct WaitParams {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "Waited", transform = tagged("ok"))]
 pub struct Waited {
     /// Hand this back to hear only of later changes.
     pub after: u64,

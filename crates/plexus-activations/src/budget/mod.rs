@@ -9,8 +9,9 @@ mod treasurer;
 
 use plexus_core::{CallError, ErrorKind, SessionId};
 use plexus_store::{Reservation, Session, Spend, SpendLimit, SpendTotals, Store, StoreError};
+use plexus_wire::{Budget, SpentAlready};
 
-use crate::claudecode::config::{Budget, SessionConfig};
+use crate::claudecode::config::SessionConfig;
 
 pub(crate) use treasurer::{Stopper, keep};
 
@@ -140,9 +141,12 @@ pub(crate) fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallErr
     ];
     let Some((what, _)) = below.into_iter().find(|(_, below)| *below) else { return Ok(()) };
     Err(CallError::conflict(format_args!("set the budget: {what} is below what is spent already"))
-        .with_standing(serde_json::json!({
-            "cost_usd": cost_micros as f64 / 1e6, "turns": turns, "wall_secs": wall_ms as f64 / 1e3, "children": totals.descendants,
-        }))
+        .with_standing(SpentAlready {
+            cost_usd: cost_micros as f64 / 1e6,
+            turns,
+            wall_secs: wall_ms as f64 / 1e3,
+            children: totals.descendants,
+        })
         .with_hint("standing says what is spent; claudecode.cancel stops what runs"))
 }
 

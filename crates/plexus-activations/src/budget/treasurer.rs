@@ -11,15 +11,13 @@ use plexus_store::{
     AppendEvents, AuditLine, Change, JsonText, PageRequest, Priority, SessionFilter, SessionStatus,
     Store, StoreError, Topic, UnixMillis, limits,
 };
-use serde_json::json;
+use plexus_wire::{Budget, BudgetUsed, ChatEvent, HookBody, HookEvent, NamedSession};
 use tokio_util::sync::CancellationToken;
 
 use super::{Holder, Worst, holders, worst_of};
-use crate::claudecode::config::Budget;
-use crate::claudecode::event::ChatEvent;
+use crate::claudecode::event::ToNewEvent;
 use crate::claudecode::run::Command;
 use crate::claudecode::supervisor::Supervisor;
-use crate::hooks::HookEvent;
 use crate::loopback::approvals::Approvals;
 
 /// When the holder of a budget is told that it will soon be used up.
@@ -184,16 +182,21 @@ impl Treasurer {
         holder: &Holder,
         worst: &Worst,
     ) -> Result<(), StoreError> {
-        let body = json!({
-            "session": {"id": holder.id, "name": holder.name}, "budget": holder.budget, "of": worst.what, "used": worst.share,
-        });
-        let what = format!("{} {}", holder.id, json!(holder.budget));
-        let told = self.approvals.hooks.tell_once(event, &what, || body.clone());
+        let used = BudgetUsed {
+            session: NamedSession { id: holder.id, name: holder.name.clone() },
+            budget: holder.budget,
+            of: worst.what.to_owned(),
+            used: worst.share,
+        };
+        let body = JsonText::of(&used)?;
+        // The id of the message is made of this text, so its keys stay sorted as they were in every version.
+        let what = format!("{} {}", holder.id, JsonText::of(&holder.budget)?.to_value());
+        let told = self.approvals.hooks.tell_once(event, &what, || HookBody::Budget(used))?;
         let line = AuditLine {
             at: UnixMillis::now(),
             kind: event.to_string(),
             session: Some(holder.id),
-            body: JsonText::from(body),
+            body,
         };
         let mut changes = vec![Change::AppendAudit(line)];
         changes.extend(told.into_iter().map(Change::Enqueue));

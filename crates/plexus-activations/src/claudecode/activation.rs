@@ -17,29 +17,14 @@ use plexus_core::{
     Resolution, ResourceForm, SessionId, Shape,
 };
 use plexus_store::{EVENT_OWNER, PageRequest, Session, SessionFilter, StoreError};
-use serde_json::json;
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{CursorsParams, KnownThing, PageLimit, Polled, PromptMessage, Role};
 
 use super::Core;
-use super::feed::{Feed, FollowedEvent, PolledEvent};
-use super::params::{
-    BudgetSetParams, CursorDeleteParams, CursorSetParams, CursorsParams, SessionRef,
-};
-use super::results::{
-    Cancelled, Created, Cursors, Deleted, Done, Forked, Got, Listed, Polled, Rendered, Sent,
-    Started, Streams, TreeOf, Waited,
-};
+use super::feed::{Feed, followed};
 use super::supervisor::Supervisor;
 use crate::authority::Authority;
 use crate::handler::handler;
-
-/// How long any call may wait.
-pub(crate) const MAX_WAIT_MS: u64 = 60_000;
-
-/// How many records a page has when nobody says.
-pub(crate) const DEFAULT_PAGE: u32 = 100;
-
-/// How many records a page has at most.
-pub(crate) const MAX_PAGE: u32 = 1_000;
 
 /// Sessions and chats.
 pub struct ClaudeCode {
@@ -150,26 +135,26 @@ impl Activation for ClaudeCode {
             });
         };
         MethodTable::new(EVENT_OWNER.0)
-            .unary::<_, Created, _, _>("create", "Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
-            .unary::<_, Started, _, _>("chat_async", "Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
-            .streaming::<_, Polled, _, _>("chat", "Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-            .unary::<_, Polled, _, _>("poll", "Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", waits, with!(poll))
+            .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
+            .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
+            .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
+            .serves::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", waits, with!(poll))
             .unary::<CursorsParams, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
-            .streaming::<_, FollowedEvent, _, _>("follow", "Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
-            .unary::<_, Waited, _, _>("wait", "Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
-            .unary::<_, Sent, _, _>("send", "Puts a message into the running chat, to steer it.", |_| {}, with!(send))
-            .unary::<_, Cancelled, _, _>("cancel", "Ends the running chat; what happened stays on record.", ends, with!(cancel))
-            .unary::<SessionRef, Got, _, _>("get", "Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
-            .unary::<BudgetSetParams, Done, _, _>("budget_set", "Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
-            .unary::<_, Listed, _, _>("list", "Lists your sessions, oldest first.", reads, with!(list))
-            .unary::<SessionRef, Deleted, _, _>("delete", "Ends a session and everything below it, and removes their records.", ends, with!(delete))
-            .unary::<_, Forked, _, _>("fork", "Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
-            .unary::<_, Streams, _, _>("streams", "Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
-            .unary::<SessionRef, TreeOf, _, _>("get_tree", "Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
-            .unary::<_, Rendered, _, _>("render_context", "Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
-            .unary::<CursorsParams, Cursors, _, _>("cursors", "Lists the named readers of a session and where they stand.", reads, with!(cursors))
-            .unary::<CursorSetParams, Done, _, _>("cursor_set", "Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
-            .unary::<CursorDeleteParams, Done, _, _>("cursor_delete", "Forgets a named reader.", ends, with!(cursor_delete))
+            .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
+            .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
+            .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
+            .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
+            .serves::<wire::Get, _, _>("Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
+            .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
+            .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
+            .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
+            .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
+            .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
+            .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
+            .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
+            .serves::<wire::Cursors, _, _>("Lists the named readers of a session and where they stand.", reads, with!(cursors))
+            .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
+            .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
     }
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
@@ -197,12 +182,7 @@ impl ClaudeCode {
             .map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
         let event = self.core.store.event(id).await?;
         self.authority.reach(caller, event.session).await?;
-        let mut value = serde_json::to_value(PolledEvent::of(&event))
-            .map_err(|_| CallError::internal("show the event"))?;
-        value["type"] = json!("event");
-        value["session_id"] = json!(event.session);
-        value["chat"] = json!(event.chat);
-        Ok(value)
+        as_value(&KnownThing::Event(followed(&event)))
     }
 
     async fn resolve_stream(
@@ -220,33 +200,30 @@ impl ClaudeCode {
         self.authority.reach(caller, session).await?;
         let chat = self.core.store.chat(session, Some(chat)).await?;
         let prompt = self.core.prompt_text(session, chat.number).await?;
-        Ok(
-            json!({"type": "message", "role": "user", "session_id": session, "chat": chat.number, "content": prompt, "status": chat.status, "total_events": chat.total_events}),
-        )
+        as_value(&KnownThing::Message(PromptMessage {
+            role: Role::User,
+            session_id: session,
+            chat: chat.number,
+            content: prompt,
+            status: chat.status,
+            total_events: chat.total_events,
+        }))
     }
+}
+
+/// Writes what a handle stands for.
+pub(crate) fn as_value(thing: &KnownThing) -> Result<serde_json::Value, CallError> {
+    serde_json::to_value(thing).map_err(|error| {
+        tracing::error!(%error, "what a handle stands for could not be serialised");
+        CallError::internal("show what the handle stands for")
+    })
 }
 
 /// Reads a page's parameters.
-pub(crate) fn page(limit: Option<u32>, cursor: Option<&str>) -> Result<PageRequest, CallError> {
-    let limit = checked_limit(limit)?;
+pub(crate) fn page(
+    limit: Option<PageLimit>,
+    cursor: Option<&str>,
+) -> Result<PageRequest, CallError> {
     let after = cursor.map(str::parse).transpose()?;
-    Ok(PageRequest { after, limit })
-}
-
-/// A limit of 0 or over the bound is refused rather than guessed at.
-pub(crate) fn checked_limit(limit: Option<u32>) -> Result<usize, CallError> {
-    match limit.unwrap_or(DEFAULT_PAGE) {
-        limit @ 1..=MAX_PAGE => Ok(limit as usize),
-        other => Err(CallError::invalid(format_args!("take a limit of {other}"))
-            .with_hint(format_args!("ask for 1 to {MAX_PAGE}"))),
-    }
-}
-
-/// A wait over the bound is refused: a caller that counts on it would be surprised.
-pub(crate) fn checked_wait(wait_ms: Option<u64>) -> Result<std::time::Duration, CallError> {
-    match wait_ms.unwrap_or(0) {
-        ms @ 0..=MAX_WAIT_MS => Ok(std::time::Duration::from_millis(ms)),
-        other => Err(CallError::invalid(format_args!("wait {other} ms"))
-            .with_hint(format_args!("wait at most {MAX_WAIT_MS} ms, then call again"))),
-    }
+    Ok(PageRequest { after, limit: limit.unwrap_or_default().get() })
 }

@@ -6,54 +6,9 @@ use std::time::Duration;
 
 use plexus_core::SessionId;
 use plexus_store::{JsonText, Session, StoreError};
-use schemars::JsonSchema;
+use plexus_wire::{Budget, ChannelChoice, ProjectSettings, Supervise, TimedMode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-
-use crate::settings::ChannelChoice;
-
-/// How much of what a child does is asked about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Supervise {
-    /// What the CLI asks about by itself.
-    #[default]
-    Default,
-    /// Also what the CLI would run unasked: reads, harmless commands, subagents.
-    All,
-}
-
-/// Whether the settings of a repository are read: its hooks run unasked and can answer permissions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProjectSettings {
-    /// They are not read.
-    #[default]
-    Ignore,
-    /// They are; only the operator may say so.
-    Trust,
-}
-
-/// Limits for a session and everything below it. What is not set is not limited.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Budget {
-    /// Cost in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-    /// Turns of the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub turns: Option<u64>,
-    /// Seconds of running chats, added up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall_secs: Option<u64>,
-    /// How many sessions there may be below it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub children: Option<u64>,
-    /// How many generations there may be below it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub depth: Option<u64>,
-}
 
 /// What a session was created with.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -109,26 +64,6 @@ pub(crate) struct SessionState {
     /// A mode for a while, set by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode: Option<TimedMode>,
-}
-
-/// A mode and when it ends by itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct TimedMode {
-    pub(crate) mode: Mode,
-    /// Unix seconds.
-    pub(crate) until: i64,
-}
-
-/// What is allowed unasked for a while.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Nothing: every request is asked.
-    Ask,
-    /// Edits and writes inside the session's directories.
-    AcceptEdits,
-    /// Everything.
-    AllowAll,
 }
 
 impl SessionState {

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use plexus_core::{CallError, Handle, NodeId, SessionId, StreamItem};
-use plexus_store::{Cursor, Event, FeedEvent, JsonText, ReadLimit, Store};
-use serde::Serialize;
+use plexus_core::{CallError, SessionId, StreamItem};
+use plexus_store::{Cursor, Event, FeedEvent, ReadLimit, Store};
+use plexus_wire::{FollowedEvent, PolledEvent};
 
 /// Events kept for each followed stream.
 const RING_EVENTS: usize = 512;
@@ -20,55 +20,24 @@ const RING_BYTES: usize = 4 * 1024 * 1024;
 const PAGE: usize = 256;
 
 /// An event as `poll` shows it.
-#[derive(Serialize, schemars::JsonSchema)]
-pub struct PolledEvent {
-    /// Its number within the chat.
-    pub seq: u32,
-    /// The event.
-    #[schemars(with = "super::event::ChatEvent")]
-    pub event: JsonText,
-    /// When, in Unix milliseconds.
-    pub timestamp: i64,
-    /// Its node in the session's tree.
-    pub node_id: NodeId,
-    /// Its handle, which `plexus.resolve_handle` takes.
-    pub handle: Handle,
-}
-
-impl PolledEvent {
-    pub(crate) fn of(event: &Event) -> Self {
-        Self {
-            seq: event.seq,
-            event: event.body.clone(),
-            timestamp: event.timestamp.0,
-            node_id: event.node_id(),
-            handle: event.handle(),
-        }
+pub(crate) fn polled(event: &Event) -> PolledEvent {
+    PolledEvent {
+        seq: event.seq,
+        event: event.body.clone().into(),
+        timestamp: event.timestamp.into(),
+        node_id: event.node_id(),
+        handle: event.handle(),
     }
 }
 
-/// An event as a stream shows it: the same, and where it belongs.
-#[derive(Serialize, schemars::JsonSchema)]
-pub(crate) struct FollowedEvent {
-    /// The session.
-    pub(crate) session_id: SessionId,
-    /// The chat.
-    pub(crate) chat: u32,
-    /// The event.
-    #[serde(flatten)]
-    pub(crate) event: PolledEvent,
+/// An event as a stream shows it.
+pub(crate) fn followed(event: &Event) -> FollowedEvent {
+    FollowedEvent { session_id: event.session, chat: event.chat, event: polled(event) }
 }
 
 fn item(event: &Event, cursor: String) -> Result<Arc<StreamItem>, CallError> {
-    let shown = FollowedEvent {
-        session_id: event.session,
-        chat: event.chat,
-        event: PolledEvent::of(event),
-    };
-    Ok(Arc::new(StreamItem {
-        cursor: Some(cursor),
-        body: Arc::from(plexus_core::method::raw(&shown)?),
-    }))
+    let body = plexus_core::method::raw(&followed(event))?;
+    Ok(Arc::new(StreamItem { cursor: Some(cursor), body: Arc::from(body) }))
 }
 
 /// Reads streams for followers.

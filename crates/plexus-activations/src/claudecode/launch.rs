@@ -8,10 +8,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use plexus_core::SecretToken;
-use serde_json::{Value, json};
+use plexus_wire::{McpServer, ProjectSettings, Supervise};
+use serde_json::json;
 use uuid::Uuid;
 
-use super::config::{ProjectSettings, SessionConfig, Supervise};
+use super::config::SessionConfig;
 
 /// The variables that a child inherits from the server, by name.
 const INHERITED: &[&str] = &[
@@ -241,21 +242,25 @@ pub(crate) const PERMIT_SERVER: &str = "plexus";
 const LONGEST_CALL_MS: u64 = 24 * 3_600 * 1_000;
 
 /// This server as an MCP configuration names it.
-pub(crate) fn mcp_server(url: &str, token: &SecretToken) -> Value {
-    json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
+pub(crate) fn mcp_server(url: &str, token: &SecretToken) -> McpServer {
+    let authorization = format!("Bearer {}", token.expose());
+    McpServer {
+        r#type: "http".to_owned(),
+        url: format!("{url}/mcp"),
+        headers: [("Authorization".to_owned(), authorization)].into(),
+        timeout: None,
+    }
 }
 
 /// The same for a child that asks through it, and may wait.
-pub(crate) fn mcp_permit_server(url: &str, token: &SecretToken) -> Value {
-    let mut entry = mcp_server(url, token);
-    entry["timeout"] = json!(LONGEST_CALL_MS);
-    entry
+pub(crate) fn mcp_permit_server(url: &str, token: &SecretToken) -> McpServer {
+    McpServer { timeout: Some(LONGEST_CALL_MS), ..mcp_server(url, token) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::ChannelChoice;
+    use plexus_wire::ChannelChoice;
 
     fn config() -> SessionConfig {
         SessionConfig {

@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //! - [`config`]: what a session was created with.
-//! - [`event`]: what readers of a chat see.
+//! - [`event`]: an event of the wire becomes a row of the store.
 //! - [`launch`]: the arguments, the environment and the MCP servers of a child.
 //! - [`translate`]: from lines of the CLI to steps of ours; pure.
 //! - [`start`]: the row, the directory, the process.
@@ -11,18 +11,16 @@
 //! - [`supervisor`]: all runs; who starts, wakes and ends them.
 //! - [`sweep`]: run directories that nobody needs any more.
 //! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
-//! - [`params`], [`results`], [`activation`]: the methods.
+//! - [`activation`]: the methods. What they take and give is `plexus-wire`'s.
 
 pub(crate) mod activation;
 pub(crate) mod config;
 pub(crate) mod deltas;
-pub mod event;
+pub(crate) mod event;
 pub(crate) mod feed;
 pub(crate) mod hold;
 pub(crate) mod launch;
 mod orphans;
-pub mod params;
-pub mod results;
 pub(crate) mod run;
 pub(crate) mod start;
 pub(crate) mod supervisor;
@@ -38,7 +36,6 @@ use plexus_store::{NodeData, RunKey, Store, StoreError};
 use tokio_util::sync::CancellationToken;
 
 pub use activation::ClaudeCode;
-pub use config::{Budget, Mode, ProjectSettings, Supervise};
 use deltas::Deltas;
 use launch::Channel;
 use supervisor::Supervisor;

@@ -1,5 +1,6 @@
 //! Starting a child: the row first, then the directory with everything in it, then the process. A crash in between leaves nothing unexplained.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,16 +14,16 @@ use plexus_store::{
     AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
     RevokeTokens, Run as StoredRun, RunKey, Session, StoreError, UpdateRun,
 };
+use plexus_wire::{ChannelChoice, ChatEvent, McpConfig};
 use serde_json::json;
 
 use super::Core;
 use super::config::{SessionConfig, SessionState};
-use super::event::ChatEvent;
+use super::event::ToNewEvent;
 use super::hold::Hold;
 use super::launch::{Channel, Conversation, Launch, PERMIT_SERVER, mcp_permit_server, mcp_server};
 use super::run::{Keeping, Origin, Run, close_questions};
 use super::translate::{Begun, OpenChat, Translation};
-use crate::settings::ChannelChoice;
 
 /// How often the end of a run is tried anew because an answer to one of its questions came in between. One try an answer: far more than a run has
 /// open questions.
@@ -292,7 +293,7 @@ async fn write_mcp_config(
     path: &Path,
 ) -> Result<(), StartError> {
     let url = core.url().ok_or(StartError::NoAddress)?;
-    let mut servers = serde_json::Map::new();
+    let mut servers = BTreeMap::new();
     if channel == Channel::Mcp && config.loopback_enabled {
         let token = core.identity.mint(Caller::Child(key.session), Some(key)).await?;
         servers.insert(PERMIT_SERVER.into(), mcp_permit_server(&url, &token));
@@ -301,7 +302,8 @@ async fn write_mcp_config(
         let token = core.identity.mint(Caller::Session(key.session), Some(key)).await?;
         servers.insert("plexus_hub".into(), mcp_server(&url, &token));
     }
-    write_private(path, json!({ "mcpServers": servers }).to_string().as_bytes())
+    let config = JsonText::of(&McpConfig { mcp_servers: servers })?;
+    write_private(path, config.as_str().as_bytes())
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {

@@ -14,13 +14,14 @@ use plexus_store::{
     Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
 };
 use plexus_store::{Change, limits};
+use plexus_wire::ChatEvent;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use super::Core;
-use super::event::ChatEvent;
+use super::event::ToNewEvent;
 use super::hold::Hold;
 use super::launch::Channel;
 use super::orphans;
@@ -210,7 +211,7 @@ impl Supervisor {
                 let event = ChatEvent::Error { message: message.clone() }.to_new_event()?;
                 let ending = Ending::Failed(message.clone());
                 let of = self.core.store.session(session).await?;
-                let mut changes = self.core.approvals.hooks.chat_ended(&of, chat, &ending, None);
+                let mut changes = self.core.approvals.hooks.chat_ended(&of, chat, &ending, None)?;
                 changes.push(Change::EndChat(EndChat {
                     session,
                     chat,

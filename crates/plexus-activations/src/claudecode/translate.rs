@@ -18,12 +18,12 @@ use claude_code::event::stream::{Delta, StreamEvent, StreamPart};
 use claude_code::event::system::SystemEvent;
 use claude_code::{ClaudeStreamJsonEvent, RawJson};
 use plexus_store::UnixMillis;
+use plexus_wire::{ChatEvent, Usage};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 pub(crate) use self::said::as_json;
 use self::said::passthrough;
-use super::event::{ChatEvent, Usage};
 use crate::scrub;
 
 /// Requests of our own on the control channel have ids with this prefix; every other id belongs to the CLI.

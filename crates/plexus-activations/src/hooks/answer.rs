@@ -8,8 +8,8 @@ use plexus_store::{
     Again, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority, StoreError,
     UnixMillis, Verdict,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use plexus_wire::{AnsweredOutside, HookAnswer, HookAnswered, RefusedAttempt};
+use serde_json::Value;
 
 use super::token;
 use crate::loopback::approvals::Approvals;
@@ -22,25 +22,12 @@ pub struct HookAnswers {
     refusals: Arc<Refusals>,
 }
 
-/// What comes back.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Answer {
-    token: String,
-    #[serde(alias = "allow")]
-    approve: bool,
-    /// Why; the model reads it.
-    message: Option<String>,
-    /// The digest of the input that was shown; another one is a conflict.
-    input_digest: Option<String>,
-}
-
 impl HookAnswers {
     pub(crate) fn new(approvals: Arc<Approvals>, refusals: Arc<Refusals>) -> Self {
         Self { approvals, refusals }
     }
 
-    async fn decide(&self, answer: Answer) -> Result<Value, CallError> {
+    async fn decide(&self, answer: HookAnswer) -> Result<HookAnswered, CallError> {
         let unknown = || {
             CallError::unauthorized(
                 "accept this token: it is none of ours, or its approval is gone",
@@ -84,10 +71,13 @@ impl HookAnswers {
             at: UnixMillis::now(),
             kind: "approval.answered".into(),
             session: Some(record.session),
-            body: JsonText::from(json!({
-                "approval_id": record.id, "via": "webhook", "receiver": claim.receiver, "approved": answer.approve,
-                "input_digest": record.input_digest,
-            })),
+            body: JsonText::of(&AnsweredOutside {
+                approval_id: record.id,
+                via: "webhook".to_owned(),
+                receiver: claim.receiver,
+                approved: answer.approve,
+                input_digest: record.input_digest.clone(),
+            })?,
         };
         match store.commit(vec![decision, Change::AppendAudit(line)], Priority::Urgent).await {
             Ok(committed) => {
@@ -95,7 +85,7 @@ impl HookAnswers {
                     CallError::internal("decide: the store did not say what stands")
                 })?;
                 self.approvals.decided(record, fresh);
-                Ok(json!({"type": "ok", "approval_id": record.id, "status": record.status}))
+                Ok(HookAnswered { approval_id: record.id, status: record.status })
             }
             Err(StoreError::Conflict { message, .. }) => {
                 let record = store.approval(record.id).await?;
@@ -127,10 +117,12 @@ impl Answers for HookAnswers {
         if let Err(error) = &decided
             && error.kind == ErrorKind::Unauthorized
         {
-            let body =
-                json!({"door": "/hooks/respond", "kind": error.kind, "message": error.message});
-            self.refusals.note(None, body).await;
+            let refused = RefusedAttempt {
+                door: Some("/hooks/respond".to_owned()),
+                ..RefusedAttempt::new(error.kind, error.message.as_str())
+            };
+            self.refusals.note(None, refused).await;
         }
-        decided
+        serde_json::to_value(decided?).map_err(|_| CallError::internal("write the answer"))
     }
 }

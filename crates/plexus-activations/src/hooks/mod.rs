@@ -1,27 +1,27 @@
 //! Webhooks, up to the outbox: what is told, to whom, and the one-time token by which an answer may come back.
 //!
 //! In reading order:
-//! - [`event`]: what can be told.
-//! - this file: who wants to hear it. An entry goes into the outbox in the transaction of what it tells of ([`Hooks::tell`]); the server sends it.
+//! - this file: who wants to hear what. What can be told is `plexus_wire`'s ([`HookEvent`], [`HookBody`]). An entry goes into the outbox in the transaction of what it tells of ([`Hooks::tell`]); the server sends it.
 //! - [`token`]: the one-time token of an approval. It is computed when it is needed and stored nowhere.
 //! - [`answer`]: an answer that comes back with one.
 
 mod answer;
-mod event;
 mod token;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use plexus_core::{ApprovalId, SecretToken, SessionId};
+use plexus_core::{SecretToken, SessionId};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Session,
-    UnixMillis,
+    ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Owner,
+    Session, StoreError, UnixMillis,
 };
-use serde_json::{Value, json};
+use plexus_wire::{
+    AskedApproval, BareSession, ChatEnded, EndedSession, HookBody, HookEvent, HookMessage,
+    HookRespond,
+};
 use uuid::Uuid;
 
 pub use answer::HookAnswers;
-pub use event::HookEvent;
 use token::AnswerKey;
 
 use crate::loopback::shown::{as_decision, as_pending};
@@ -68,9 +68,14 @@ impl Hooks {
         Arc::clone(&self.receivers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the messages that tell of `event`, one for each receiver that wants to hear it. `body` is asked for only if there is one.
-    pub(crate) fn tell(&self, event: HookEvent, body: impl FnOnce() -> Value) -> Vec<OutboxEntry> {
-        self.entries(event, body, |_| Uuid::now_v7())
+    /// Makes the messages that tell of `event`, one for each receiver that wants to hear it. `told` is asked for only if
+    /// there is one.
+    fn tell(
+        &self,
+        event: HookEvent,
+        told: impl FnOnce() -> Result<Told, StoreError>,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.entries(event, told, |_| Uuid::now_v7())
     }
 
     /// The same for what may be noticed again after a restart: `what` names it, and the same again has the same id.
@@ -78,63 +83,75 @@ impl Hooks {
         &self,
         event: HookEvent,
         what: &str,
-        body: impl FnOnce() -> Value,
-    ) -> Vec<OutboxEntry> {
-        self.entries(event, body, |receiver| {
-            Uuid::new_v5(&TOLD_ONCE, format!("{} {event} {what}", receiver.name).as_bytes())
-        })
+        body: impl FnOnce() -> HookBody,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
+        self.entries(
+            event,
+            || Ok(body().into()),
+            |receiver| {
+                Uuid::new_v5(&TOLD_ONCE, format!("{} {event} {what}", receiver.name).as_bytes())
+            },
+        )
     }
 
     fn entries(
         &self,
         event: HookEvent,
-        body: impl FnOnce() -> Value,
+        told: impl FnOnce() -> Result<Told, StoreError>,
         id_for: impl Fn(&HookReceiver) -> Uuid,
-    ) -> Vec<OutboxEntry> {
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
         let receivers = self.receivers();
         let mut wanting = receivers
             .iter()
             .filter(|it| it.events.is_empty() || it.events.contains(&event))
             .peekable();
         if wanting.peek().is_none() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let now = UnixMillis::now();
-        let mut body = body();
-        body["type"] = json!(event);
-        body["created_at"] = json!(now.0);
+        let Told { body, respond } = told()?;
         let entry = |receiver: &HookReceiver| {
             let id = id_for(receiver);
-            let mut body = body.clone();
-            body["id"] = json!(id);
-            if !receiver.answers {
-                drop(body.as_object_mut().and_then(|body| body.remove(RESPOND)));
-            }
-            OutboxEntry {
+            let respond = respond.clone().filter(|_| receiver.answers);
+            let message =
+                HookMessage { id, event, created_at: now.into(), body: body.clone(), respond };
+            Ok(OutboxEntry {
                 id,
                 kind: event.to_string(),
                 target: receiver.name.clone(),
-                body: JsonText::from(body),
+                body: JsonText::of(&message)?,
                 created_at: now,
                 due_at: now,
                 attempts: 0,
                 last_error: None,
-            }
+            })
         };
         wanting.map(entry).collect()
     }
 
     /// Tells of a request that somebody has to decide.
-    pub(crate) fn requested(&self, open: &OpenApproval, session: &Session) -> Vec<OutboxEntry> {
+    pub(crate) fn requested(
+        &self,
+        open: &OpenApproval,
+        session: &Session,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
         self.tell(HookEvent::ApprovalRequested, || {
-            let approval = json!({
-                "id": open.id, "session_id": open.session, "session_name": session.name,
-                "tool_name": open.tool_name, "tool_use_id": open.tool_use_id,
-                "input": crate::scrub::json(open.input.clone()).to_value(), "input_digest": open.input_digest,
-                "description": open.description, "status": ApprovalStatus::Pending,
-                "created_at": open.at.as_secs(), "expires_at": open.deadline.map(UnixMillis::as_secs),
-            });
-            asking(approval, open.input.len(), open.deadline)
+            let approval = AskedApproval {
+                id: open.id,
+                session_id: open.session,
+                session_name: session.name.clone(),
+                tool_name: open.tool_name.clone(),
+                tool_use_id: open.tool_use_id.clone(),
+                input: Some(crate::scrub::json(open.input.clone()).into()),
+                input_bytes: None,
+                input_digest: open.input_digest.clone(),
+                description: open.description.clone(),
+                status: ApprovalStatus::Pending,
+                created_at: open.at.into(),
+                expires_at: open.deadline.map(Into::into),
+                escalated_to: None,
+            };
+            Ok(asking(approval, open.input.len(), open.deadline))
         })
     }
 
@@ -143,18 +160,32 @@ impl Hooks {
         &self,
         record: &ApprovalRecord,
         session: &Session,
-        to: &Value,
-    ) -> Vec<Change> {
+        to: Owner,
+    ) -> Result<Vec<Change>, StoreError> {
         let told = self.tell(HookEvent::ApprovalEscalated, || {
-            let mut approval = as_pending(record, &session.name);
-            approval["escalated_to"] = to.clone();
-            asking(approval, record.input.len(), record.deadline)
-        });
-        told.into_iter().map(Change::Enqueue).collect()
+            let shown = as_pending(record, &session.name)?;
+            let approval = AskedApproval {
+                id: shown.id,
+                session_id: shown.session_id,
+                session_name: shown.session_name,
+                tool_name: shown.tool_name,
+                tool_use_id: shown.tool_use_id,
+                input: Some(shown.input),
+                input_bytes: None,
+                input_digest: shown.input_digest,
+                description: shown.description,
+                status: shown.status,
+                created_at: shown.created_at,
+                expires_at: shown.expires_at,
+                escalated_to: Some(to),
+            };
+            Ok(asking(approval, record.input.len(), record.deadline))
+        })?;
+        Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
     /// Tells of a request that needs nobody any more. `record` shows how it stands after the decision.
-    pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Vec<OutboxEntry> {
+    pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Result<Vec<OutboxEntry>, StoreError> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,
             ApprovalStatus::Pending
@@ -162,15 +193,7 @@ impl Hooks {
             | ApprovalStatus::Denied
             | ApprovalStatus::Cancelled => HookEvent::ApprovalResolved,
         };
-        self.tell(event, || {
-            let mut approval = as_decision(record);
-            if let Some(approval) = approval.as_object_mut() {
-                // It was told when it was asked; here only what became of it.
-                approval.remove("input");
-                approval.remove("updated_input");
-            }
-            json!({ "approval": approval })
-        })
+        self.tell(event, || Ok(HookBody::Resolved { approval: as_decision(record).into() }.into()))
     }
 
     /// Tells of a chat that has ended.
@@ -180,41 +203,45 @@ impl Hooks {
         chat: u32,
         ending: &Ending,
         usage: Option<&JsonText>,
-    ) -> Vec<Change> {
+    ) -> Result<Vec<Change>, StoreError> {
         let error = match ending {
             Ending::Complete => None,
-            Ending::Failed(reason) | Ending::Cancelled(reason) => Some(reason),
+            Ending::Failed(reason) | Ending::Cancelled(reason) => Some(reason.clone()),
         };
         let told = self.tell(HookEvent::SessionEnded, || {
-            json!({
-                "session": {"id": session.id, "name": session.name, "parent": session.parent}, "chat": chat,
-                "status": ending.status(), "error": error, "usage": usage.map(JsonText::to_value),
-            })
-        });
-        told.into_iter().map(Change::Enqueue).collect()
+            let session =
+                EndedSession { id: session.id, name: session.name.clone(), parent: session.parent };
+            let (status, usage) = (ending.status(), usage.cloned().map(Into::into));
+            Ok(HookBody::Ended(ChatEnded { session, chat, status, error, usage }).into())
+        })?;
+        Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
     /// Tells that a run did what nobody allowed.
-    pub(crate) fn breach(&self, session: SessionId, what: &str) -> Vec<Change> {
-        let told =
-            self.tell(HookEvent::Breach, || json!({"session": {"id": session}, "what": what}));
-        told.into_iter().map(Change::Enqueue).collect()
+    pub(crate) fn breach(&self, session: SessionId, what: &str) -> Result<Vec<Change>, StoreError> {
+        let told = self.tell(HookEvent::Breach, || {
+            let session = BareSession { id: session };
+            Ok(HookBody::Breach { session, what: what.to_owned() }.into())
+        })?;
+        Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
     /// Writes a message as it is sent: what is in the outbox, with the token that is kept nowhere. Every attempt gives the same text.
     pub(crate) fn letter(&self, entry: &OutboxEntry, url: Option<&str>) -> String {
-        let mut body = entry.body.to_value();
-        let approval = serde_json::from_value::<ApprovalId>(body["approval"]["id"].clone()).ok();
-        let expires_at = body[RESPOND]["expires_at"].as_i64().map(UnixMillis);
-        if let (Some(approval), Some(expires_at)) = (approval, expires_at) {
-            let digest = body["approval"]["input_digest"].as_str().unwrap_or_default().to_owned();
-            let token = self.key.token(approval, expires_at, &entry.target, &digest);
-            body[RESPOND]["token"] = json!(token.expose());
-            if let Some(url) = url {
-                body[RESPOND]["url"] = json!(format!("{url}/hooks/respond"));
-            }
+        // What cannot be read holds no room for a token either, and goes as it is.
+        let Ok(mut message) = entry.body.read::<HookMessage>() else {
+            return entry.body.as_str().to_owned();
+        };
+        if let (HookBody::Asked { approval }, Some(respond)) =
+            (&message.body, message.respond.as_mut())
+        {
+            let expires_at = UnixMillis(respond.expires_at.0);
+            let digest = &approval.input_digest;
+            let token = self.key.token(approval.id, expires_at, &entry.target, digest);
+            respond.token = Some(token.expose().to_owned());
+            respond.url = url.map(|url| format!("{url}/hooks/respond"));
         }
-        body.to_string()
+        serde_json::to_string(&message).unwrap_or_else(|_| entry.body.as_str().to_owned())
     }
 
     /// Says whether a receiver of this name may decide.
@@ -228,20 +255,29 @@ impl Hooks {
     }
 }
 
-/// Where a message says how to answer it.
-const RESPOND: &str = "respond";
+/// What a message says, and whether it can be answered.
+struct Told {
+    body: HookBody,
+    respond: Option<HookRespond>,
+}
+
+impl From<HookBody> for Told {
+    fn from(body: HookBody) -> Self {
+        Self { body, respond: None }
+    }
+}
 
 /// What is told of a request that waits, with room for an answer if the receiver can see what it is asked.
-fn asking(mut approval: Value, input_bytes: usize, deadline: Option<UnixMillis>) -> Value {
-    if let Some(approval) = approval.as_object_mut() {
-        approval.remove("suggested_rules");
-    }
+fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMillis>) -> Told {
     if input_bytes > MAX_TOLD_INPUT_BYTES {
-        approval["input"] = Value::Null;
-        approval["input_bytes"] = json!(input_bytes);
-        return json!({ "approval": approval });
+        let input_bytes = Some(input_bytes as u64);
+        return HookBody::Asked {
+            approval: AskedApproval { input: None, input_bytes, ..approval },
+        }
+        .into();
     }
     let latest = UnixMillis::now().plus(ANSWER_WITHIN);
-    let expires_at = deadline.map_or(latest, |deadline| deadline.min(latest));
-    json!({ "approval": approval, RESPOND: {"expires_at": expires_at.0} })
+    let expires_at = deadline.map_or(latest, |deadline| deadline.min(latest)).into();
+    let respond = Some(HookRespond { expires_at, token: None, url: None });
+    Told { body: HookBody::Asked { approval }, respond }
 }

@@ -10,7 +10,7 @@ use plexus_core::{Authenticator, CallError, Caller, SecretToken};
 use plexus_store::{
     Change, Priority, RevokeTokens, RunKey, Store, StoreError, Token, TokenHash, UnixMillis,
 };
-use serde_json::json;
+use plexus_wire::RefusedAttempt;
 use subtle::ConstantTimeEq;
 
 use crate::loopback::audit::Refusals;
@@ -139,9 +139,8 @@ impl Authenticator for Identity {
             Some(found) => Ok(found.caller),
             None => {
                 let error = refused();
-                self.refusals
-                    .note(None, json!({"kind": error.kind, "message": error.message}))
-                    .await;
+                let refused = RefusedAttempt::new(error.kind, error.message.as_str());
+                self.refusals.note(None, refused).await;
                 Err(error)
             }
         }

@@ -11,24 +11,26 @@ use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis,
     UpdateSession, limits,
 };
-use serde_json::{Value, json};
+use plexus_wire::method::loopback as wire;
+use plexus_wire::{
+    Approval, ApprovalPageParams, AuditLine, AuditList, ConfigureParams, Configured, DecisionList,
+    Done, KnownThing, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer, RespondManyParams,
+    RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds, TimedMode,
+    WaitForApprovalParams,
+};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::approvals::{Answer, Approvals};
 use super::audit::Refusals;
 use super::listening::Waiting;
-use super::params::{
-    Audit, ConfigureParams, Configured, History, ModeSetParams, Outcome, Outcomes, PageParams,
-    Pending, PermitRequest, RejoinParams, RespondManyParams, RespondParams, Responded, RuleAdded,
-    RuleList, RulePreviewed, RuleRemoveParams, RuleTested, WaitForApprovalParams,
-};
+use super::permit::RejoinParams;
 use super::rules::Remembered;
 use super::shown::{as_decision, as_pending};
 use crate::claudecode::Core;
-use crate::claudecode::activation::{checked_wait, page};
-use crate::claudecode::config::{SessionState, TimedMode};
+use crate::claudecode::activation::{as_value, page};
+use crate::claudecode::config::SessionState;
 use crate::claudecode::launch::{PERMIT_SERVER, PERMIT_TOOL, mcp_permit_server};
-use crate::claudecode::results::Done;
 use crate::handler::handler;
 
 /// The longest a mode may hold, in seconds: a day.
@@ -80,7 +82,7 @@ impl Loopback {
         &self,
         call: Call,
         params: RespondManyParams,
-    ) -> Result<Outcomes, CallError> {
+    ) -> Result<RespondOutcomes, CallError> {
         if params.approval_ids.is_empty()
             || params.approval_ids.len() > limits::MAX_PENDING_PER_SESSION
         {
@@ -103,9 +105,9 @@ impl Loopback {
                 // The call as a whole works, so nobody else notes what was tried in it.
                 self.refusals.failed(&call.caller, "loopback.respond_many", error).await;
             }
-            outcomes.push(Outcome { approval_id, ok: error.is_none(), error });
+            outcomes.push(RespondOutcome { approval_id, ok: error.is_none(), error });
         }
-        Ok(Outcomes { outcomes })
+        Ok(RespondOutcomes { outcomes })
     }
 
     /// What a caller sees of approvals: the operator all, a session those of its strict descendants.
@@ -121,20 +123,24 @@ impl Loopback {
         Ok(ApprovalFilter { stage, session, under: caller.session(), ..ApprovalFilter::default() })
     }
 
-    async fn pending(&self, call: Call, params: PageParams) -> Result<Pending, CallError> {
+    async fn pending(
+        &self,
+        call: Call,
+        params: ApprovalPageParams,
+    ) -> Result<PendingApprovals, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
         let found = self
             .core
             .store
             .approvals(filter, page(params.limit, params.cursor.as_deref())?)
             .await?;
-        Ok(Pending::Ok {
+        Ok(PendingApprovals::Ok {
             approvals: self.shown(&found.items).await?,
             cursor: found.next.map(|next| next.to_string()),
         })
     }
 
-    async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Value>, CallError> {
+    async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Approval>, CallError> {
         let mut shown = Vec::with_capacity(records.len());
         for record in records {
             let name = match self.core.store.session(record.session).await {
@@ -142,7 +148,7 @@ impl Loopback {
                 Err(StoreError::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
-            shown.push(as_pending(record, &name));
+            shown.push(as_pending(record, &name)?);
         }
         Ok(shown)
     }
@@ -151,8 +157,8 @@ impl Loopback {
         &self,
         call: Call,
         params: WaitForApprovalParams,
-    ) -> Result<Pending, CallError> {
-        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+    ) -> Result<PendingApprovals, CallError> {
+        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
         let topic = match params.session_id {
             Some(id) => Topic::Session(id),
@@ -163,39 +169,48 @@ impl Loopback {
             wake.seen();
             let found = self.core.store.approvals(filter, page(None, None)?).await?;
             if !found.items.is_empty() {
-                return Ok(Pending::Ok {
+                return Ok(PendingApprovals::Ok {
                     approvals: self.shown(&found.items).await?,
                     cursor: found.next.map(|next| next.to_string()),
                 });
             }
             if Instant::now() >= deadline {
-                return Ok(Pending::Timeout);
+                return Ok(PendingApprovals::Timeout);
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
         }
     }
 
-    async fn history(&self, call: Call, params: PageParams) -> Result<History, CallError> {
+    async fn history(
+        &self,
+        call: Call,
+        params: ApprovalPageParams,
+    ) -> Result<DecisionList, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Decided).await?;
         let found = self
             .core
             .store
             .approvals(filter, page(params.limit, params.cursor.as_deref())?)
             .await?;
-        Ok(History {
+        Ok(DecisionList {
             decisions: found.items.iter().map(as_decision).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
     }
 
-    async fn audit(&self, _: Call, params: PageParams) -> Result<Audit, CallError> {
+    async fn audit(&self, _: Call, params: ApprovalPageParams) -> Result<AuditList, CallError> {
         let found = self
             .core
             .store
             .audit(params.session_id, page(params.limit, params.cursor.as_deref())?)
             .await?;
-        let shown = |line: plexus_store::AuditLine| json!({"at": line.at.as_secs(), "kind": line.kind, "session_id": line.session, "body": line.body.to_value()});
-        Ok(Audit {
+        let shown = |line: plexus_store::AuditLine| AuditLine {
+            at: line.at.into(),
+            kind: line.kind,
+            session_id: line.session,
+            body: line.body.into(),
+        };
+        Ok(AuditList {
             lines: found.items.into_iter().map(shown).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
@@ -217,7 +232,7 @@ impl Loopback {
             let until = UnixMillis::now()
                 .as_secs()
                 .saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
-            state.mode = Some(TimedMode { mode: params.mode, until });
+            state.mode = Some(TimedMode { mode: params.mode, until: Seconds(until) });
             let update = UpdateSession {
                 state: Some(state.to_json()?),
                 expects_revision: Some(session.revision),
@@ -250,7 +265,9 @@ impl Loopback {
         })?;
         let token = self.core.identity.mint(Caller::Child(session.id), None).await?;
         Ok(Configured {
-            mcp_config: json!({"mcpServers": {PERMIT_SERVER: mcp_permit_server(&url, &token)}}),
+            mcp_config: McpConfig {
+                mcp_servers: [(PERMIT_SERVER.to_owned(), mcp_permit_server(&url, &token))].into(),
+            },
             flags: [
                 "--strict-mcp-config",
                 "--mcp-config",
@@ -321,23 +338,23 @@ impl Activation for Loopback {
             d.hints.waits = true;
         };
         MethodTable::new("loopback")
-            .streaming::<PermitRequest, PermissionJson, _, _>("permit", "Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
-            .streaming::<RejoinParams, PermissionJson, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
+            .streams::<wire::Permit, _, _>("Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
+            .streaming::<RejoinParams, PermitAnswer, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
             .unary::<RejoinParams, Done, _, _>("permit_cancel", "Takes back a permission request whose client no longer wants an answer.", withdraws, with!(permit_cancel))
-            .unary::<_, Responded, _, _>("respond", "Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
-            .unary::<_, Outcomes, _, _>("respond_many", "Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
-            .unary::<_, Pending, _, _>("pending", "Lists the permission requests of your sessions that wait, oldest first.", lists_pending, with!(pending))
-            .streaming::<PageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
-            .unary::<_, Pending, _, _>("wait_for_approval", "Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
-            .unary::<_, History, _, _>("history", "Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
-            .unary::<PageParams, Audit, _, _>("audit", "Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
-            .unary::<_, Done, _, _>("mode_set", "Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))
-            .unary::<_, RuleAdded, _, _>("rule_add", "Adds a standing rule that answers permission requests before anybody is asked.", |_| {}, with!(rule_add))
-            .unary::<_, RuleList, _, _>("rules", "Lists the standing rules, with how often each has decided.", reads, with!(rules))
-            .unary::<RuleRemoveParams, Done, _, _>("rule_remove", "Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
-            .unary::<_, RuleTested, _, _>("rule_test", "Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
-            .unary::<_, RulePreviewed, _, _>("rule_preview", "Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
-            .unary::<_, Configured, _, _>("configure", "Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
+            .serves::<wire::Respond, _, _>("Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
+            .serves::<wire::RespondMany, _, _>("Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
+            .serves::<wire::Pending, _, _>("Lists the permission requests of your sessions that wait, oldest first.", lists_pending, with!(pending))
+            .streaming::<ApprovalPageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
+            .serves::<wire::WaitForApproval, _, _>("Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
+            .serves::<wire::History, _, _>("Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
+            .serves::<wire::Audit, _, _>("Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
+            .serves::<wire::ModeSet, _, _>("Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))
+            .serves::<wire::RuleAdd, _, _>("Adds a standing rule that answers permission requests before anybody is asked.", |_| {}, with!(rule_add))
+            .serves::<wire::Rules, _, _>("Lists the standing rules, with how often each has decided.", reads, with!(rules))
+            .serves::<wire::RuleRemove, _, _>("Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
+            .serves::<wire::RuleTest, _, _>("Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
+            .serves::<wire::RulePreview, _, _>("Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
+            .serves::<wire::Configure, _, _>("Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
     }
 
     fn attach(&self, hub: HubContext) {
@@ -358,20 +375,11 @@ impl Activation for Loopback {
             ));
         };
         match self.approvals.reach(caller, id).await {
-            Ok(record) => {
-                let mut value = as_decision(&record);
-                value["type"] = json!("approval");
-                Resolution::Found(value)
-            }
+            Ok(record) => match as_value(&KnownThing::Approval(as_decision(&record))) {
+                Ok(value) => Resolution::Found(value),
+                Err(error) => Resolution::Failed(error),
+            },
             Err(error) => Resolution::Failed(error),
         }
     }
-}
-
-/// The CLI's own permission JSON: an object, whose form is the CLI's.
-#[derive(schemars::JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used: the answer is written as exact text")]
-pub(super) struct PermissionJson {
-    /// `allow` or `deny`.
-    behavior: String,
 }

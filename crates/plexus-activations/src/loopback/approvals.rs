@@ -13,17 +13,16 @@ use plexus_store::{
     Decision, Fresh, JsonText, NewRule, OpenApproval, PageRequest, Priority, Session, Stage, Store,
     StoreError, UnixMillis, UseRule, Verdict, limits,
 };
+use plexus_wire::ChatEvent;
 use serde_json::Value;
 
-use super::answer::decided_by;
 use super::judge::Judgement;
 use super::rulebook::Rulebook;
 use super::shown::as_decision;
-pub(crate) use super::shown::as_pending;
 use super::waited::DecisionLatency;
 use crate::authority::{Authority, Deed};
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::event::ChatEvent;
+use crate::claudecode::event::ToNewEvent;
 use crate::hooks::Hooks;
 use crate::rules;
 
@@ -113,7 +112,7 @@ impl Approvals {
                 decided.push(Change::DecideApproval(decision));
             } else {
                 // Only what somebody has to decide is told outside.
-                open.outbox = self.hooks.requested(&open, question.session);
+                open.outbox = self.hooks.requested(&open, question.session)?;
             }
         }
         Ok(std::iter::once(Change::OpenApproval(open)).chain(decided).collect())
@@ -138,7 +137,7 @@ impl Approvals {
             approval_id: id,
             tool_name: question.tool_name.to_owned(),
             tool_use_id: question.tool_use_id.to_owned(),
-            input: question.input.clone(),
+            input: question.input.clone().into(),
         };
         let parent_event = ChatEvent::ToolRequest {
             approval_id: id,
@@ -146,7 +145,7 @@ impl Approvals {
             session_name: question.session.name.clone(),
             tool_name: question.tool_name.to_owned(),
             tool_use_id: question.tool_use_id.to_owned(),
-            input: question.input.clone(),
+            input: question.input.clone().into(),
         };
         Ok(OpenApproval {
             id,
@@ -165,7 +164,7 @@ impl Approvals {
                 config,
                 question.tool_name,
                 input,
-            ),
+            )?,
             owner: self.authority.owner_of(&deed).await?,
             at: now,
             deadline: timeout.map(|timeout| now.plus(timeout)),
@@ -216,7 +215,7 @@ impl Approvals {
             decision: Some(decided),
             ..record.clone()
         };
-        let outbox = self.hooks.resolved(&stands);
+        let outbox = self.hooks.resolved(&stands)?;
         Ok(Change::DecideApproval(DecideApproval { expects_digest, again, outbox, ..decide }))
     }
 
@@ -529,8 +528,8 @@ fn decision(
         approval_id: id,
         approved: matches!(verdict, Verdict::Allow { .. }),
         message: message.clone(),
-        updated_input: verdict.updated_input().cloned(),
-        decided_by: decided_by(&by),
+        updated_input: verdict.updated_input().cloned().map(Into::into),
+        decided_by: by,
     };
     let event = chat.is_some().then(|| event.to_new_event()).transpose()?;
     let at = UnixMillis::now();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use plexus_core::{CallError, Caller, ErrorKind, FailureWatcher, SessionId};
 use plexus_store::{AuditLine, Change, JsonText, Priority, Store, UnixMillis};
-use serde_json::{Value, json};
+use plexus_wire::RefusedAttempt;
 
 /// What kind of line this is.
 pub(crate) const REFUSED: &str = "refused";
@@ -38,17 +38,19 @@ impl Refusals {
     }
 
     /// Notes that an attempt was refused. The attempt stays refused when the note cannot be written.
-    pub(crate) async fn note(&self, session: Option<SessionId>, mut body: Value) {
+    pub(crate) async fn note(&self, session: Option<SessionId>, mut refused: RefusedAttempt) {
         let Some(left_out) = self.room() else { return };
         if left_out > 0 {
-            body["left_out_before"] = json!(left_out);
+            refused.left_out_before = Some(left_out);
         }
-        let line = AuditLine {
-            at: UnixMillis::now(),
-            kind: REFUSED.to_owned(),
-            session,
-            body: JsonText::from(body),
+        let body = match JsonText::of(&refused) {
+            Ok(body) => body,
+            Err(error) => {
+                tracing::error!(%error, "a refused attempt could not be written");
+                return;
+            }
         };
+        let line = AuditLine { at: UnixMillis::now(), kind: REFUSED.to_owned(), session, body };
         if let Err(error) =
             self.store.commit(vec![Change::AppendAudit(line)], Priority::Normal).await
         {
@@ -80,7 +82,7 @@ impl FailureWatcher for Refusals {
             return;
         }
         tracing::warn!(?caller, method, error = %error.message, "refused");
-        let body = json!({"caller": caller, "method": method, "kind": error.kind, "message": error.message});
-        self.note(caller.session(), body).await;
+        let refused = RefusedAttempt::new(error.kind, error.message.as_str()).of(*caller, method);
+        self.note(caller.session(), refused).await;
     }
 }

@@ -10,14 +10,14 @@ use plexus_store::{
     AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store,
     StoreError, Topic, UnixMillis, Verdict,
 };
-use serde_json::json;
+use plexus_wire::ChatEvent;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::{Approvals, REMIND_EVERY};
 use super::rejudge::{LOOK_EVERY, Rejudge};
 use crate::authority::Deed;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::event::ChatEvent;
+use crate::claudecode::event::ToNewEvent;
 
 /// The longest sleep between two looks: a clock that was set forward is noticed within this time.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
@@ -172,12 +172,8 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
             .then(|| ChatEvent::notice(words).to_new_event())
             .transpose()?,
     });
-    let whom_json = match to {
-        Owner::Operator => json!("operator"),
-        Owner::Session(id) => json!({ "session": id }),
-    };
     let mut passed_on = vec![change];
-    passed_on.extend(approvals.hooks.escalated(record, &session, &whom_json));
+    passed_on.extend(approvals.hooks.escalated(record, &session, to)?);
     let mut changes = passed_on.clone();
     changes.extend(told_to(store, to, record, &session.name).await?);
     match store.commit(changes, Priority::Urgent).await {
@@ -231,7 +227,7 @@ async fn told_to(
         session_name: asker.to_owned(),
         tool_name: record.tool_name.clone(),
         tool_use_id: record.tool_use_id.clone(),
-        input: record.input.clone(),
+        input: record.input.clone().into(),
     };
     Ok(Some(Change::AppendEvents(AppendEvents {
         session: id,

@@ -3,11 +3,12 @@
 
 use plexus_core::RuleId;
 use plexus_store::{DecidedBy, Owner, Session, StoreError, UnixMillis, Verdict};
+use plexus_wire::Mode;
 use serde_json::Value;
 
 use super::approvals::Approvals;
 use crate::authority::Deed;
-use crate::claudecode::config::{Mode, SessionConfig, SessionState};
+use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::rules::{self, Decision};
 
 /// How often the rules are read anew when one that decided is gone or used up by the time it is looked at.
@@ -129,7 +130,7 @@ impl Approvals {
         input: &Value,
     ) -> Result<Option<Judgement>, StoreError> {
         let mode =
-            SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().as_secs());
+            SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().into());
         let Some(mode) = mode else { return Ok(None) };
         let covered = match mode.mode {
             Mode::Ask => false,
@@ -141,7 +142,7 @@ impl Approvals {
             by: Some(DecidedBy::Operator),
             rule: None,
             used: Vec::new(),
-            why: format!("the operator's mode allows it until {}", mode.until),
+            why: format!("the operator's mode allows it until {}", mode.until.0),
         }))
     }
 }

@@ -8,11 +8,11 @@ use futures::stream;
 use plexus_core::method::{raw, stream_reply};
 use plexus_core::{ApprovalId, Call, CallError, Reply, StreamItem};
 use plexus_store::{ApprovalFilter, Owner, Stage, Topic, Wake};
+use plexus_wire::ApprovalPageParams;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Loopback;
-use super::params::PageParams;
 use crate::claudecode::activation::page;
 
 /// What a listener is told; it reads the list for itself.
@@ -26,7 +26,7 @@ pub(super) struct Waiting {
 struct Listener {
     loopback: Arc<Loopback>,
     filter: ApprovalFilter,
-    params: PageParams,
+    params: ApprovalPageParams,
     wake: Wake,
     /// The page as it was last told of: which requests, and who is asked.
     told: Vec<(ApprovalId, Owner)>,
@@ -37,7 +37,7 @@ impl Loopback {
     pub(super) async fn pending_changes(
         self: Arc<Self>,
         call: Call,
-        params: PageParams,
+        params: ApprovalPageParams,
     ) -> Result<Reply, CallError> {
         let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
         let mut wake = self.core.store.watch(Topic::Pending);

@@ -9,16 +9,15 @@
 //! - [`rejudge`]: rules and modes that came through another server.
 //! - [`waited`]: how long questions waited, for the metrics.
 //! - [`audit`]: the record of refused attempts.
-//! - [`params`], [`activation`], [`permit`], [`listening`], [`rules`], [`preview`]: the methods.
+//! - [`activation`], [`permit`], [`listening`], [`rules`], [`preview`]: the methods.
 
 pub(crate) mod activation;
-pub mod answer;
+pub(crate) mod answer;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod deadlines;
 mod judge;
 mod listening;
-pub mod params;
 mod permit;
 mod preview;
 mod rejudge;

@@ -7,20 +7,28 @@ use plexus_store::{
     ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText, Priority, Session,
     SettleApproval, StoreError, Topic, UnixMillis, Verdict,
 };
-use serde_json::json;
+use plexus_wire::{Done, ErrorKind, PermitAnswer, PermitRequest, RefusedAttempt};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::activation::Loopback;
-use super::answer::PermitResponse;
+use super::answer::{answer_of, exact_json};
 use super::approvals::Question;
-use super::params::{PermitRequest, RejoinParams};
 use crate::claudecode::launch::Channel;
-use crate::claudecode::results::Done;
 
 /// How long to wait before the store is tried again. While it cannot be written, requests wait.
 const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// How long a waiting request goes without looking whether it still exists: one that is deleted with its session wakes nobody.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Names a permission request that is open, for the server's own calls.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RejoinParams {
+    /// The call.
+    tool_use_id: String,
+}
 
 impl Loopback {
     pub(super) async fn permit(
@@ -31,9 +39,9 @@ impl Loopback {
         plexus_fault::point!("permit.received");
         let response = match self.ask(&call, &request).await {
             Ok(record) => self.answer_to(&call, record).await,
-            Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
+            Err(error) => PermitAnswer::deny(format!("denied: could not {}", error.message)),
         };
-        Ok(Reply::Value(response.to_json()))
+        Ok(Reply::Value(exact_json(&response)))
     }
 
     pub(super) async fn permit_rejoin(
@@ -44,11 +52,11 @@ impl Loopback {
         let response = match self.open_request(&call, &params.tool_use_id).await {
             Ok(Some(record)) => self.answer_to(&call, record).await,
             Ok(None) => {
-                PermitResponse::deny("denied: the request is not known here any more; ask again")
+                PermitAnswer::deny("denied: the request is not known here any more; ask again")
             }
-            Err(error) => PermitResponse::deny(format!("denied: could not {}", error.message)),
+            Err(error) => PermitAnswer::deny(format!("denied: could not {}", error.message)),
         };
-        Ok(Reply::Value(response.to_json()))
+        Ok(Reply::Value(exact_json(&response)))
     }
 
     /// The client no longer wants an answer, which is not the same as a lost connection: nobody needs to give one.
@@ -93,9 +101,13 @@ impl Loopback {
                 }
                 Err(error) => {
                     if let StoreError::Conflict { message, .. } = &error {
-                        let body = json!({"caller": call.caller, "method": "loopback.permit", "kind": "conflict",
-                            "message": message, "tool_name": request.tool_name, "tool_use_id": request.tool_use_id});
-                        self.refusals.note(Some(session.id), body).await;
+                        let refused = RefusedAttempt {
+                            tool_name: Some(request.tool_name.clone()),
+                            tool_use_id: Some(request.tool_use_id.clone()),
+                            ..RefusedAttempt::new(ErrorKind::Conflict, message)
+                                .of(call.caller, "loopback.permit")
+                        };
+                        self.refusals.note(Some(session.id), refused).await;
                     }
                     return Err(error.into());
                 }
@@ -129,7 +141,7 @@ impl Loopback {
     }
 
     /// Waits for the decision. One approval wakes one waiter.
-    async fn answer_to(&self, call: &Call, record: ApprovalRecord) -> PermitResponse {
+    async fn answer_to(&self, call: &Call, record: ApprovalRecord) -> PermitAnswer {
         plexus_fault::point!("permit.row.committed");
         let mut wake = self.core.store.watch(Topic::Approval(record.id));
         loop {
@@ -151,7 +163,7 @@ impl Loopback {
                 }
                 Err(error) => {
                     tracing::error!(approval = %record.id, %error, "a decision could not be read");
-                    return PermitResponse::deny("denied: the decision could not be read");
+                    return PermitAnswer::deny("denied: the decision could not be read");
                 }
             }
         }
@@ -159,9 +171,9 @@ impl Loopback {
 
     /// The answer leaves with this call's reply; that it left is noted first, so that it is never noted without having been on its way. `None` while
     /// the store cannot be written: then the child waits on.
-    async fn deliver(&self, record: &ApprovalRecord) -> Option<PermitResponse> {
-        let Some(response) = PermitResponse::of(record) else {
-            return Some(PermitResponse::deny("denied: nothing was decided"));
+    async fn deliver(&self, record: &ApprovalRecord) -> Option<PermitAnswer> {
+        let Some(response) = answer_of(record) else {
+            return Some(PermitAnswer::deny("denied: nothing was decided"));
         };
         if record.delivered_at.is_some() {
             // A second waiter of the same request, or a client that came back: it is told the same.
@@ -171,13 +183,13 @@ impl Loopback {
         match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
             Ok(_) => Some(response),
             // It is void. Whatever was decided, it is not sent.
-            Err(StoreError::Conflict { .. }) => Some(PermitResponse::deny(
+            Err(StoreError::Conflict { .. }) => Some(PermitAnswer::deny(
                 "denied: the run that asked was over before its answer left",
             )),
             Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => None,
             Err(error) => {
                 tracing::error!(approval = %record.id, %error, "a delivery could not be noted");
-                Some(PermitResponse::deny("denied: the answer could not be recorded"))
+                Some(PermitAnswer::deny("denied: the answer could not be recorded"))
             }
         }
     }

@@ -5,10 +5,10 @@ use plexus_store::{
     ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError,
     StoredRule, UnixMillis, limits,
 };
+use plexus_wire::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
 use serde_json::Value;
 
 use super::activation::Loopback;
-use super::params::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
 use super::rulebook::{call as rule_call, compile};
 use crate::authority::Deed;
 use crate::claudecode::config::SessionConfig;

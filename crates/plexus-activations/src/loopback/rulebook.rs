@@ -5,13 +5,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use plexus_core::RuleId;
 use plexus_store::{
-    JsonText, Owner, PageRequest, RuleDecision, RuleScope, Session, Store, StoreError, StoredRule,
-    UnixMillis,
+    JsonText, Owner, PageRequest, Session, Store, StoreError, StoredRule, UnixMillis,
 };
-use serde_json::{Value, json};
+use plexus_wire::SuggestedRule;
+use serde_json::Value;
 
 use crate::claudecode::config::SessionConfig;
-use crate::rules::{self, Author, Decision, Pattern, RealPaths, Rule, RuleSet, Scope, Verdict};
+use crate::rules::{self, Author, Decision, Pattern, RealPaths, Rule, RuleSet, Verdict};
 
 /// How many rules one page of the store holds.
 const PAGE: usize = 1_000;
@@ -69,14 +69,14 @@ impl Rulebook {
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
-    ) -> JsonText {
+    ) -> Result<JsonText, StoreError> {
         let home = std::env::home_dir();
         let call = call(session, config, tool_name, input, &[], home.as_deref());
-        let suggested: Vec<Value> = rules::suggest(&call)
-            .iter()
-            .map(|one| json!({"pattern": one.pattern.as_str(), "label": one.label}))
+        let suggested: Vec<SuggestedRule> = rules::suggest(&call)
+            .into_iter()
+            .map(|one| SuggestedRule { pattern: one.pattern.to_string(), label: one.label })
             .collect();
-        JsonText::from(Value::from(suggested))
+        JsonText::of(&suggested)
     }
 
     /// Returns the narrowest pattern that covers a call.
@@ -230,13 +230,9 @@ pub(crate) fn compile(stored: &StoredRule) -> Option<Rule> {
             return None;
         }
     };
-    let mut rule = Rule::new(decision(stored.rule.decision), pattern);
+    let mut rule = Rule::new(stored.rule.decision, pattern);
     rule.id = stored.rule.id;
-    rule.scope = match stored.rule.scope {
-        RuleScope::Session(id) => Scope::Session(id),
-        RuleScope::Subtree(id) => Scope::Subtree(id),
-        RuleScope::All => Scope::All,
-    };
+    rule.scope = stored.rule.scope;
     rule.author = match stored.rule.author {
         Owner::Operator => Author::Operator,
         Owner::Session(id) => Author::Session(id),
@@ -245,13 +241,4 @@ pub(crate) fn compile(stored: &StoredRule) -> Option<Rule> {
     rule.uses_left = stored.uses_left();
     rule.reason = stored.rule.reason.clone();
     Some(rule)
-}
-
-/// What a stored decision means to the engine.
-pub(crate) fn decision(decision: RuleDecision) -> Decision {
-    match decision {
-        RuleDecision::Allow => Decision::Allow,
-        RuleDecision::Deny => Decision::Deny,
-        RuleDecision::Ask => Decision::Ask,
-    }
 }

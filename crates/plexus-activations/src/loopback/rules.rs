@@ -2,19 +2,20 @@
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_store::{
-    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleDecision, RuleScope, StoreError,
-    UnixMillis,
+    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleScope, StoreError, UnixMillis,
 };
-use serde_json::{Value, json};
+use plexus_wire::{
+    Done, Remember, RuleAddParams, RuleAdded, RuleAuthor, RuleList, RuleRemoveParams, RulesParams,
+    Seconds,
+};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::activation::Loopback;
-use super::params::{Remember, RuleAddParams, RuleAdded, RuleList, RuleRemoveParams, RulesParams};
-use super::rulebook::{call as rule_call, decision};
+use super::rulebook::call as rule_call;
 use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::results::Done;
 use crate::rules::{self, Decision, ExampleContext, Pattern, RealPaths, Rule, Scope};
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.
@@ -31,6 +32,25 @@ pub(super) struct Remembered {
 fn remembered_id(approval: ApprovalId, params: &RuleAddParams) -> RuleId {
     let name = format!("{approval} {:?} {:?} {}", params.decision, params.scope, params.pattern);
     RuleId::from_uuid(Uuid::new_v5(&REMEMBERED, name.as_bytes()))
+}
+
+/// A rule of the server's file. How often it has decided is not counted.
+fn from_file(rule: &Rule) -> plexus_wire::Rule {
+    plexus_wire::Rule {
+        id: rule.id,
+        decision: rule.decision,
+        pattern: rule.pattern.to_string(),
+        scope: rule.scope,
+        author: RuleAuthor::File,
+        expires_at: rule.expires_at.map(Seconds),
+        uses: None,
+        used: None,
+        uses_left: rule.uses_left,
+        reason: rule.reason.clone(),
+        matches: rule.matches.clone(),
+        does_not_match: rule.does_not_match.clone(),
+        created_at: None,
+    }
 }
 
 impl Loopback {
@@ -74,11 +94,7 @@ impl Loopback {
         };
         Ok(NewRule {
             id: RuleId::generate(),
-            decision: match params.decision {
-                Decision::Allow => RuleDecision::Allow,
-                Decision::Deny => RuleDecision::Deny,
-                Decision::Ask => RuleDecision::Ask,
-            },
+            decision: params.decision,
             pattern: params.pattern,
             scope,
             author,
@@ -279,20 +295,28 @@ impl Loopback {
         for stored in &found.items {
             if self.may_see_rule(&call.caller, stored.rule.scope, stored.rule.author).await? {
                 let rule = &stored.rule;
-                shown.push(json!({
-                    "id": rule.id, "decision": decision(rule.decision), "pattern": rule.pattern, "scope": rule.scope, "author": rule.author,
-                    "expires_at": rule.expires_at.map(UnixMillis::as_secs), "uses": rule.uses, "used": stored.used, "uses_left": stored.uses_left(),
-                    "reason": rule.reason, "matches": rule.matches, "does_not_match": rule.does_not_match, "created_at": stored.created_at.as_secs(),
-                }));
+                shown.push(plexus_wire::Rule {
+                    id: rule.id,
+                    decision: rule.decision,
+                    pattern: rule.pattern.clone(),
+                    scope: rule.scope,
+                    author: match rule.author {
+                        Owner::Operator => RuleAuthor::Operator,
+                        Owner::Session(id) => RuleAuthor::Session(id),
+                    },
+                    expires_at: rule.expires_at.map(Into::into),
+                    uses: rule.uses,
+                    used: Some(stored.used),
+                    uses_left: stored.uses_left(),
+                    reason: rule.reason.clone(),
+                    matches: rule.matches.clone(),
+                    does_not_match: rule.does_not_match.clone(),
+                    created_at: Some(stored.created_at.into()),
+                });
             }
         }
         if call.caller == Caller::Operator && params.cursor.is_none() {
-            shown.extend(self.approvals.rulebook.file_rules().iter().map(|rule| {
-                json!({
-                    "id": rule.id, "decision": rule.decision, "pattern": rule.pattern.as_str(), "scope": rule.scope, "author": "file",
-                    "expires_at": rule.expires_at, "uses_left": rule.uses_left, "reason": rule.reason,
-                })
-            }));
+            shown.extend(self.approvals.rulebook.file_rules().iter().map(from_file));
         }
         Ok(RuleList { rules: shown, cursor: found.next.map(|next| next.to_string()) })
     }

@@ -6,6 +6,7 @@
 use async_trait::async_trait;
 use plexus_core::{CallError, Caller, SecretToken};
 use plexus_store::{Server, ServerState, Session, StoreError};
+use plexus_wire::Method;
 use serde_json::Value;
 
 use crate::claudecode::Core;
@@ -67,13 +68,13 @@ impl Core {
     }
 
     /// Passes a call on, as the same caller.
-    pub(crate) async fn relay(
+    pub(crate) async fn relay<M: Method>(
         &self,
         to: &Elsewhere,
         caller: Caller,
-        method: &str,
-        params: Value,
-    ) -> Result<Value, CallError> {
+        params: &M::Params,
+    ) -> Result<M::Result, CallError> {
+        let method = M::FULL_NAME;
         let Elsewhere(server) = to;
         if server.state != ServerState::Alive {
             let left = u64::try_from(server.lease_left.as_millis()).unwrap_or(0).max(1_000);
@@ -87,10 +88,18 @@ impl Core {
             .with_hint("it comes back, or another server ends what it left open"));
         }
         let Some(relay) = self.relay_to() else { return Err(to.ask_there(method)) };
+        let unreadable = |error: serde_json::Error| {
+            tracing::error!(%error, method, "a call could not be passed on");
+            CallError::internal(format_args!(
+                "{method}: the server {} was misunderstood",
+                server.name
+            ))
+        };
+        let params = serde_json::to_value(params).map_err(unreadable)?;
         let token = self.identity.mint_for_a_relay(caller).await?;
         let answer = relay.call(&server.url, &token, method, params).await;
         self.identity.revoke(&token).await;
-        answer
+        serde_json::from_value(answer?).map_err(unreadable)
     }
 }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use plexus_core::{RuleId, SessionId};
-use schemars::JsonSchema;
+pub use plexus_wire::{RuleDecision as Decision, RuleScope as Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,32 +13,8 @@ use super::paths::PathResolver;
 use super::pattern::Pattern;
 use super::set::fits;
 
-/// What a rule or a verdict says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// The call may run.
-    Allow,
-    /// The call may not run.
-    Deny,
-    /// Somebody is asked.
-    Ask,
-}
-
-/// Which sessions a rule holds for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// This session alone.
-    Session(SessionId),
-    /// This session and everything below it.
-    Subtree(SessionId),
-    /// Every session.
-    All,
-}
-
 /// Who made a rule. A session's rule never holds for that session itself: nobody approves themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
     /// The operator, by a call or by `loopback.toml`.

@@ -11,8 +11,9 @@ mod store_url;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plexus_activations::settings::{ChannelChoice, Settings};
+use plexus_activations::settings::Settings;
 use plexus_store::Durability;
+use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
 
 pub use crate::hooks::receiver::Webhook;

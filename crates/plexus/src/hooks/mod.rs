@@ -17,7 +17,7 @@ use plexus_store::{
     AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError,
     Topic, UnixMillis,
 };
-use serde_json::json;
+use plexus_wire::GivenUp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -132,7 +132,7 @@ impl Sender {
                     }
                     for entry in &entries {
                         let why = "its receiver is no longer configured";
-                        self.store.commit(give_up(entry, why), Priority::Normal).await?;
+                        self.store.commit(give_up(entry, why)?, Priority::Normal).await?;
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl Line {
                 let now = UnixMillis::now();
                 if now.after(entry.created_at) >= self.receiver.give_up_after {
                     tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
-                    self.commit(give_up(entry, &why)).await?;
+                    self.commit(give_up(entry, &why)?).await?;
                     self.stats.given_up(name);
                 } else {
                     tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message could not be sent; trying again");
@@ -269,19 +269,23 @@ fn mark(entry: &OutboxEntry, result: Sending) -> Vec<Change> {
 }
 
 /// A message that will never arrive: it goes, and the audit says so.
-fn give_up(entry: &OutboxEntry, why: &str) -> Vec<Change> {
-    let body = json!({
-        "id": entry.id, "event": entry.kind, "receiver": entry.target, "attempts": entry.attempts.saturating_add(1), "why": why,
-    });
+fn give_up(entry: &OutboxEntry, why: &str) -> Result<Vec<Change>, StoreError> {
+    let given_up = GivenUp {
+        id: entry.id,
+        event: entry.kind.clone(),
+        receiver: entry.target.clone(),
+        attempts: entry.attempts.saturating_add(1),
+        why: why.to_owned(),
+    };
     let line = AuditLine {
         at: UnixMillis::now(),
         kind: "webhook.given_up".into(),
         session: None,
-        body: JsonText::from(body),
+        body: JsonText::of(&given_up)?,
     };
     let mut changes = mark(entry, Sending::GivenUp);
     changes.push(Change::AppendAudit(line));
-    changes
+    Ok(changes)
 }
 
 /// How long to wait after the n-th failure.

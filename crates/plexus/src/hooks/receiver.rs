@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::hooks::{HookEvent, HookReceiver};
+use plexus_activations::hooks::HookReceiver;
 use plexus_core::SecretToken;
+use plexus_wire::HookEvent;
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
 use url::Url;

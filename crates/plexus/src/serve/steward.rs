@@ -1,13 +1,12 @@
 //! `server`: the operator's methods over the server itself: stop it, prune what is old, copy the store.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use plexus_activations::Activations;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
-use plexus_store::{Pruned, Store, UnixMillis};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use plexus_store::{Store, UnixMillis};
+use plexus_wire::method::server as wire;
+use plexus_wire::{BackupParams, Done, PruneParams, Pruned, StopParams, Stopping};
 use tokio_util::sync::CancellationToken;
 
 /// The activation.
@@ -16,53 +15,6 @@ pub(crate) struct Steward {
     activations: Weak<Activations>,
     stop: CancellationToken,
 }
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct StopParams {
-    /// Whether the children end first (false: they go on, and the next server picks them up).
-    children: Option<bool>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "stopping")]
-struct Stopping {
-    /// Children that go on running.
-    children: usize,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PruneParams {
-    /// What ended longer ago than this many days goes.
-    older_than_days: u64,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct PruneResult {
-    /// Approvals removed.
-    approvals: u64,
-    /// Chats whose events were removed.
-    chats: u64,
-    /// Events removed.
-    events: u64,
-    /// Audit lines removed.
-    audit: u64,
-    /// Directories of runs removed that an accident had left.
-    run_directories: u64,
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct BackupParams {
-    /// Where the copy goes; the file must not exist.
-    path: PathBuf,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(tag = "type", rename = "ok")]
-struct Done {}
 
 impl Steward {
     pub(crate) fn new(
@@ -85,15 +37,15 @@ impl Steward {
         let children = activations.children();
         // Open requests may finish, so this answer still leaves.
         self.stop.cancel();
-        Ok(Stopping { children })
+        Ok(Stopping { children: children as u64 })
     }
 
-    async fn prune(&self, params: PruneParams) -> Result<PruneResult, CallError> {
+    async fn prune(&self, params: PruneParams) -> Result<Pruned, CallError> {
         let activations = self.activations.upgrade().ok_or_else(gone)?;
         let (pruned, run_directories) =
             activations.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
-        let Pruned { approvals, chats, events, audit } = pruned;
-        Ok(PruneResult { approvals, chats, events, audit, run_directories })
+        let plexus_store::Pruned { approvals, chats, events, audit } = pruned;
+        Ok(Pruned { approvals, chats, events, audit, run_directories })
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
@@ -128,8 +80,7 @@ impl Activation for Steward {
     fn methods(self: Arc<Self>) -> MethodTable {
         let (stopping, pruning, copying) = (Arc::clone(&self), Arc::clone(&self), self);
         MethodTable::new("server")
-            .unary(
-                "stop",
+            .serves::<wire::Stop, _, _>(
                 "Stops the server. Children go on running and are picked up by the next server, unless `children` is true: then they end first.",
                 |d| {
                     d.audience = Audience::Operator;
@@ -140,8 +91,7 @@ impl Activation for Steward {
                     async move { this.stop(params).await }
                 },
             )
-            .unary(
-                "prune",
+            .serves::<wire::Prune, _, _>(
                 "Removes what ended long ago: decided approvals, the contents of events, audit lines, directories that runs have left. Sessions, positions and trees stay.",
                 |d| {
                     d.audience = Audience::Operator;
@@ -152,8 +102,7 @@ impl Activation for Steward {
                     async move { this.prune(params).await }
                 },
             )
-            .unary(
-                "backup",
+            .serves::<wire::Backup, _, _>(
                 "Writes a copy of the store, as of one moment, to a file that does not exist yet.",
                 |d| d.audience = Audience::Operator,
                 move |_: Call, params: BackupParams| {

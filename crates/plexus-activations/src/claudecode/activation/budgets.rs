@@ -2,13 +2,12 @@
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_store::{Change, Priority, StoreError, UpdateSession};
+use plexus_wire::{BudgetSetParams, Done};
 
 use super::ClaudeCode;
 use crate::authority::narrowed_budget;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::params::BudgetSetParams;
-use crate::claudecode::results::Done;
 
 /// How often it is tried again when the session changed meanwhile.
 const TRIES: usize = 8;

@@ -5,13 +5,14 @@ use plexus_store::{
     Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace,
     limits,
 };
-
-use serde_json::json;
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{
+    CancelParams, ChatCancelled, ChatEvent, ChatParams, ChatStarted, MessageSent, SendParams,
+    SessionRef,
+};
 
 use super::{ClaudeCode, elsewhere};
-use crate::claudecode::event::ChatEvent;
-use crate::claudecode::params::{CancelParams, ChatParams, SendParams};
-use crate::claudecode::results::{Cancelled, Sent, Started};
+use crate::claudecode::event::ToNewEvent;
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;
@@ -21,14 +22,14 @@ impl ClaudeCode {
         &self,
         call: Call,
         params: ChatParams,
-    ) -> Result<Started, CallError> {
+    ) -> Result<ChatStarted, CallError> {
         if params.wait_ms.is_some() {
             return Err(CallError::invalid("take wait_ms: chat_async returns at once")
                 .with_hint("claudecode.chat waits, claudecode.poll reads"));
         }
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
-        Ok(Started { session_id: session.id, chat: started.chat })
+        Ok(ChatStarted { session_id: session.id, chat: started.chat })
     }
 
     /// Stores the chat, then has it served. The caller is told of nothing that is not in the store.
@@ -106,7 +107,11 @@ impl ClaudeCode {
         Ok(started)
     }
 
-    pub(super) async fn send(&self, call: Call, params: SendParams) -> Result<Sent, CallError> {
+    pub(super) async fn send(
+        &self,
+        call: Call,
+        params: SendParams,
+    ) -> Result<MessageSent, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         if params.text.trim().is_empty() || params.text.len() > limits::MAX_PROMPT_BYTES {
             return Err(CallError::invalid("send this text")
@@ -119,31 +124,34 @@ impl ClaudeCode {
         if session.open_chat().is_none() {
             return Err(idle());
         }
-        let passed = json!({"session_id": session.id, "text": params.text});
-        if self.ask_elsewhere(call.caller, &session, "claudecode.send", passed).await?.is_some() {
-            return Ok(Sent {});
+        let passed = SendParams::new(SessionRef::id(session.id), params.text.as_str());
+        if self.ask_elsewhere::<wire::Send>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(MessageSent {});
         }
         let handle = self
             .supervisor
             .handle(session.id)
             .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
         handle.send(params.text).await?;
-        Ok(Sent {})
+        Ok(MessageSent {})
     }
 
     pub(super) async fn cancel(
         &self,
         call: Call,
         params: CancelParams,
-    ) -> Result<Cancelled, CallError> {
+    ) -> Result<ChatCancelled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
         let Some(chat) = session.open_chat() else {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };
-        let passed = json!({"session_id": session.id, "reason": reason});
-        if self.ask_elsewhere(call.caller, &session, "claudecode.cancel", passed).await?.is_some() {
-            return Ok(Cancelled {});
+        let passed = CancelParams {
+            reason: Some(reason.clone()),
+            ..CancelParams::new(SessionRef::id(session.id))
+        };
+        if self.ask_elsewhere::<wire::Cancel>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(ChatCancelled {});
         }
         match self.supervisor.handle(session.id) {
             Some(handle) => match handle.cancel(reason.clone()).await {
@@ -155,7 +163,7 @@ impl ClaudeCode {
             },
             None => self.cancel_unserved(&session, chat, reason).await?,
         }
-        Ok(Cancelled {})
+        Ok(ChatCancelled {})
     }
 
     /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
@@ -167,7 +175,7 @@ impl ClaudeCode {
     ) -> Result<(), CallError> {
         let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
         let ending = Ending::Cancelled(reason.clone());
-        let mut changes = self.core.approvals.hooks.chat_ended(session, chat, &ending, None);
+        let mut changes = self.core.approvals.hooks.chat_ended(session, chat, &ending, None)?;
         changes.push(Change::EndChat(EndChat {
             session: session.id,
             chat,

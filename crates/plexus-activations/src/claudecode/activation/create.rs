@@ -7,13 +7,14 @@ use plexus_store::{
     Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals,
     StoreError, UpdateSession, limits,
 };
+use plexus_wire::{
+    CreateParams, ForkParams, ProjectSettings, SessionCreated, SessionForked, Supervise,
+};
 use uuid::Uuid;
 
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
-use crate::claudecode::config::{ProjectSettings, SessionConfig, SessionState, Supervise};
-use crate::claudecode::params::{CreateParams, ForkParams};
-use crate::claudecode::results::{Created, Forked};
+use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::rules::Pattern;
 
 impl ClaudeCode {
@@ -21,7 +22,7 @@ impl ClaudeCode {
         &self,
         call: Call,
         params: CreateParams,
-    ) -> Result<Created, CallError> {
+    ) -> Result<SessionCreated, CallError> {
         let parent = self.parent_for(&call.caller, params.parent).await?;
         check_name(&params.name)?;
         let mut config = self.config_of(&params)?;
@@ -48,7 +49,7 @@ impl ClaudeCode {
             room: self.room_below(parent).await?,
             ..CreateSession::new(params.name, parent)
         };
-        self.create_row(session, None).await.map(|(id, head)| Created { id, head })
+        self.create_row(session, None).await.map(|(id, head)| SessionCreated { id, head })
     }
 
     /// Creates the session, with its first state, in one transaction.
@@ -256,7 +257,11 @@ impl ClaudeCode {
             .and_then(|id| Uuid::try_parse(id).ok()))
     }
 
-    pub(super) async fn fork(&self, call: Call, params: ForkParams) -> Result<Forked, CallError> {
+    pub(super) async fn fork(
+        &self,
+        call: Call,
+        params: ForkParams,
+    ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         check_name(&params.new_name)?;
         if let Caller::Session(own) = call.caller {
@@ -295,7 +300,7 @@ impl ClaudeCode {
                     .then_some(SessionState { mode: None, ..remembered }),
             };
         let (id, head) = self.create_row(fork, state).await?;
-        Ok(Forked { id, head })
+        Ok(SessionForked { id, head })
     }
 }
 

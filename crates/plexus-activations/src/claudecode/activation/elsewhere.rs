@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use plexus_core::{CallError, Caller, EventId};
 use plexus_store::{Chat, Fresh, Position, Session, StartedChat};
-use serde_json::{Value, json};
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{ChatParams, Method, SessionRef};
 
 use super::ClaudeCode;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::params::ChatParams;
 use crate::node::Elsewhere;
 
 impl ClaudeCode {
@@ -25,19 +25,13 @@ impl ClaudeCode {
             return Ok(None);
         }
         let Some(there) = self.place_for_a_chat(session).await? else { return Ok(None) };
-        let mut passed = json!({"session_id": session.id, "prompt": params.prompt});
-        if let Some(ephemeral) = params.ephemeral {
-            passed["ephemeral"] = json!(ephemeral);
-        }
-        if let Some(key) = &params.idempotency_key {
-            passed["idempotency_key"] = json!(key);
-        }
-        let answer = self.core.relay(&there, caller, "claudecode.chat_async", passed).await?;
-        let number = answer["chat"].as_u64().and_then(|chat| u32::try_from(chat).ok());
-        let number = number.ok_or_else(|| {
-            CallError::internal("start a chat: the other server did not say which")
-        })?;
-        let chat = self.core.store.chat(session.id, Some(number)).await?;
+        let passed = ChatParams {
+            ephemeral: params.ephemeral,
+            idempotency_key: params.idempotency_key.clone(),
+            ..ChatParams::new(SessionRef::id(session.id), params.prompt.as_str())
+        };
+        let answer = self.core.relay::<wire::ChatAsync>(&there, caller, &passed).await?;
+        let chat = self.core.store.chat(session.id, Some(answer.chat)).await?;
         Ok(Some(started(&chat)))
     }
 
@@ -59,15 +53,14 @@ impl ClaudeCode {
     }
 
     /// Passes a call on to the server that runs the session's chat. `None` when that is this one.
-    pub(super) async fn ask_elsewhere(
+    pub(super) async fn ask_elsewhere<M: Method>(
         &self,
         caller: Caller,
         session: &Session,
-        method: &str,
-        params: Value,
-    ) -> Result<Option<Value>, CallError> {
+        params: &M::Params,
+    ) -> Result<Option<M::Result>, CallError> {
         match self.core.elsewhere(session).await? {
-            Some(there) => self.core.relay(&there, caller, method, params).await.map(Some),
+            Some(there) => self.core.relay::<M>(&there, caller, params).await.map(Some),
             None => Ok(None),
         }
     }

@@ -7,16 +7,20 @@ use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
     Session, SessionFilter, SessionStatus, SetCursor, SetReadPosition, Stage, Topic, limits,
 };
-use serde_json::Value;
+use plexus_wire::{
+    Approval, BudgetUse, ChangedSession, ChatEvent, CursorsParams, PageLimit, PollParams, Polled,
+    WaitParams, Waited,
+};
 use tokio::time::Instant;
 
-use super::{ClaudeCode, DEFAULT_PAGE, MAX_PAGE, checked_limit, checked_wait};
+use super::ClaudeCode;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::feed::PolledEvent;
-use crate::claudecode::params::{CursorsParams, PollParams, WaitParams};
-use crate::claudecode::results::{BudgetUse, Changed, Polled, Waited};
-use crate::loopback::approvals::as_pending;
+use crate::claudecode::feed::polled;
+use crate::loopback::shown::as_pending;
+
+/// How many of the last events of a chat are recent.
+const RECENT: u32 = 100;
 
 /// How long a line of `wait` may be.
 const LINE_CHARS: usize = 160;
@@ -35,8 +39,8 @@ enum From {
 
 impl ClaudeCode {
     pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
-        let limit = checked_limit(params.limit)?;
-        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+        let limit = params.limit.unwrap_or_default().get();
+        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
         // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
         let mut wake = self.core.store.watch(Topic::Session(params.session_id));
         let mut session = self.authority.reach(&call.caller, params.session_id).await?;
@@ -67,14 +71,11 @@ impl ClaudeCode {
     ) -> Result<Polled, CallError> {
         let newest = self.authority.reach(&call.caller, params.session_id).await?.newest_chat;
         let poll = PollParams {
-            session_id: params.session_id,
-            from_seq: Some(newest.map_or(0, |chat| chat.total_events.saturating_sub(DEFAULT_PAGE))),
+            from_seq: Some(newest.map_or(0, |chat| chat.total_events.saturating_sub(RECENT))),
             // Events that come between the two reads belong to the end too.
-            limit: Some(MAX_PAGE),
-            wait_ms: None,
-            consumer: None,
-            cursor: None,
+            limit: Some(PageLimit::MAX),
             chat: newest.map(|chat| chat.number),
+            ..PollParams::new(params.session_id)
         };
         self.poll(call, poll).await
     }
@@ -201,7 +202,7 @@ impl ClaudeCode {
         };
         Ok(Polled {
             status,
-            events: page.events.iter().map(PolledEvent::of).collect(),
+            events: page.events.iter().map(polled).collect(),
             pending_approvals,
             read_position,
             total_events,
@@ -212,7 +213,7 @@ impl ClaudeCode {
     }
 
     /// The permission requests of a session that wait.
-    pub(super) async fn pending_of(&self, session: &Session) -> Result<Vec<Value>, CallError> {
+    pub(super) async fn pending_of(&self, session: &Session) -> Result<Vec<Approval>, CallError> {
         if session.pending_approvals == 0 {
             return Ok(Vec::new());
         }
@@ -226,7 +227,11 @@ impl ClaudeCode {
             .store
             .approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION))
             .await?;
-        Ok(page.items.iter().map(|record| as_pending(record, &session.name)).collect())
+        Ok(page
+            .items
+            .iter()
+            .map(|record| as_pending(record, &session.name))
+            .collect::<Result<_, _>>()?)
     }
 
     /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
@@ -252,7 +257,7 @@ impl ClaudeCode {
     }
 
     pub(super) async fn wait(&self, call: Call, params: WaitParams) -> Result<Waited, CallError> {
-        let deadline = Instant::now() + checked_wait(params.wait_ms)?;
+        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
         let wanted = params.session_ids.unwrap_or_default();
         if wanted.len() > limits::MAX_PAGE_ITEMS {
             return Err(CallError::invalid(format_args!(
@@ -294,7 +299,7 @@ impl ClaudeCode {
         }
     }
 
-    async fn changed(&self, session: &Session) -> Result<Changed, CallError> {
+    async fn changed(&self, session: &Session) -> Result<ChangedSession, CallError> {
         let (chat, total_events) =
             session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
         let line = match (chat, total_events.checked_sub(1)) {
@@ -304,7 +309,10 @@ impl ClaudeCode {
                     .store
                     .read_events(session.id, chat, last, ReadLimit::events(1))
                     .await?;
-                page.events.first().map(|event| line_of(&event.body.to_value())).unwrap_or_default()
+                match page.events.first() {
+                    Some(event) => line_of(&event.body.read()?),
+                    None => String::new(),
+                }
             }
             _ => String::new(),
         };
@@ -312,11 +320,11 @@ impl ClaudeCode {
             Some(budget) => {
                 let worst =
                     budget::worst_of(&budget, &self.core.store.spend(session.id).await?.subtree);
-                Some(BudgetUse { of: worst.what, used: worst.share })
+                Some(BudgetUse { of: worst.what.to_owned(), used: worst.share })
             }
             None => None,
         };
-        Ok(Changed {
+        Ok(ChangedSession {
             session_id: session.id,
             name: session.name.clone(),
             status: session.status(),
@@ -344,20 +352,23 @@ fn as_session_status(status: ChatStatus) -> SessionStatus {
 }
 
 /// The gist of an event, on one line.
-fn line_of(event: &Value) -> String {
-    let text = |field: &str| event[field].as_str().unwrap_or_default();
-    let line = match event["type"].as_str().unwrap_or_default() {
-        "content" => text("text").to_owned(),
-        "thinking" => "thinking".to_owned(),
-        "tool_use" => format!("uses {}", text("tool_name")),
-        "awaiting_approval" => format!("asks to use {}", text("tool_name")),
-        "tool_request" => format!("{} asks to use {}", text("session_name"), text("tool_name")),
-        "approval_resolved" => {
-            if event["approved"] == true { "was allowed" } else { "was denied" }.to_owned()
+fn line_of(event: &ChatEvent) -> String {
+    let line = match event {
+        ChatEvent::Content { text } => text.clone(),
+        ChatEvent::Thinking { .. } => "thinking".to_owned(),
+        ChatEvent::ToolUse { tool_name, .. } => format!("uses {tool_name}"),
+        ChatEvent::AwaitingApproval { tool_name, .. } => format!("asks to use {tool_name}"),
+        ChatEvent::ToolRequest { session_name, tool_name, .. } => {
+            format!("{session_name} asks to use {tool_name}")
         }
-        "tool_result" => "has a tool's result".to_owned(),
-        "notice" | "error" => text("message").to_owned(),
-        other => other.to_owned(),
+        ChatEvent::ApprovalResolved { approved: true, .. } => "was allowed".to_owned(),
+        ChatEvent::ApprovalResolved { approved: false, .. } => "was denied".to_owned(),
+        ChatEvent::ToolResult { .. } => "has a tool's result".to_owned(),
+        ChatEvent::Notice { message } | ChatEvent::Error { message } => message.clone(),
+        ChatEvent::Start { .. }
+        | ChatEvent::Passthrough { .. }
+        | ChatEvent::Complete { .. }
+        | ChatEvent::Other(_) => event.type_name().to_owned(),
     };
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() > LINE_CHARS {

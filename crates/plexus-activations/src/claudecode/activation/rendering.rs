@@ -2,11 +2,9 @@
 
 use plexus_core::{Call, CallError, EventId};
 use plexus_store::{Node, NodeData, limits};
-use serde_json::{Value, json};
+use plexus_wire::{Block, ChatEvent, Message, RenderParams, Rendered, Role};
 
 use super::ClaudeCode;
-use crate::claudecode::params::RenderParams;
-use crate::claudecode::results::{Message, Rendered};
 
 impl ClaudeCode {
     pub(super) async fn render_context(
@@ -38,11 +36,11 @@ impl ClaudeCode {
     }
 
     /// What a node contributes to the conversation, if anything.
-    async fn block_of(&self, node: &Node) -> Result<Option<(&'static str, Value)>, CallError> {
+    async fn block_of(&self, node: &Node) -> Result<Option<(Role, Block)>, CallError> {
         let handle = match &node.data {
             NodeData::Text { content } if content.is_empty() => return Ok(None),
             NodeData::Text { content } => {
-                return Ok(Some(("user", json!({"type": "text", "text": content}))));
+                return Ok(Some((Role::User, Block::Text { text: content.clone() })));
             }
             NodeData::External { handle } => handle,
         };
@@ -55,24 +53,25 @@ impl ClaudeCode {
             return Ok(None);
         }
         let Ok(id) = id.parse::<EventId>() else { return Ok(None) };
-        let event = self.core.store.event(id).await?.body.to_value();
-        Ok(Some(match kind.as_str() {
-            "content" => ("assistant", json!({"type": "text", "text": event["text"]})),
-            "thinking" => ("assistant", json!({"type": "thinking", "thinking": event["thinking"]})),
-            "tool_use" => (
-                "assistant",
-                json!({"type": "tool_use", "id": event["tool_use_id"], "name": event["tool_name"], "input": event["input"]}),
-            ),
-            _ => (
-                "user",
-                json!({"type": "tool_result", "tool_use_id": event["tool_use_id"], "content": event["output"], "is_error": event["is_error"]}),
-            ),
-        }))
+        Ok(match self.core.store.event(id).await?.body.read()? {
+            ChatEvent::Content { text } => Some((Role::Assistant, Block::Text { text })),
+            ChatEvent::Thinking { thinking } => {
+                Some((Role::Assistant, Block::Thinking { thinking }))
+            }
+            ChatEvent::ToolUse { tool_name, tool_use_id, input } => {
+                Some((Role::Assistant, Block::ToolUse { id: tool_use_id, name: tool_name, input }))
+            }
+            ChatEvent::ToolResult { tool_use_id, output, is_error } => {
+                Some((Role::User, Block::ToolResult { tool_use_id, content: output, is_error }))
+            }
+            // Of an event that was pruned nothing is left to show.
+            _ => None,
+        })
     }
 }
 
 /// Blocks of one role in a row are one message.
-fn push(messages: &mut Vec<Message>, role: &'static str, block: Value) {
+fn push(messages: &mut Vec<Message>, role: Role, block: Block) {
     match messages.last_mut() {
         Some(last) if last.role == role => last.content.push(block),
         _ => messages.push(Message { role, content: vec![block] }),

@@ -5,25 +5,31 @@ use plexus_store::{
     Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter,
     SetCursor, Spend,
 };
-use serde_json::json;
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{
+    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, CursorsParams, Done, ListParams,
+    Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, Spent, Stream, StreamList,
+    StreamsParams, TreeOf,
+};
 
 use super::{ClaudeCode, page};
 use crate::claudecode::config::{SessionConfig, SessionState};
-use crate::claudecode::params::{
-    CursorDeleteParams, CursorSetParams, CursorsParams, ListParams, SessionRef, StreamsParams,
-};
-use crate::claudecode::results::{
-    ConsumerView, Cursors, Deleted, Done, Got, Listed, Reserved, SessionView, Spent, StreamView,
-    Streams, TreeOf,
-};
 
 impl ClaudeCode {
-    pub(super) async fn get(&self, call: Call, params: SessionRef) -> Result<Got, CallError> {
+    pub(super) async fn get(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<SessionGot, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        Ok(Got { session: self.view(&session).await? })
+        Ok(SessionGot { session: self.view(&session).await? })
     }
 
-    pub(super) async fn list(&self, call: Call, params: ListParams) -> Result<Listed, CallError> {
+    pub(super) async fn list(
+        &self,
+        call: Call,
+        params: ListParams,
+    ) -> Result<SessionList, CallError> {
         if let Some(parent) = params.parent
             && call.caller != Caller::Session(parent)
         {
@@ -41,16 +47,16 @@ impl ClaudeCode {
         for session in &found.items {
             sessions.push(self.view(session).await?);
         }
-        Ok(Listed { sessions, cursor: found.next.map(|next| next.to_string()) })
+        Ok(SessionList { sessions, cursor: found.next.map(|next| next.to_string()) })
     }
 
-    pub(super) async fn view(&self, session: &Session) -> Result<SessionView, CallError> {
+    pub(super) async fn view(&self, session: &Session) -> Result<plexus_wire::Session, CallError> {
         let config = SessionConfig::of(session)?;
         let totals = self.core.store.spend(session.id).await?;
         let (spend, reserved) = (totals.subtree, totals.reserved);
-        let now = plexus_store::UnixMillis::now().as_secs();
+        let now = plexus_store::UnixMillis::now().into();
         let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
-        Ok(SessionView {
+        Ok(plexus_wire::Session {
             id: session.id,
             name: session.name.clone(),
             parent: session.parent,
@@ -75,10 +81,10 @@ impl ClaudeCode {
                 cost_usd: reserved.cost_micros as f64 / 1e6,
                 turns: reserved.turns,
             }),
-            metadata: session.metadata.to_value(),
-            created_at: session.created_at.0,
-            updated_at: session.updated_at.0,
-            mode: mode.map(|mode| json!({"mode": mode.mode, "until": mode.until})),
+            metadata: session.metadata.clone().into(),
+            created_at: session.created_at.into(),
+            updated_at: session.updated_at.into(),
+            mode,
         })
     }
 
@@ -87,12 +93,12 @@ impl ClaudeCode {
         &self,
         call: Call,
         params: SessionRef,
-    ) -> Result<Deleted, CallError> {
+    ) -> Result<SessionDeleted, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         // Whoever has the child ends it and removes its files. Children of those below that are elsewhere end when their servers look.
-        let passed = json!({"session_id": session.id});
-        if self.ask_elsewhere(call.caller, &session, "claudecode.delete", passed).await?.is_some() {
-            return Ok(Deleted { id: session.id });
+        let passed = SessionRef::id(session.id);
+        if self.ask_elsewhere::<wire::Delete>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(SessionDeleted { id: session.id });
         }
         let mut doomed = self.core.store.descendants(session.id).await?;
         doomed.push(session.id);
@@ -114,14 +120,14 @@ impl ClaudeCode {
             }
         }
         self.core.approvals.rulebook.changed();
-        Ok(Deleted { id: session.id })
+        Ok(SessionDeleted { id: session.id })
     }
 
     pub(super) async fn streams(
         &self,
         call: Call,
         params: StreamsParams,
-    ) -> Result<Streams, CallError> {
+    ) -> Result<StreamList, CallError> {
         if let Some(id) = params.session_id {
             self.authority.reach(&call.caller, id).await?;
         }
@@ -134,7 +140,7 @@ impl ClaudeCode {
                 page(params.limit, params.cursor.as_deref())?,
             )
             .await?;
-        let view = |chat: plexus_store::Chat| StreamView {
+        let view = |chat: plexus_store::Chat| Stream {
             session_id: chat.session,
             chat: chat.number,
             tree_id: chat.tree,
@@ -142,13 +148,13 @@ impl ClaudeCode {
             head_node: chat.head_node,
             status: chat.status,
             self_started: chat.origin == Origin::SelfStarted,
-            started_at: chat.started_at.0,
-            ended_at: chat.ended_at.map(|at| at.0),
+            started_at: chat.started_at.into(),
+            ended_at: chat.ended_at.map(Into::into),
             error: chat.error,
             total_events: chat.total_events,
             read_position: chat.read_position,
         };
-        Ok(Streams {
+        Ok(StreamList {
             streams: found.items.into_iter().map(view).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
@@ -167,17 +173,17 @@ impl ClaudeCode {
         &self,
         call: Call,
         params: CursorsParams,
-    ) -> Result<Cursors, CallError> {
+    ) -> Result<ConsumerList, CallError> {
         self.authority.reach(&call.caller, params.session_id).await?;
         let consumers = self.core.store.consumers(params.session_id).await?;
-        let view = |consumer: plexus_store::Consumer| ConsumerView {
+        let view = |consumer: plexus_store::Consumer| Consumer {
             chat: consumer.cursor.chat,
             seq: consumer.cursor.next,
             cursor: consumer.cursor.to_string(),
-            updated_at: consumer.updated_at.0,
+            updated_at: consumer.updated_at.into(),
             consumer: consumer.name,
         };
-        Ok(Cursors { cursors: consumers.into_iter().map(view).collect() })
+        Ok(ConsumerList { cursors: consumers.into_iter().map(view).collect() })
     }
 
     pub(super) async fn cursor_set(

@@ -6,12 +6,11 @@ use futures::{Stream, StreamExt, stream};
 use plexus_core::method::{raw, stream_reply};
 use plexus_core::{Call, CallError, Caller, Reply, SessionId, StreamItem};
 use plexus_store::{ChatStatus, Cursor, Topic};
-use serde_json::json;
+use plexus_wire::{ChatParams, Delta, FollowParams, LiveText, PollParams, WaitMs};
 
-use super::{ClaudeCode, MAX_WAIT_MS, checked_wait};
+use super::ClaudeCode;
 use crate::claudecode::deltas::Live;
 use crate::claudecode::feed::{AllCursor, SessionFeed};
-use crate::claudecode::params::{ChatParams, FollowParams, PollParams};
 
 /// Where a follower of one session stands.
 struct Follower {
@@ -60,7 +59,7 @@ impl ClaudeCode {
         call: Call,
         params: ChatParams,
     ) -> Result<Reply, CallError> {
-        let wait = checked_wait(params.wait_ms.or(Some(MAX_WAIT_MS)))?;
+        let wait = params.wait_ms.unwrap_or(WaitMs::MAX).duration();
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
         if call.can_stream {
@@ -68,15 +67,7 @@ impl ClaudeCode {
             return Ok(stream_reply(self.events_from(session.id, at, Some(started.chat))));
         }
         self.wait_for_turn(session.id, started.chat, wait).await?;
-        let poll = PollParams {
-            session_id: session.id,
-            from_seq: None,
-            limit: None,
-            wait_ms: None,
-            consumer: None,
-            cursor: None,
-            chat: Some(started.chat),
-        };
+        let poll = PollParams { chat: Some(started.chat), ..PollParams::new(session.id) };
         Reply::of(&self.poll(call, poll).await?)
     }
 
@@ -117,10 +108,10 @@ impl ClaudeCode {
                 match receiver.recv().await {
                     Ok(live) => {
                         let event = match live {
-                            Live::MessageStart => json!({"type": "delta_start"}),
-                            Live::Text(text) => json!({"type": "delta", "text": &*text}),
+                            Live::MessageStart => Delta::DeltaStart,
+                            Live::Text(text) => Delta::Delta { text: (*text).to_owned() },
                         };
-                        let body = raw(&json!({"session_id": session, "event": event}));
+                        let body = raw(&LiveText { session_id: session, event });
                         let item =
                             body.map(|body| StreamItem { cursor: None, body: Arc::from(body) });
                         return Some((item, receiver));

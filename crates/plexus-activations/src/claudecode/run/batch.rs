@@ -11,11 +11,12 @@ use plexus_store::{
     Origin as ChatOrigin, Outcome, Patch, Priority, Session, SetJournalPosition, SettleApproval,
     StartChat, StoreError, Trace, UnixMillis, UpdateRun, UpdateSession,
 };
+use plexus_wire::ChatEvent;
 
 use super::permission::{is_control_response, request_at_head};
 use super::{Keeping, Over, Run, STORE_RETRY};
 use crate::claudecode::config::{SessionConfig, SessionState};
-use crate::claudecode::event::ChatEvent;
+use crate::claudecode::event::ToNewEvent;
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OpenChat, Step, Translation};
 

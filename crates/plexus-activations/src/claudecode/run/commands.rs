@@ -8,12 +8,13 @@ use std::time::Instant;
 use claude_code::control;
 use plexus_core::{ApprovalId, CallError, ErrorKind};
 use plexus_store::{ApprovalRecord, ApprovalStatus, AssignRun, Change, Patch, UpdateRun};
+use plexus_wire::PermitAnswer;
 use uuid::Uuid;
 
 use super::{Command, Keeping, Run, STORE_RETRY, Taken, deny};
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OUR_REQUEST, OpenChat};
-use crate::loopback::answer::{PermitBehavior, PermitResponse};
+use crate::loopback::answer::answer_of;
 
 impl Run {
     pub(super) async fn command(&mut self, command: Command) {
@@ -134,9 +135,9 @@ impl Run {
         if !ours || !open {
             return;
         }
-        let Some(response) = PermitResponse::of(record) else { return };
-        let answer = match response.behavior {
-            PermitBehavior::Allow { updated_input } => {
+        let Some(answer) = answer_of(record) else { return };
+        let answer = match answer {
+            PermitAnswer::Allow { updated_input } => {
                 match claude_code::RawJson::from_text(updated_input.as_str().to_owned()) {
                     Ok(updated_input) => control::PermissionAnswer::Allow {
                         updated_input,
@@ -145,7 +146,7 @@ impl Run {
                     Err(_) => deny("the approved input could not be read"),
                 }
             }
-            PermitBehavior::Deny { message } => deny(&message),
+            PermitAnswer::Deny { message } => deny(&message),
         };
         plexus_fault::point!("answer.put.before");
         self.put(control::answer_permission(&record.request_id, &answer));

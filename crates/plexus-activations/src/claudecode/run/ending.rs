@@ -9,12 +9,13 @@ use plexus_store::{
     Position, Priority, RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage,
     StoreError, UnixMillis, UpdateSession, Verdict,
 };
+use plexus_wire::{ChatEvent, Usage};
 use serde_json::json;
 
 use super::{Keeping, Over, Run, STORE_RETRY, approvals_of};
 use crate::claudecode::Core;
 use crate::claudecode::config::SessionState;
-use crate::claudecode::event::{ChatEvent, Usage};
+use crate::claudecode::event::ToNewEvent;
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OpenChat, PromptProgress, Translation};
 use crate::scrub;
@@ -70,7 +71,7 @@ impl Run {
         let amount = spend(&usage, chat.began_at);
         let usage = JsonText::of(&usage)?;
         let mut changes =
-            self.core.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage));
+            self.core.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage))?;
         changes.push(Change::EndChat(EndChat {
             session: self.key.session,
             chat: chat.number,

@@ -10,12 +10,10 @@ use plexus_store::{
     Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority,
     Stage, StoreError, UnixMillis, Verdict,
 };
-use serde_json::json;
+use plexus_wire::{Breach, ChatEvent, ProjectSettings};
 
 use super::Run;
 use super::batch::{After, Draft};
-use crate::claudecode::config::ProjectSettings;
-use crate::claudecode::event::ChatEvent;
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Answered, Ask, Echo, as_json};
 use crate::loopback::approvals::Question;
@@ -171,16 +169,18 @@ impl Run {
         if let Some(record) = record {
             draft.changes.push(Change::MarkBreach { id: record.id, what: what.clone() });
         }
-        let body = JsonText::from(
-            json!({"run": self.key.n, "what": what, "approval_id": record.map(|record| record.id)}),
-        );
+        let body = JsonText::of(&Breach {
+            run: self.key.n,
+            what: what.clone(),
+            approval_id: record.map(|record| record.id),
+        })?;
         draft.changes.push(Change::AppendAudit(AuditLine {
             at: UnixMillis::now(),
             kind: "breach".into(),
             session: Some(self.key.session),
             body,
         }));
-        draft.changes.extend(self.core.approvals.hooks.breach(self.key.session, &what));
+        draft.changes.extend(self.core.approvals.hooks.breach(self.key.session, &what)?);
         let stopping = draft.translation.breach.is_some();
         // Kept with the run, also with no chat open: a server that dies before the child does must still end it.
         draft.translation.breach.get_or_insert_with(|| what.clone());

@@ -33,7 +33,7 @@ pub(super) fn assistant(line: &ClaudeStreamJsonEvent, message: &AssistantMessage
             Step::Event(ChatEvent::ToolUse {
                 tool_name: tool.name.as_str().to_owned(),
                 tool_use_id: tool.id.as_str().to_owned(),
-                input: as_json(&tool.input),
+                input: as_json(&tool.input).into(),
             })
         }
         _ => passthrough(line, "assistant"),
@@ -100,7 +100,7 @@ fn tool_result(line: &ClaudeStreamJsonEvent, result: &ToolResult) -> ChatEvent {
     };
     ChatEvent::ToolResult {
         tool_use_id: result.tool_use_id.as_str().to_owned(),
-        output,
+        output: output.into(),
         is_error: result.is_error.unwrap_or(false),
     }
 }
@@ -117,7 +117,7 @@ fn blocks_as_written(line: &ClaudeStreamJsonEvent, tool_use_id: &str) -> JsonTex
 pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Step {
     Step::Event(ChatEvent::Passthrough {
         event_type: event_type.to_owned(),
-        data: as_json(line.raw_json()),
+        data: as_json(line.raw_json()).into(),
     })
 }
 
