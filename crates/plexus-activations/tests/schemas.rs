@@ -69,6 +69,7 @@ fn schemas_declare_their_types_and_fields() {
         "data",
         "params",
         "result",
+        "activations",
         "AuditBody",
         "Resolved",
         "Standing",

@@ -94,7 +94,8 @@ pub struct Approval {
     pub escalated_to: Option<Owner>,
 }
 
-/// A permission request and its decision, as `history` shows it and as a conflict names what stands.
+/// A permission request and its decision, as `history` shows it and as a conflict names what
+/// stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct DecidedApproval {

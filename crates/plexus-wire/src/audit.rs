@@ -31,7 +31,8 @@ pub struct AuditList {
 pub struct AuditLine {
     /// When.
     pub at: Seconds,
-    /// What kind of thing happened: `refused`, `breach`, `approval.answered`, `budget.stopped` and their like.
+    /// What kind of thing happened: `refused`, `breach`, `approval.answered`, `budget.stopped` and
+    /// their like.
     pub kind: String,
     /// The session it is about.
     pub session_id: Option<SessionId>,

@@ -1,4 +1,5 @@
-//! Numbers that know their range, so that reading parameters refuses what is out of it and every schema says what is in it.
+//! Numbers that know their range, so that reading parameters refuses what is out of it and every
+//! schema says what is in it.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -69,8 +70,8 @@ impl JsonSchema for PageLimit {
     }
 }
 
-/// How many milliseconds a call may wait. A longer wait is refused rather than cut short: a caller that counts on it
-/// would be surprised.
+/// How many milliseconds a call may wait. A longer wait is refused rather than cut short: a caller
+/// that counts on it would be surprised.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]

@@ -44,7 +44,8 @@ pub struct Spent {
     pub wall_ms: u64,
 }
 
-/// What running chats of a session, and of everything below it, have set aside until their results come.
+/// What running chats of a session, and of everything below it, have set aside until their results
+/// come.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct Reserved {

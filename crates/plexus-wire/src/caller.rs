@@ -1,4 +1,5 @@
-//! Who is calling. A [`Caller`] comes from a token and from nothing else: never from an argument, a header or a path.
+//! Who is calling. A [`Caller`] comes from a token and from nothing else: never from an argument, a
+//! header or a path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,8 @@ pub enum Caller {
     Operator,
     /// A session acting as a parent: sees and answers for its own strict descendants only.
     Session(SessionId),
-    /// The CLI process of a session, asking for permission: may call `permit` for that session and nothing else.
+    /// The CLI process of a session, asking for permission: may call `permit` for that session and
+    /// nothing else.
     Child(SessionId),
 }
 

@@ -166,7 +166,8 @@ pub struct Stream {
     pub head_node: NodeId,
     /// How it stands.
     pub status: ChatStatus,
-    /// True for a chat that nobody asked for: the agent went on by itself, for example when it had scheduled something. Absent otherwise.
+    /// True for a chat that nobody asked for: the agent went on by itself, for example when it had
+    /// scheduled something. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub self_started: bool,
     /// When it started.

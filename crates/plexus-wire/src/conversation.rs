@@ -103,8 +103,8 @@ pub enum Block {
     },
 }
 
-/// What a tool gave: text, or content blocks as the agent wrote them. Only its schema is used; the JSON itself is kept
-/// as it was.
+/// What a tool gave: text, or content blocks as the agent wrote them. Only its schema is used; the
+/// JSON itself is kept as it was.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ToolOutput {

@@ -217,7 +217,8 @@ pub struct PermitRequest {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "behavior", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum PermitAnswer {
-    /// The tool runs with this input. Always the whole of it: older CLIs run a bare allow with empty arguments.
+    /// The tool runs with this input. Always the whole of it: older CLIs run a bare allow with
+    /// empty arguments.
     Allow {
         /// The input.
         #[schemars(with = "Object")]

@@ -1,4 +1,5 @@
-//! All shapes in one JSON document, from which the dashboard's TypeScript is made: `schemas/wire.json`.
+//! All shapes in one JSON document, from which the dashboard's TypeScript is made:
+//! `schemas/wire.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +12,9 @@ use crate::{ChatEvent, HookAnswer, HookAnswered, HookMessage};
 
 /// Returns `{"methods": {NAME: {"params": REF, "result": REF}}, "$defs": {SHAPE: SCHEMA}}`.
 ///
-/// A result is described as it is written, parameters as they are read. Where one shape is both and that makes a
-/// difference (a field may be left out by one side only), the parameters' half is named `…Input`.
+/// A result is described as it is written, parameters as they are read. Where one shape is both and
+/// that makes a difference (a field may be left out by one side only), the parameters' half is
+/// named `…Input`.
 #[must_use]
 pub fn document() -> Value {
     let mut all = Shapes::default();
@@ -49,7 +51,8 @@ impl Shapes {
     }
 
     fn finish(mut self) -> Value {
-        // A shape differs also when a part of it does, so this is looked at until nothing more is found.
+        // A shape differs also when a part of it does, so this is looked at until nothing more is
+        // found.
         let mut differ = BTreeSet::new();
         loop {
             let found: BTreeSet<String> = self
@@ -83,7 +86,7 @@ impl Shapes {
             })
             .collect();
         json!({
-            "description": "Every shape of the wire. Made by plexus-wire; UPDATE_SCHEMAS=1 writes it anew.",
+            "description": "Every shape of the wire. The test `schemas` writes it with UPDATE_SCHEMAS=1.",
             "methods": methods,
             "$defs": shapes,
         })

@@ -57,7 +57,8 @@ pub struct CallError {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schemars(with = "Option<Standing>")]
     pub standing: Option<Value>,
-    /// The JSON-RPC code when it is not the one of `kind`: an unknown method, a request that cannot be read.
+    /// The JSON-RPC code when it is not the one of `kind`: an unknown method, a request that cannot
+    /// be read.
     #[serde(skip)]
     pub code: Option<i64>,
 }

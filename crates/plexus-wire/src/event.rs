@@ -68,8 +68,8 @@ pub enum ChatEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<Object>")]
         updated_input: Option<Json>,
-        /// Who decided: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`, `"agent_ended"` or
-        /// `"webhook"`.
+        /// Who decided: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`,
+        /// `"agent_ended"` or `"webhook"`.
         decided_by: DecidedBy,
     },
     /// A tool has run, or was refused.
@@ -128,7 +128,8 @@ pub enum ChatEvent {
         /// What.
         message: String,
     },
-    /// An event of a later version, or one that is not as it used to be; whole. No server of this version writes it.
+    /// An event of a later version, or one that is not as it used to be; whole. No server of this
+    /// version writes it.
     #[serde(untagged)]
     #[schemars(skip)]
     Other(Value),

@@ -1,6 +1,8 @@
-//! Handles: `{plugin_id, version, method, meta[]}`, text form `plugin_id@version::method:meta0:meta1`.
+//! Handles: `{plugin_id, version, method, meta[]}`, text form
+//! `plugin_id@version::method:meta0:meta1`.
 //!
-//! The text form round-trips for every content: `%`, `:` and control characters are percent-encoded in each part, and `@` in the version.
+//! The text form round-trips for every content: `%`, `:` and control characters are percent-encoded
+//! in each part, and `@` in the version.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,13 +14,15 @@ use uuid::Uuid;
 
 use crate::ids::PluginId;
 
-/// How many `meta` parts a handle may have. More is not a handle of ours, and resolving it would only cost time.
+/// How many `meta` parts a handle may have. More is not a handle of ours, and resolving it would
+/// only cost time.
 pub const MAX_META_PARTS: usize = 16;
 
 /// How long the text form may be, in bytes.
 pub const MAX_HANDLE_BYTES: usize = 8 * 1024;
 
-/// The name of something that an activation owns. On the wire it is this object; [`Handle::from_str`] reads the text form.
+/// The name of something that an activation owns. On the wire it is this object;
+/// [`Handle::from_str`] reads the text form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct Handle {
     /// The activation that can say what this is.
@@ -162,7 +166,7 @@ impl JsonSchema for Handle {
             return schema;
         }
         json_schema!({
-            "description": "The name of something that an activation owns: an object, or its text form \
+            "description": "The name of something that an activation owns: an object, or the text \
                             plugin_id@version::method:meta0:meta1.",
             "anyOf": [schema, {"type": "string"}],
         })

@@ -151,6 +151,7 @@ pub struct Version {
 pub struct HealthReport {
     /// The version of Plexus.
     pub version: String,
-    /// What each activation that has something to say says, by namespace; `{"error": …}` from one that failed.
+    /// What each activation that has something to say says, by namespace; `{"error": …}` from one
+    /// that failed.
     pub activations: BTreeMap<String, Value>,
 }

@@ -1,4 +1,5 @@
-//! Every identifier as its own type. All are UUIDs on the wire; version 7 where we make them, so that they sort by time.
+//! Every identifier as its own type. All are UUIDs on the wire; version 7 where we make them, so
+//! that they sort by time.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +74,8 @@ macro_rules! uuid_id {
 }
 
 uuid_id! {
-    /// One supervised conversation, the only identifier of a session on the wire. Its `claude_session_id` is the CLI's own.
+    /// One supervised conversation, the only identifier of a session on the wire. Its
+    /// `claude_session_id` is the CLI's own.
     SessionId
 }
 uuid_id! {
@@ -97,11 +99,13 @@ uuid_id! {
     RuleId
 }
 uuid_id! {
-    /// One server of those that share a store: what operators call a node. It stays the same when that server starts again.
+    /// One server of those that share a store: what operators call a node. It stays the same when
+    /// that server starts again.
     ServerId
 }
 
-/// Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in every process.
+/// Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in
+/// every process.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
 )]

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 /// An object whose fields are the caller's or the agent's own.
 pub type Object = serde_json::Map<String, Value>;
 
-/// Any JSON, kept as text: writing it copies the text and does not parse it again. Cloning shares it.
+/// Any JSON, kept as text: writing it copies the text and does not parse it again. Cloning shares
+/// it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Arc<str>);
 
@@ -68,7 +69,8 @@ impl Serialize for Json {
 }
 
 impl<'de> Deserialize<'de> for Json {
-    /// Reads it as a value: where a shape is tagged or flattened, serde has parsed the text before it comes here.
+    /// Reads it as a value: where a shape is tagged or flattened, serde has parsed the text before
+    /// it comes here.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Value::deserialize(deserializer).map(Self::from)
     }

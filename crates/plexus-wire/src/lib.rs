@@ -1,14 +1,19 @@
-//! Every shape that crosses a door of Plexus, written once: serde and schemars, no I/O, and nothing of our other crates.
+//! Every shape that crosses a door of Plexus, written once: serde and schemars, no I/O, and nothing
+//! of our other crates.
 //!
-//! The method tables of the server, `schemas/`, the Rust client, the command line and the dashboard's TypeScript all
-//! take their shapes from here. A field that is renamed here fails the build of each until its use is changed.
+//! The method tables of the server, `schemas/`, the Rust client, the command line and the
+//! dashboard's TypeScript all take their shapes from here. A field that is renamed here fails the
+//! build of each until its use is changed.
 //!
-//! Shapes grow with the protocol, so they are `#[non_exhaustive]`: make parameters with their constructors and then set
-//! what is optional. The feature `server` takes that away for the crates that make results and must not forget a field.
+//! Shapes grow with the protocol, so they are `#[non_exhaustive]`: make parameters with their
+//! constructors and then set what is optional. The feature `server` takes that away for the crates
+//! that make results and must not forget a field.
 //!
 //! In reading order:
-//! - [`ids`], [`handle`]: every identifier as its own type, and the name by which the hub finds anything.
-//! - [`time`], [`bounds`], [`json`]: moments that say their unit, numbers that know their range, JSON that is not ours.
+//! - [`ids`], [`handle`]: every identifier as its own type, and the name by which the hub finds
+//!   anything.
+//! - [`time`], [`bounds`], [`json`]: moments that say their unit, numbers that know their range,
+//!   JSON that is not ours.
 //! - [`caller`], [`error`]: who calls, and the one error that every door shows.
 //! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.

@@ -1,5 +1,5 @@
-//! Every method with its parameters and its result. A method table of the server, a typed call of a client and the
-//! document of all shapes name the same marker, so they cannot differ.
+//! Every method with its parameters and its result. A method table of the server, a typed call of a
+//! client and the document of all shapes name the same marker, so they cannot differ.
 
 use schemars::JsonSchema;
 use serde::Serialize;

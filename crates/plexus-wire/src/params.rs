@@ -1,5 +1,5 @@
-//! Reading parameters. Unknown fields, wrong types and numbers out of range are refused here and nowhere else, with the
-//! path of the field.
+//! Reading parameters. Unknown fields, wrong types and numbers out of range are refused here and
+//! nowhere else, with the path of the field.
 
 use serde::de::DeserializeOwned;
 

@@ -29,7 +29,8 @@ pub struct PollParams {
     /// How many milliseconds to wait for the first event (0, at most 60,000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<WaitMs>,
-    /// Read as this named reader, whose position is kept. It moves when you hand back the cursor you got.
+    /// Read as this named reader, whose position is kept. It moves when you hand back the cursor
+    /// you got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consumer: Option<String>,
     /// Read behind this position.

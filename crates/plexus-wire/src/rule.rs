@@ -111,7 +111,8 @@ pub struct SuggestedRule {
 pub struct RuleAddParams {
     /// `allow`, `deny` or `ask`.
     pub decision: RuleDecision,
-    /// Which calls, in the CLI's notation: `Bash(git diff:*)`, `Read(/src/**)`, `WebFetch(domain:example.org)`.
+    /// Which calls, in the CLI's notation: `Bash(git diff:*)`, `Read(/src/**)`,
+    /// `WebFetch(domain:example.org)`.
     pub pattern: String,
     /// `{"session": ID}`, `{"subtree": ID}` or `"all"`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,8 @@
 //! JSON Schemas as MCP clients accept them.
 //!
-//! Some clients reject a whole tool list over one schema that is legal but unusual, so every schema is checked when its table is built into a hub:
-//! an object at the root, no `anyOf`/`oneOf`/`allOf` there, and no boolean where a property's schema should be.
+//! Some clients reject a whole tool list over one schema that is legal but unusual, so every schema
+//! is checked when its table is built into a hub: an object at the root, no `anyOf`/`oneOf`/`allOf`
+//! there, and no boolean where a property's schema should be.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -18,8 +19,8 @@ pub fn of_params<P: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns the schema of a result. It declares its type also where it is one of several objects: MCP clients take no
-/// other output schema.
+/// Returns the schema of a result. It declares its type also where it is one of several objects:
+/// MCP clients take no other output schema.
 #[must_use]
 pub fn of_result<R: JsonSchema>() -> Value {
     let mut schema = generate::<R>(SchemaSettings::draft2020_12().for_serialize());
@@ -68,12 +69,14 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
         root.remove("$schema");
         root.remove("title");
     }
-    drop_rust_formats(&mut value);
+    tidy(&mut value);
     value
 }
 
-/// Removes what schemars says of Rust's numbers (`uint32`): JSON Schema does not know these formats, and validators warn.
-fn drop_rust_formats(schema: &mut Value) {
+/// Removes what schemars says of Rust's numbers (`uint32`), because JSON Schema does not know these
+/// formats and validators warn, and joins the lines of a description, which are broken for readers
+/// of the source.
+fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             let is_number = map.get("type").is_some_and(|kind| {
@@ -83,9 +86,12 @@ fn drop_rust_formats(schema: &mut Value) {
             if is_number && map.get("format").is_some_and(Value::is_string) {
                 map.remove("format");
             }
-            map.values_mut().for_each(drop_rust_formats);
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                *text = text.replace('\n', " ");
+            }
+            map.values_mut().for_each(tidy);
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_rust_formats),
+        Value::Array(items) => items.iter_mut().for_each(tidy),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -349,7 +349,8 @@ pub struct ForkParams {
     pub name: Option<String>,
     /// The new session's name.
     pub new_name: String,
-    /// The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it.
+    /// The node to start behind: that of a `complete` event of the session, or the root of the tree
+    /// for a new conversation; the head without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<NodeId>,
 }

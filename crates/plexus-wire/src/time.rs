@@ -1,5 +1,5 @@
-//! Moments on the wire. A field that the first stage named in seconds has [`Seconds`]; every other moment has [`Millis`].
-//! Lengths of time are plain numbers whose names end in `_ms` or `_secs`.
+//! Moments on the wire. A field that the first stage named in seconds has [`Seconds`]; every other
+//! moment has [`Millis`]. Lengths of time are plain numbers whose names end in `_ms` or `_secs`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

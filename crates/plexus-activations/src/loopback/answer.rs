@@ -6,7 +6,8 @@ use serde_json::value::RawValue;
 
 /// Returns the answer that a record stands for; `None` while it is pending.
 ///
-/// An allow is sent only for a record that is allowed: every other state, whatever it may be called tomorrow, is a denial.
+/// An allow is sent only for a record that is allowed: every other state, whatever it may be called
+/// tomorrow, is a denial.
 #[must_use]
 pub(crate) fn answer_of(record: &ApprovalRecord) -> Option<PermitAnswer> {
     let message = record.decision.as_ref().and_then(|decision| decision.message.clone());
