@@ -69,7 +69,7 @@ pub struct CallError {
 #[serde(untagged)]
 pub enum Standing {
     /// The decision that stands.
-    Decision(DecidedApproval),
+    Decision(Box<DecidedApproval>),
     /// What is spent already.
     Spent(SpentAlready),
     /// The id of what has the name.

@@ -52,7 +52,7 @@ impl ResolveParams {
 #[serde(untagged)]
 pub enum Resolved {
     /// Something of ours.
-    Known(KnownThing),
+    Known(Box<KnownThing>),
     /// Something of an activation that somebody else wrote.
     Other(Object),
 }
