@@ -19,7 +19,7 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.health.check()?;
+        self.health.check_files()?;
         self.readers.run(work).await
     }
 
