@@ -24,8 +24,10 @@ pub(super) struct Presence {
 impl Presence {
     /// Remembers the files of the open database at `path`.
     pub(super) fn new(path: &Path) -> Self {
+        // Absolute, so that the working directory may change meanwhile.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let place = |path| Place { path, seen: OnceLock::new() };
-        Self { database: place(path.to_path_buf()), log: place(wal_path(path)) }
+        Self { log: place(wal_path(&path)), database: place(path) }
     }
 
     /// Refuses when a file is gone or another one than was written before.

@@ -144,6 +144,7 @@ pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyh
         own: cost(1),
         subtree: Spend { turns: 4, ..cost(1111) },
         reserved: cost(5),
+        reserved_own: Spend::default(),
         largest: cost(1000),
         descendants: 2,
     };
