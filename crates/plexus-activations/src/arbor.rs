@@ -288,6 +288,7 @@ impl Arbor {
     }
 
     async fn node_create_text(&self, _: Call, params: TextParams) -> Result<Made, CallError> {
+        crate::text::without_nul("content", &params.content)?;
         self.append(
             params.tree_id,
             params.parent,

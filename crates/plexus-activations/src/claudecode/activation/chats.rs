@@ -12,6 +12,7 @@ use super::{ClaudeCode, elsewhere};
 use crate::claudecode::event::ChatEvent;
 use crate::claudecode::params::{CancelParams, ChatParams, SendParams};
 use crate::claudecode::results::{Cancelled, Sent, Started};
+use crate::text::without_nul;
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;
@@ -42,6 +43,7 @@ impl ClaudeCode {
             return Err(CallError::invalid("start a chat with an empty prompt")
                 .with_hint("say what the agent should do"));
         }
+        without_nul("prompt", &params.prompt)?;
         if crate::parents::is_identity(session) {
             return Err(CallError::invalid(format_args!(
                 "start a chat in {}: it stands for a parent outside and has no agent",
@@ -112,6 +114,7 @@ impl ClaudeCode {
             return Err(CallError::invalid("send this text")
                 .with_hint(format_args!("a message has 1 to {} bytes", limits::MAX_PROMPT_BYTES)));
         }
+        without_nul("text", &params.text)?;
         let idle = || {
             CallError::conflict("send: no chat is running in this session")
                 .with_hint("claudecode.chat_async starts one")
@@ -138,6 +141,7 @@ impl ClaudeCode {
     ) -> Result<Cancelled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
+        without_nul("reason", &reason)?;
         let Some(chat) = session.open_chat() else {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };
@@ -178,7 +182,7 @@ impl ClaudeCode {
         match self.core.store.commit(changes, Priority::Urgent).await {
             Ok(_) => {
                 // A child that was started meanwhile would work for nobody.
-                self.supervisor.end(&[session.id], &reason).await;
+                self.supervisor.end(&[session.id], &reason).await?;
                 Ok(())
             }
             // It ended by itself first.
