@@ -10,6 +10,7 @@
 //! - [`activation`]: a plugin with a namespace, methods, and perhaps handles and children.
 //! - [`hub`]: an activation that routes calls and handles to others.
 //! - [`auth`]: how a door turns a token into a [`Caller`].
+//! - [`json`]: refuses JSON that would be read as something else than it says.
 //! - [`digest`]: the digest that binds a decision to the input its decider saw.
 //! - [`latency`]: how long something took, counted in buckets for the metrics.
 
@@ -21,6 +22,7 @@ pub mod error;
 pub mod handle;
 pub mod hub;
 pub mod ids;
+pub mod json;
 pub mod latency;
 pub mod method;
 pub mod schema;

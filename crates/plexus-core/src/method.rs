@@ -341,7 +341,11 @@ impl MethodTable {
 
 /// Reads typed parameters. What is wrong is said by name, and unknown ones are refused (parameter structs deny them).
 fn parse<P: DeserializeOwned>(params: &RawValue) -> Result<P, CallError> {
-    serde_json::from_str(params.get()).map_err(|error| {
+    let read = || {
+        crate::json::refuse_private_keys(params.get())?;
+        serde_json::from_str(params.get())
+    };
+    read().map_err(|error| {
         // The position is of no use to a caller that sent an object; serde's message names the field.
         let text = error.to_string();
         let text = text.split(" at line ").next().unwrap_or_default();

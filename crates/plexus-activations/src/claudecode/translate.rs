@@ -21,7 +21,6 @@ use plexus_store::UnixMillis;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub(crate) use self::said::as_json;
 use self::said::passthrough;
 use super::event::{ChatEvent, Usage};
 use crate::scrub;

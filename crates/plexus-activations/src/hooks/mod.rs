@@ -130,7 +130,7 @@ impl Hooks {
             let approval = json!({
                 "id": open.id, "session_id": open.session, "session_name": session.name,
                 "tool_name": open.tool_name, "tool_use_id": open.tool_use_id,
-                "input": crate::scrub::json(open.input.clone()).to_value(), "input_digest": open.input_digest,
+                "input": open.input.to_value(), "input_digest": open.input_digest,
                 "description": open.description, "status": ApprovalStatus::Pending,
                 "created_at": open.at.as_secs(), "expires_at": open.deadline.map(UnixMillis::as_secs),
             });

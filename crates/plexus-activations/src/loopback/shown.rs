@@ -13,7 +13,7 @@ pub(crate) fn as_pending(record: &ApprovalRecord, session_name: &str) -> Value {
         "session_name": session_name,
         "tool_name": record.tool_name,
         "tool_use_id": record.tool_use_id,
-        "input": crate::scrub::json(record.input.clone()).to_value(),
+        "input": record.input.to_value(),
         "input_digest": record.input_digest,
         "suggested_rules": record.suggestions.to_value(),
         "status": record.status,
@@ -41,7 +41,7 @@ pub(crate) fn as_decision(record: &ApprovalRecord) -> Value {
         "session_id": record.session,
         "tool_name": record.tool_name,
         "tool_use_id": record.tool_use_id,
-        "input": crate::scrub::json(record.input.clone()).to_value(),
+        "input": record.input.to_value(),
         "input_digest": record.input_digest,
         "status": record.status,
         "created_at": record.created_at.as_secs(),
@@ -53,7 +53,7 @@ pub(crate) fn as_decision(record: &ApprovalRecord) -> Value {
             shown["message"] = json!(message);
         }
         if let Some(input) = &decision.updated_input {
-            shown["updated_input"] = crate::scrub::json(input.clone()).to_value();
+            shown["updated_input"] = input.to_value();
         }
     }
     if let Some(at) = record.delivered_at {

@@ -128,6 +128,10 @@ async fn post(
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
         return holding(until_over(response, presented, doors), in_use);
     }
+    // rmcp reads arguments as values before a method could look at their text.
+    if let Err(error) = plexus_core::json::refuse_private_keys(&body) {
+        return refuse(StatusCode::BAD_REQUEST, &message::unreadable(&error.to_string()));
+    }
     if !message.begins_session() || in_use.is_some() {
         return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, in_use);
     }

@@ -421,12 +421,7 @@ impl Run {
             match step {
                 Step::Event(_) => {}
                 Step::Asked(ask) => {
-                    let answer =
-                        super::deny(&format!("denied: the request could not be taken: {why}"));
-                    draft
-                        .after
-                        .push(After::Put(control::answer_permission(&ask.request_id, &answer)));
-                    draft.translation.refused.insert(ask.request_id);
+                    self.refuse(&mut draft, &ask, &format!("take the request: {why}"))?;
                 }
                 step => self.apply(&mut draft, step).await?,
             }
