@@ -1,5 +1,5 @@
 //! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which owns what it creates and nothing else; the
-//! operator's browser gets a one-time code.
+//! operator lists identities and takes their tokens back. The operator's browser gets a one-time code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +8,17 @@ use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId,
 };
-use plexus_store::{Change, CreateSession, JsonText, Priority, Session, StoreError};
+use plexus_store::{
+    Change, CreateSession, JsonText, Outcome, Priority, RevokeTokens, Session, SessionFilter,
+    StoreError,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::authority::EVERYTHING;
 use crate::claudecode::Core;
+use crate::claudecode::activation::page;
 use crate::claudecode::config::{ProjectSettings, SessionConfig, Supervise};
 
 /// Identities for those outside.
@@ -27,6 +31,26 @@ pub struct Parents {
 #[serde(deny_unknown_fields)]
 struct ParentParams {
     /// What to call the parent; the same name again is the same identity, with a new token.
+    name: String,
+    /// Whether its earlier tokens end (false: they stay valid beside the new one).
+    replace: Option<bool>,
+}
+
+/// Parameters of `parents`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ParentsParams {
+    /// How many (100, at most 1,000).
+    limit: Option<u32>,
+    /// The `cursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// Parameters of `revoke`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RevokeParams {
+    /// The name of the parent whose tokens end.
     name: String,
 }
 
@@ -44,6 +68,38 @@ struct ParentToken {
     token: String,
 }
 
+/// Some identities.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct ParentList {
+    /// The parents outside, oldest first.
+    parents: Vec<ParentView>,
+    /// Where the next page starts, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<String>,
+}
+
+/// One identity.
+#[derive(Serialize, JsonSchema)]
+struct ParentView {
+    /// What it is called.
+    name: String,
+    /// The session that it acts as.
+    session_id: SessionId,
+    /// When it was made, in milliseconds since 1970.
+    created_at: i64,
+}
+
+/// Tokens that ended.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename = "ok")]
+struct Revoked {
+    /// The session that the parent acted as. It and what it created stay.
+    session_id: SessionId,
+    /// How many tokens have ended.
+    tokens: u64,
+}
+
 /// A one-time code for the dashboard.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename = "ok")]
@@ -59,8 +115,43 @@ impl Parents {
 
     async fn parent(&self, params: ParentParams) -> Result<ParentToken, CallError> {
         let session = self.identity_session(&params.name).await?;
-        let token = self.core.identity.mint(Caller::Session(session), None).await?;
+        let replaces = params.replace.unwrap_or(false).then_some(RevokeTokens::Session(session));
+        let token = self.core.identity.mint_in_place_of(Caller::Session(session), replaces).await?;
         Ok(ParentToken { session_id: session, token: token.expose().to_owned() })
+    }
+
+    async fn parents(&self, params: ParentsParams) -> Result<ParentList, CallError> {
+        let filter = SessionFilter { parent: Some(None), ..SessionFilter::default() };
+        let page = page(params.limit, params.cursor.as_deref())?;
+        let found = self.core.store.sessions(filter, page).await?;
+        let view = |session: Session| ParentView {
+            name: session.name,
+            session_id: session.id,
+            created_at: session.created_at.0,
+        };
+        Ok(ParentList {
+            parents: found.items.into_iter().filter(is_identity).map(view).collect(),
+            cursor: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    /// Ends every token of a parent. What it has open ends with them.
+    async fn revoke(&self, params: RevokeParams) -> Result<Revoked, CallError> {
+        let unknown = || {
+            CallError::not_found(format_args!("find the parent {:?}", params.name))
+                .with_hint("identity.parents lists them")
+        };
+        let session = match self.core.store.session_named(None, &params.name).await {
+            Ok(session) if is_identity(&session) => session.id,
+            Ok(_) | Err(StoreError::NotFound { .. }) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let revoke = Change::RevokeTokens(RevokeTokens::Session(session));
+        let committed = self.core.store.commit(vec![revoke], Priority::Urgent).await?;
+        match committed.outcomes.first() {
+            Some(Outcome::Count(tokens)) => Ok(Revoked { session_id: session, tokens: *tokens }),
+            _ => Err(CallError::internal("revoke tokens: the store did not say how many")),
+        }
     }
 
     /// A session without a child of its own, which the parent acts as.
@@ -125,7 +216,7 @@ impl Activation for Parents {
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
-        let this = Arc::clone(&self);
+        let (this, listing, revoking) = (Arc::clone(&self), Arc::clone(&self), Arc::clone(&self));
         MethodTable::new("identity")
             .unary(
                 "parent",
@@ -134,6 +225,31 @@ impl Activation for Parents {
                 move |_: Call, params: ParentParams| {
                     let this = Arc::clone(&this);
                     async move { this.parent(params).await }
+                },
+            )
+            .unary(
+                "parents",
+                "Lists the parents outside that have an identity.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.read_only = true;
+                },
+                move |_: Call, params: ParentsParams| {
+                    let this = Arc::clone(&listing);
+                    async move { this.parents(params).await }
+                },
+            )
+            .unary(
+                "revoke",
+                "Ends every token of a parent outside; its sessions stay.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.destructive = true;
+                    d.hints.idempotent = true;
+                },
+                move |_: Call, params: RevokeParams| {
+                    let this = Arc::clone(&revoking);
+                    async move { this.revoke(params).await }
                 },
             )
             .unary(
