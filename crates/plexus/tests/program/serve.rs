@@ -346,3 +346,32 @@ async fn a_follower_misses_nothing_and_hears_nothing_twice_across_a_kill() {
     assert_eq!(seqs, expected);
     assert!(lost && seqs.len() > 150, "{lost} {}", seqs.len());
 }
+
+#[tokio::test]
+async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let operator = token(&place);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let create = async |name: &str| -> Value {
+        let params = json!({"name": name, "working_dir": place.work()});
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.create", "params": params});
+        let asked = http
+            .post(format!("{}/rpc", server.url))
+            .bearer_auth(&operator)
+            .header("Content-Type", "application/json")
+            .body(call.to_string());
+        serde_json::from_str(&asked.send().await.unwrap().text().await.unwrap()).unwrap()
+    };
+    let health = async || {
+        http.get(format!("{}/healthz", server.url)).send().await.unwrap().status().as_u16()
+    };
+    assert!(create("before").await.get("result").is_some());
+    assert_eq!(health().await, 200);
+    std::fs::remove_dir_all(place.data()).unwrap();
+    let answer = create("after").await;
+    assert!(answer.get("error").is_some() && answer.get("result").is_none(), "{answer}");
+    assert_eq!(health().await, 503);
+    server.kill_9();
+}
