@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, ErrorKind, SessionId};
+use plexus_store::Topic;
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, within};
@@ -62,19 +63,22 @@ async fn with_event(desk: &Desk, caller: Caller, name: &str) -> (SessionId, Valu
     let session = desk.create_as(caller, name, json!({})).await.unwrap();
     let prompt = json!({"session_id": session, "prompt": "hi"});
     desk.ok("claudecode.chat_async", prompt).await;
+    let mut wake = desk.store.watch(Topic::Session(session));
     let ended = async {
         loop {
-            let params = json!({"session_id": session, "from_seq": 0, "wait_ms": 100});
+            wake.seen();
+            let params = json!({"session_id": session, "from_seq": 0});
             let page = desk.ok("claudecode.poll", params).await;
             if page["status"] == "failed" {
                 return page["events"][1].clone();
             }
+            wake.changed().await;
         }
     };
     (session, within("the end of a chat", ended).await)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
     let desk = Desk::new().await;
     let parent = desk.create("parent", json!({"can_spawn": true})).await;
