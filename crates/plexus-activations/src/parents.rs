@@ -1,5 +1,6 @@
-//! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which owns what it creates and nothing else; the
-//! operator lists identities and takes their tokens back. The operator's browser gets a one-time code.
+//! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which
+//! owns what it creates and nothing else; the operator lists identities and takes their tokens
+//! back. The operator's browser gets a one-time code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

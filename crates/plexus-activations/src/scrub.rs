@@ -36,8 +36,8 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// Masks tokens in the strings of a JSON text, keys included, also where some of their letters are written as escapes.
-/// Everything else of the text stays as it is.
+/// Masks tokens in the strings of a JSON text, keys included, also where some of their letters are
+/// written as escapes. Everything else of the text stays as it is.
 pub(crate) fn json(body: JsonText) -> JsonText {
     let source = body.as_str();
     if !source.contains(TOKEN_PREFIX) && !source.contains(LETTER_ESCAPE) {

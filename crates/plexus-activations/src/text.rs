@@ -1,4 +1,5 @@
-//! Texts that become arguments or variables of a process, or columns of a database: none of them can hold a NUL.
+//! Texts that become arguments or variables of a process, or columns of a database: none of them
+//! can hold a NUL.
 
 use plexus_core::CallError;
 

@@ -1,9 +1,10 @@
 //! Refuses JSON that serde_json reads as something else than it says.
 //!
-//! serde_json passes raw JSON and exact numbers through its own data model as objects with one marked key. An object that
-//! comes from outside with such a key is taken for that mark: `{"$serde_json::private::RawValue":"1"}` is read as `1`. A
-//! decider would then see, and the digest cover, another input than the one that is sent. So text from outside is checked
-//! before anything reads it as values.
+//! serde_json passes raw JSON and exact numbers through its own data model as objects with one
+//! marked key. An object that comes from outside with such a key is taken for that mark:
+//! `{"$serde_json::private::RawValue":"1"}` is read as `1`. A decider would then see, and the
+//! digest cover, another input than the one that is sent. So text from outside is checked before
+//! anything reads it as values.
 
 use std::fmt;
 
@@ -15,8 +16,8 @@ const PRIVATE: &str = "$serde_json::private::";
 /// Checks that no object in `text`, at any depth, has a key that serde_json keeps for itself.
 ///
 /// # Errors
-/// When one has, or when the text may hold one and cannot be read: it is no JSON, too deep, or has a number that nobody
-/// can hold.
+/// When one has, or when the text may hold one and cannot be read: it is no JSON, too deep, or has
+/// a number that nobody can hold.
 pub fn refuse_private_keys(text: impl AsRef<[u8]>) -> Result<(), serde_json::Error> {
     let text = text.as_ref();
     if !may_hold_one(text) {
@@ -25,7 +26,8 @@ pub fn refuse_private_keys(text: impl AsRef<[u8]>) -> Result<(), serde_json::Err
     serde_json::from_slice::<Checked>(text).map(drop)
 }
 
-/// Whether a key may be there: as it is, or with characters written as `\uXXXX`, the only escape that a letter has.
+/// Whether a key may be there: as it is, or with characters written as `\uXXXX`, the only escape
+/// that a letter has.
 fn may_hold_one(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'$' || byte == b'\\') {
@@ -33,7 +35,8 @@ fn may_hold_one(text: &[u8]) -> bool {
         if from.starts_with(PRIVATE.as_bytes()) || from.starts_with(b"\\u") {
             return true;
         }
-        // After a backslash the next byte is no beginning: `\\u0024` is a backslash and five letters.
+        // After a backslash the next byte is no beginning: `\\u0024` is a backslash and five
+        // letters.
         let taken = if from.starts_with(b"\\") { 2 } else { 1 };
         rest = from.get(taken..).unwrap_or_default();
     }
@@ -169,7 +172,8 @@ mod tests {
             key in "[$a-z:_.A-Z]{0,30}",
             levels in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
-            let text = wrapped(serde_json::json!({ key: "$serde_json::private::RawValue" }).to_string(), &levels);
+            let inner = serde_json::json!({ key: "$serde_json::private::RawValue" });
+            let text = wrapped(inner.to_string(), &levels);
             prop_assert!(refuse_private_keys(&text).is_ok());
             let value: Value = serde_json::from_str(&text).unwrap();
             let written = value.to_string();

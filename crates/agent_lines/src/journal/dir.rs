@@ -62,8 +62,9 @@ impl JournalDir {
         Position { segment: self.number, offset: self.current.offset() }
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments. A line longer than
-    /// that is read to its end: the result is empty only when the journal holds no further whole line. Never waits.
+    /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments.
+    /// A line longer than that is read to its end: the result is empty only when the journal holds
+    /// no further whole line. Never waits.
     pub fn read_lines(
         &mut self,
         max_bytes: usize,

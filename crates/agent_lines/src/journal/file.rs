@@ -51,8 +51,9 @@ impl<P: LineParser> Journal<P> {
         self.segment.path()
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete. A line longer than that is read to its end: the
-    /// result is empty only when the file holds no further whole line. Never waits.
+    /// Reads about `max_bytes` and returns the lines that are complete. A line longer than that is
+    /// read to its end: the result is empty only when the file holds no further whole line. Never
+    /// waits.
     pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
         let mut lines: Vec<_> = self.ahead.drain(..).collect();
         loop {

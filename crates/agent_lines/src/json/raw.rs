@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::value::Plain;
 
-/// One JSON value as text. It shares the allocation of the line it came from and is kept byte for byte: numbers keep
-/// their digits and objects the order of their keys.
+/// One JSON value as text. It shares the allocation of the line it came from and is kept byte for
+/// byte: numbers keep their digits and objects the order of their keys.
 #[derive(Clone)]
 pub struct RawJson {
     line: Arc<str>,
@@ -51,8 +51,8 @@ impl RawJson {
         serde_json::from_str(self.get())
     }
 
-    /// Decodes the value into a tree, whatever its keys are called. Fails only for a number outside the range of a 64-bit
-    /// float, half of a surrogate pair, and nesting beyond 128 levels.
+    /// Decodes the value into a tree, whatever its keys are called. Fails only for a number outside
+    /// the range of a 64-bit float, half of a surrogate pair, and nesting beyond 128 levels.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.parse().map(|Plain(value)| value)
     }

@@ -1,7 +1,8 @@
 //! Reads JSON as a tree of values that says what the text says.
 //!
-//! serde_json's own way from text to a [`Value`] takes an object whose first key is `$serde_json::private::RawValue` for a
-//! mark of its own, and reads what is inside the string that follows. What an agent wrote must not be read as something else.
+//! serde_json's own way from text to a [`Value`] takes an object whose first key is
+//! `$serde_json::private::RawValue` for a mark of its own, and reads what is inside the string that
+//! follows. What an agent wrote must not be read as something else.
 
 use std::fmt;
 

@@ -1,11 +1,13 @@
 //! Budgets: whether a session, and every session above it, has something left to spend; and what happens when it has not.
 //!
-//! A budget is for a session and everything below it. A chat sets aside what it may well cost when it starts ([`prepare`]), in the transaction that
-//! starts it, and gives that back in the transaction that ends it and adds what it really cost. A chat starts while what is spent and set aside
-//! is below every limit, so all that run together go beyond a limit by one result at most, also when no server is there to stop them.
-//! What the running chats of its own ancestors have set aside does not count against a chat: they may be waiting for it. Each such ancestor adds
-//! one result at most.
-//! [`treasurer`] looks at every result: at 80 % whoever runs is told, at 100 % every chat below is stopped.
+//! A budget is for a session and everything below it. A chat sets aside what it may well cost when
+//! it starts ([`prepare`]), in the transaction that starts it, and gives that back in the
+//! transaction that ends it and adds what it really cost. A chat starts while what is spent and set
+//! aside is below every limit, so all that run together go beyond a limit by one result at most,
+//! also when no server is there to stop them. What the running chats of its own ancestors have set
+//! aside does not count against a chat: they may be waiting for it. Each such ancestor adds one
+//! result at most. [`treasurer`] looks at every result: at 80 % whoever runs is told, at 100 %
+//! every chat below is stopped.
 
 mod treasurer;
 

@@ -232,7 +232,8 @@ impl ClaudeCode {
 }
 
 impl ClaudeCode {
-    /// Returns a node of this session's tree. One of another tree is as unknown as one that does not exist.
+    /// Returns a node of this session's tree. One of another tree is as unknown as one that does
+    /// not exist.
     pub(super) async fn node_of(&self, session: &Session, id: NodeId) -> Result<Node, CallError> {
         match self.core.store.node(id).await {
             Ok(node) if node.tree_id == session.tree => Ok(node),

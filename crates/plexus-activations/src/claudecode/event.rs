@@ -164,8 +164,9 @@ impl ChatEvent {
         Self::Notice { message: message.into() }
     }
 
-    /// Makes the row that happens now, with tokens of ours scrubbed from what a child printed. A permission request is
-    /// kept as it is: its input holds no token, and its reader must see what would be sent.
+    /// Makes the row that happens now, with tokens of ours scrubbed from what a child printed. A
+    /// permission request is kept as it is: its input holds no token, and its reader must see what
+    /// would be sent.
     ///
     /// # Errors
     /// When it cannot be JSON, which these types rule out.

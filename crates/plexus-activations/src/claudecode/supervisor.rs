@@ -49,8 +49,9 @@ const DECISION_LOOK: Duration = Duration::from_secs(5);
 /// How long to wait before a row that could not be read is looked at again.
 const DECISION_RETRY: Duration = Duration::from_millis(250);
 
-/// How much longer than a child's own grace the end of a run may take before its caller is told to come back: killing
-/// takes a second or two, and storing the last words waits for a disk that is full.
+/// How much longer than a child's own grace the end of a run may take before its caller is told to
+/// come back: killing takes a second or two, and storing the last words waits for a disk that is
+/// full.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A run was asked to end and has not ended yet.
@@ -257,7 +258,8 @@ impl Supervisor {
     /// Ends the runs of these sessions and waits until nothing of them lives.
     ///
     /// # Errors
-    /// [`StillEnding`] when that takes too long, for example because the disk is full and their last words cannot be stored.
+    /// [`StillEnding`] when that takes too long, for example because the disk is full and their
+    /// last words cannot be stored.
     pub(crate) async fn end(
         &self,
         sessions: &[SessionId],

@@ -75,7 +75,8 @@ impl Identity {
         self.mint_until(caller, run, None).await
     }
 
-    /// Makes a token for `caller` that lasts, and ends the tokens it replaces in the same transaction.
+    /// Makes a token for `caller` that lasts, and ends the tokens it replaces in the same
+    /// transaction.
     pub(crate) async fn mint_in_place_of(
         &self,
         caller: Caller,

@@ -9,8 +9,9 @@ const TOKEN_DIGITS: usize = 64;
 
 /// Reads the input of a permission request or of an edit.
 ///
-/// An input is shown, digested, stored and sent as it is. Masking a token of ours would show something else than is
-/// sent, and showing it would hand its authority to whoever decides: such an input is refused.
+/// An input is shown, digested, stored and sent as it is. Masking a token of ours would show
+/// something else than is sent, and showing it would hand its authority to whoever decides: such an
+/// input is refused.
 ///
 /// # Errors
 /// `Invalid` when the input cannot be read as what it says, or holds a token of ours.

@@ -63,8 +63,8 @@ impl Approvals {
         }
     }
 
-    /// Why a rule or a mode decided, for everybody who sees the decision. A rule is known by its id and told by its
-    /// reason: its pattern is for those to whom `rules` shows it.
+    /// Why a rule or a mode decided, for everybody who sees the decision. A rule is known by its id
+    /// and told by its reason: its pattern is for those to whom `rules` shows it.
     pub(crate) async fn told(&self, judgement: &Judgement) -> Result<String, StoreError> {
         let verb = match judgement.decision {
             Decision::Allow => "allowed",

@@ -1,4 +1,5 @@
-//! A child with more open questions than a session may have: those beyond the limit are denied, and everything still ends.
+//! A child with more open questions than a session may have: those beyond the limit are denied, and
+//! everything still ends.
 
 use plexus_store::limits::MAX_PENDING_PER_SESSION;
 use serde_json::{Value, json};

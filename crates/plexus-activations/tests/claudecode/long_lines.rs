@@ -1,4 +1,5 @@
-//! Lines of several MiB: the end of a run reads the journal to its end, however long its last line is.
+//! Lines of several MiB: the end of a run reads the journal to its end, however long its last line
+//! is.
 
 use serde_json::json;
 

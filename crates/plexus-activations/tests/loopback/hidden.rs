@@ -126,7 +126,8 @@ async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
     }
     let method = "plexus.resolve_handle";
     let of = |node: &str| -> Value {
-        json!({"handle": serde_json::from_str::<Value>(&handle.replace(&foreign_node, node)).unwrap()})
+        let handle = handle.replace(&foreign_node, node);
+        json!({"handle": serde_json::from_str::<Value>(&handle).unwrap()})
     };
     same(refused(method, of(&foreign_node)).await, refused(method, of(unknown)).await, method);
 }

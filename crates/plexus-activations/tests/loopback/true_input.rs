@@ -1,4 +1,5 @@
-//! What a decider sees, what is digested and what the child receives is what it asked for; else it is denied.
+//! What a decider sees, what is digested and what the child receives is what it asked for; else it
+//! is denied.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer};
 
-/// Keys that serde_json takes for marks of its own, as they are and with escapes, and keys that only look like them.
+/// Keys that serde_json takes for marks of its own, as they are and with escapes, and keys that
+/// only look like them.
 const HOSTILE: [&str; 4] = [
     "$serde_json::private::RawValue",
     "$serde_json::private::Number",

@@ -1,10 +1,11 @@
 //! Whoever belongs to a run, found without its shim.
 //!
-//! A shim ends everything that its child has started, wherever that moved. One that is killed ends nobody, and then parents
-//! tell nothing either: an orphan's parent is init. So the child has two marks that every process it starts inherits: the name
-//! of its run in the environment, and a number of its run as a resource limit. A program that clears its environment, as
-//! daemons do, keeps its limits. Only a process that drops both on purpose is not found this way; while its parents live, they
-//! still show it.
+//! A shim ends everything that its child has started, wherever that moved. One that is killed ends
+//! nobody, and then parents tell nothing either: an orphan's parent is init. So the child has two
+//! marks that every process it starts inherits: the name of its run in the environment, and a
+//! number of its run as a resource limit. A program that clears its environment, as daemons do,
+//! keeps its limits. Only a process that drops both on purpose is not found this way; while its
+//! parents live, they still show it.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,8 +17,8 @@ use super::{RunDir, Stat};
 /// The variable that names the run directory in the environment of the child and of whatever it starts.
 pub const RUN_VARIABLE: &str = "PLEXUS_RUN";
 
-/// The limit that carries the number: how many microseconds a real-time process may run without a pause. Hardly anybody
-/// sets it.
+/// The limit that carries the number: how many microseconds a real-time process may run without a
+/// pause. Hardly anybody sets it.
 const MARKED_LIMIT: Resource = Resource::Rttime;
 
 /// How `/proc/PID/limits` calls it.
@@ -36,8 +37,8 @@ impl RunDir {
         Ok(setrlimit(MARKED_LIMIT, Rlimit { current: mark, maximum: mark })?)
     }
 
-    /// The number of this run: FNV-1a of its path, in 61 bits. It is the same in every release, because a server may be
-    /// newer than its shims.
+    /// The number of this run: FNV-1a of its path, in 61 bits. It is the same in every release,
+    /// because a server may be newer than its shims.
     fn mark(&self) -> u64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in self.path().as_os_str().as_bytes() {
@@ -57,7 +58,8 @@ impl RunDir {
         let pids =
             processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
         pids.filter_map(|pid| {
-            // Read before the marks: a number that changes hands in between has another start time, and is not signalled.
+            // Read before the marks: a number that changes hands in between has another start time,
+            // and is not signalled.
             let stat = Stat::read(pid).filter(Stat::lives)?;
             let environment = || std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             let is_named = || environment().split(|byte| *byte == 0).any(|it| it == entry);

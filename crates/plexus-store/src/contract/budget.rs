@@ -73,8 +73,8 @@ pub struct SpendLimit {
     pub cost_micros: Option<u64>,
     /// The most turns.
     pub turns: Option<u64>,
-    /// The sessions above the one whose chat starts, up to the holder. What their own running chats have set aside does
-    /// not count: they may be waiting for this chat, and would wait for ever.
+    /// The sessions above the one whose chat starts, up to the holder. What their own running chats
+    /// have set aside does not count: they may be waiting for this chat, and would wait for ever.
     pub above: Vec<SessionId>,
 }
 
@@ -118,7 +118,8 @@ pub struct SpendTotals {
     pub reserved: Spend,
     /// Set aside for the running chat of the session itself.
     pub reserved_own: Spend,
-    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat there may well take. The rest is zero.
+    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat
+    /// there may well take. The rest is zero.
     pub largest: Spend,
     /// How many descendants there are.
     pub descendants: u64,

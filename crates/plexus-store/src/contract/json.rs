@@ -1,7 +1,8 @@
-//! JSON that is stored as it was written: checked once on the way in, copied on the way out, never parsed in between.
+//! JSON that is stored as it was written: checked once on the way in, copied on the way out, never
+//! parsed in between.
 //!
-//! The check includes the keys that serde_json keeps for itself ([`refuse_private_keys`]): whoever reads a text as values
-//! reads what it says.
+//! The check includes the keys that serde_json keeps for itself ([`refuse_private_keys`]): whoever
+//! reads a text as values reads what it says.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Whether the files that are written are still those at their paths.
 //!
-//! A database whose files were deleted, moved or replaced can be written without an error, and all of it is gone when the
-//! server stops. So nothing is acknowledged before both files were seen at their places.
+//! A database whose files were deleted, moved or replaced can be written without an error, and all
+//! of it is gone when the server stops. So nothing is acknowledged before both files were seen at
+//! their places.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

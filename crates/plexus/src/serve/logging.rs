@@ -1,5 +1,6 @@
-//! The log: lines on stderr through `tracing`, with a level that can change while the server runs, and the same for a collector when there is
-//! one. Tokens have no `Display`, so none gets here; what libraries would quote is held back ([`discreet`]).
+//! The log: lines on stderr through `tracing`, with a level that can change while the server runs,
+//! and the same for a collector when there is one. Tokens have no `Display`, so none gets here;
+//! what libraries would quote is held back ([`discreet`]).
 
 use std::io::IsTerminal;
 
@@ -55,9 +56,9 @@ const OURS: [&str; 3] = ["plexus", "claude_code", "agent_api"];
 
 /// Lets libraries say nothing below a warning, whatever the filter asks for.
 ///
-/// Their spans and lines quote what they work on: the shell parser each command, the MCP library each message, the
-/// database client each value. A log must hold no input, prompt or token at any level, and only for our own lines is that
-/// ours to promise.
+/// Their spans and lines quote what they work on: the shell parser each command, the MCP library
+/// each message, the database client each value. A log must hold no input, prompt or token at any
+/// level, and only for our own lines is that ours to promise.
 fn discreet() -> Targets {
     let ours = OURS.map(|target| (target, LevelFilter::TRACE));
     Targets::new().with_default(LevelFilter::WARN).with_targets(ours)

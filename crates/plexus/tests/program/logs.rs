@@ -1,4 +1,5 @@
-//! What the log never holds, at any level: inputs of tool calls, prompts, settings of a session, tokens.
+//! What the log never holds, at any level: inputs of tool calls, prompts, settings of a session,
+//! tokens.
 
 use serde_json::{Value, json};
 

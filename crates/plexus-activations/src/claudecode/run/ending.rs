@@ -169,8 +169,8 @@ impl Run {
         Ok(())
     }
 
-    /// Stores the journal up to its end. A journal that cannot be read is tried again for a while: whoever took all
-    /// descriptors may give some back.
+    /// Stores the journal up to its end. A journal that cannot be read is tried again for a while:
+    /// whoever took all descriptors may give some back.
     async fn read_to_the_end(&mut self) -> Result<Rest, Over> {
         let mut tries = 0;
         loop {

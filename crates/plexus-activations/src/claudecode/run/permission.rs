@@ -64,7 +64,8 @@ impl Run {
         Ok(())
     }
 
-    /// Denies a request that nobody is asked about, and remembers it so that its echo is no surprise.
+    /// Denies a request that nobody is asked about, and remembers it so that its echo is no
+    /// surprise.
     pub(super) fn refuse(&self, draft: &mut Draft, ask: &Ask, why: &str) -> Result<(), StoreError> {
         let words = format!("denied: could not {why}");
         draft.event(&ChatEvent::notice(format!("{} was {words}", ask.tool_name)))?;

@@ -125,7 +125,8 @@ pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Ste
     })
 }
 
-/// Keeps JSON of the CLI as it was written. What would be read as something else than it says is kept as a string.
+/// Keeps JSON of the CLI as it was written. What would be read as something else than it says is
+/// kept as a string.
 pub(super) fn as_json(raw: &RawJson) -> JsonText {
     JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::from(Value::from(raw.get())))
 }
