@@ -1,51 +1,77 @@
 //! `POST /rpc`: one call, or a batch whose calls run one after the other and are answered together.
 
 use axum::Extension;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Call, CallError, Caller, Progress, Reply, Shape};
 use serde_json::value::RawValue;
 
-use crate::body;
+use crate::body::{self, Read, held_until_sent};
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::refuse;
-use crate::limits::MAX_BATCH;
+use crate::limits::{MAX_BATCH, MAX_BATCH_ANSWER_BYTES, RETRY_AFTER_MS};
+use crate::shares::Taken;
 
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Response {
-    let body = match body::read(&doors.limits, body).await {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
-    };
-    let _place = match doors.admit(caller) {
+    // Admitted before the body is read: whoever has its share of calls under way makes us hold no body.
+    let place = match doors.admit(caller) {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
-    match envelope::read(&body, MAX_BATCH) {
-        Err(error) => answer(Some(envelope::failure(None, &error))),
-        Ok(Incoming::One(call)) => answer(run(&doors, caller, call).await),
-        Ok(Incoming::Batch(calls)) => {
-            let mut answers = Vec::with_capacity(calls.len());
-            for call in calls {
-                answers.extend(run(&doors, caller, call).await);
-            }
-            answer((!answers.is_empty()).then(|| format!("[{}]", answers.join(","))))
-        }
-    }
+    let Read { bytes, held } = match body::read(&doors, caller, body).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    let text = match envelope::read(&bytes, MAX_BATCH) {
+        Err(error) => Some(envelope::failure(None, &error)),
+        Ok(Incoming::One(call)) => run(&doors, caller, call).await,
+        Ok(Incoming::Batch(calls)) => run_batch(&doors, caller, calls).await,
+    };
+    drop((bytes, held));
+    answer(&doors, caller, text, place)
 }
 
-/// A body made of notifications only has no answer.
-fn answer(body: Option<String>) -> Response {
-    match body {
-        Some(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        None => StatusCode::NO_CONTENT.into_response(),
+/// Runs the calls of a batch one after the other. When their answers are more than a page of events, the rest is refused.
+async fn run_batch(
+    doors: &Doors,
+    caller: Caller,
+    calls: Vec<Result<Request, Refused>>,
+) -> Option<String> {
+    let mut answers = String::new();
+    for call in calls {
+        let call = call.and_then(|call| {
+            if answers.len() < MAX_BATCH_ANSWER_BYTES || call.id.is_none() {
+                return Ok(call);
+            }
+            let error = CallError::busy(
+                format_args!(
+                    "answer more of this batch: its answers have {MAX_BATCH_ANSWER_BYTES} bytes"
+                ),
+                RETRY_AFTER_MS,
+            );
+            Err(Refused { id: call.id, error: error.with_hint("send the rest in another batch") })
+        });
+        if let Some(answer) = run(doors, caller, call).await {
+            answers.push(if answers.is_empty() { '[' } else { ',' });
+            answers.push_str(&answer);
+        }
     }
+    (!answers.is_empty()).then(|| answers + "]")
+}
+
+/// Answers, and counts the answer and its call until it is written. A body made of notifications only has no answer.
+fn answer(doors: &Doors, caller: Caller, text: Option<String>, place: Taken) -> Response {
+    let Some(text) = text else { return StatusCode::NO_CONTENT.into_response() };
+    let held = (place, doors.bytes.charge(caller, text.len()));
+    let body = held_until_sent(Bytes::from(text), held);
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<String> {
@@ -73,7 +99,7 @@ async fn call_unary(
         return Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))
             .with_hint("call it over the WebSocket at /rpc"));
     }
-    let _waiting = doors.admit_wait(descriptor.as_deref())?;
+    let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
     let call = Call { caller, progress: Progress::default(), can_stream: false };
     match doors.call(call, method, params).await? {
         Reply::Value(value) => Ok(value),

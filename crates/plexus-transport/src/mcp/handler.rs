@@ -46,7 +46,7 @@ impl Handler {
         let places = self
             .doors
             .admit(self.caller)
-            .and_then(|place| Ok((place, self.doors.admit_wait(Some(&method))?)));
+            .and_then(|place| Ok((place, self.doors.admit_wait(self.caller, Some(&method))?)));
         let outcome = match (params, places) {
             (Ok(params), Ok(_places)) => {
                 let (reporter, reports) = Progress::channel();

@@ -25,7 +25,7 @@ mod tools;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -40,10 +40,11 @@ use self::handler::Handler;
 pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
+use crate::body::{self, Read};
 use crate::doors::Doors;
+use crate::envelope;
 use crate::identity::{Presented, refuse};
 use crate::limits::{Limits, RESUME_RETRY};
-use crate::{body, envelope};
 
 /// What the MCP door keeps between requests.
 pub(crate) struct McpState {
@@ -78,10 +79,20 @@ pub(crate) async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     match parts.method {
-        Method::POST => match body::read(&doors.limits, body).await {
-            Ok(body) => post(&doors, caller, presented, parts, body).await,
-            Err(refusal) => refusal,
-        },
+        Method::POST => {
+            // Admitted before the body is read. The call that it turns out to be takes a place of its own.
+            let admitted = match doors.admit(caller) {
+                Ok(admitted) => admitted,
+                Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+            };
+            match body::read(&doors, caller, body).await {
+                Ok(body) => {
+                    drop(admitted);
+                    post(&doors, caller, presented, parts, body).await
+                }
+                Err(refusal) => refusal,
+            }
+        }
         Method::GET => get(&doors, caller, presented, parts).await,
         Method::DELETE => delete(&doors, caller, &parts.headers).await,
         _ => {
@@ -95,7 +106,7 @@ async fn post(
     caller: Caller,
     presented: Presented,
     parts: Parts,
-    body: Bytes,
+    Read { bytes: body, held }: Read,
 ) -> Response {
     let message = match Message::read(&body) {
         Ok(message) => message,
@@ -126,16 +137,16 @@ async fn post(
         && method.resume.is_some()
     {
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
-        return holding(until_over(response, presented, doors), in_use);
+        return holding(until_over(response, presented, doors), (in_use, held));
     }
     // rmcp reads arguments as values before a method could look at their text.
     if let Err(error) = plexus_core::json::refuse_private_keys(&body) {
         return refuse(StatusCode::BAD_REQUEST, &message::unreadable(&error.to_string()));
     }
     if !message.begins_session() || in_use.is_some() {
-        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, in_use);
+        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, (in_use, held));
     }
-    let place = match doors.mcp.sessions.reserve().await {
+    let place = match doors.mcp.sessions.reserve(caller).await {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
@@ -172,7 +183,7 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
         // would use up the patience of the call that waits.
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, DELETE")]).into_response();
     }
-    match doors.admit_stream() {
+    match doors.admit_stream(caller) {
         Ok(place) => {
             let response = ask_rmcp(doors, caller, parts, Body::empty()).await;
             let response = until_over(response, presented, doors);

@@ -170,7 +170,7 @@ impl Subscriptions {
                 1_000,
             )));
         }
-        let place = doors.admit_stream().map_err(|error| as_error(&error))?;
+        let place = doors.admit_stream(caller).map_err(|error| as_error(&error))?;
         // The stream is there before the client is told so: a change after that is not missed.
         let first = changes(doors, caller, &found).await.map_err(|error| as_error(&error))?;
         let listener = Listener { doors: doors.clone(), caller, found, uri: uri.clone() };
