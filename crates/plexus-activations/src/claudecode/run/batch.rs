@@ -311,6 +311,13 @@ impl Run {
                 )))?;
                 draft.after.push(After::Put(control::answer_error(&request_id, &words)));
             }
+            Step::Unnamed { request_id } => {
+                draft.event(&ChatEvent::notice(
+                    "the agent asked without a request_id that is a string, and was refused",
+                ))?;
+                let words = "request_id must be a string";
+                draft.after.push(After::Put(control::answer_unnamed(&request_id, words)));
+            }
             Step::Accepted { tool_use_id, source } => {
                 self.check_accepted(draft, &tool_use_id, &source).await?
             }
