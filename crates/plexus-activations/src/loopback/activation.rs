@@ -161,6 +161,7 @@ impl Loopback {
         let mut wake = self.core.store.watch(topic);
         loop {
             wake.seen();
+            let turn = self.core.turns.take(call.caller).await;
             let found = self.core.store.approvals(filter, page(None, None)?).await?;
             if !found.items.is_empty() {
                 return Ok(Pending::Ok {
@@ -171,6 +172,7 @@ impl Loopback {
             if Instant::now() >= deadline {
                 return Ok(Pending::Timeout);
             }
+            drop(turn);
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
         }
     }

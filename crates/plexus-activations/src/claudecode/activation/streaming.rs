@@ -67,7 +67,7 @@ impl ClaudeCode {
             let at = Cursor { session: session.id, chat: started.chat, next: 0 };
             return Ok(stream_reply(self.events_from(session.id, at, Some(started.chat))));
         }
-        self.wait_for_turn(session.id, started.chat, wait).await?;
+        self.wait_for_turn(call.caller, session.id, started.chat, wait).await?;
         let poll = PollParams {
             session_id: session.id,
             from_seq: None,
