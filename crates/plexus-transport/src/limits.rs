@@ -111,6 +111,9 @@ pub(crate) const MAX_BATCH_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Calls and streams under way on one WebSocket.
 pub(crate) const MAX_CALLS_PER_SOCKET: usize = 256;
 
+/// Bytes that a WebSocket reads and writes at a time, and keeps while it is idle. The library's own 128 KiB would be 1.5 GiB for all.
+pub(crate) const SOCKET_BUFFER: usize = 8 * 1024;
+
 /// Messages waiting to be written to one WebSocket. Small: a stream's own task is what waits when the client is slow.
 pub(crate) const SOCKET_QUEUE: usize = 64;
 

@@ -22,7 +22,7 @@ use crate::connections::Connection;
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::Presented;
-use crate::limits::{MAX_BATCH, MAX_CALLS_PER_SOCKET, RETRY_AFTER_MS, SILENT_PINGS};
+use crate::limits::{MAX_BATCH, MAX_CALLS_PER_SOCKET, RETRY_AFTER_MS, SILENT_PINGS, SOCKET_BUFFER};
 use crate::outbox::{self, Outbox};
 use crate::shares::Taken;
 
@@ -36,6 +36,8 @@ pub(crate) async fn handle(
     let limit = doors.limits.body_bytes;
     let connection = connection.map(|Extension(connection)| connection);
     upgrade
+        .read_buffer_size(SOCKET_BUFFER)
+        .write_buffer_size(SOCKET_BUFFER)
         .max_message_size(limit)
         .max_frame_size(limit)
         .on_upgrade(move |socket| run(doors, caller, presented, connection, socket))

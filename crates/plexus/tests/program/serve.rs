@@ -98,6 +98,30 @@ fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_refused_to_another_host_and_another_site() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let own = server.url.trim_start_matches("http://").to_owned();
+    let port = own.rsplit(':').next().unwrap().to_owned();
+    for path in ["/", "/assets/app.js", "/favicon.svg", "/healthz", "/metrics", "/nothing"] {
+        let get = || http.get(format!("{}{path}", server.url)).bearer_auth(token(&place));
+        let fine = get().header("origin", server.url.clone()).send().await.unwrap();
+        let expected = if path == "/nothing" { 404 } else { 200 };
+        assert_eq!(fine.status(), expected, "{path}");
+        for (name, value) in [
+            ("host", format!("evil.example:{port}")),
+            ("host", "127.0.0.1:1".to_owned()),
+            ("origin", "http://evil.example".to_owned()),
+            ("origin", "null".to_owned()),
+        ] {
+            let refused = get().header(name, &value).send().await.unwrap();
+            assert_eq!(refused.status(), 403, "{path} {name}: {value}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_as_they_should() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
