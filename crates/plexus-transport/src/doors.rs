@@ -12,7 +12,7 @@ use tracing::Instrument as _;
 
 use crate::connections::Connections;
 use crate::identity::AllowedHosts;
-use crate::limits::{Limits, MAX_EXCHANGES, MAX_HOOK_ANSWERS};
+use crate::limits::{Limits, MAX_EXCHANGES, MAX_HOOK_ANSWERS, SMALL_ANSWER_BYTES};
 use crate::mcp::McpState;
 use crate::shares::{Bound, Shares, Taken};
 use crate::stats::{Counters, Stats};
@@ -128,6 +128,25 @@ impl Doors {
             .filter(|descriptor| descriptor.hints.waits)
             .map(|_| self.admit_stream(caller))
             .transpose()
+    }
+
+    /// Counts an answer as held until the returned value is dropped, which is when it was written.
+    ///
+    /// # Errors
+    /// `busy` when it is large, reading it again changes nothing, and its caller holds its share already. What changed something is
+    /// always answered.
+    pub(crate) fn hold_answer(
+        &self,
+        caller: Caller,
+        descriptor: Option<&MethodDescriptor>,
+        bytes: usize,
+    ) -> Result<Taken, CallError> {
+        let may_be_asked_again = descriptor.is_some_and(|method| method.hints.read_only);
+        if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
+            self.bytes.take(caller, bytes)
+        } else {
+            Ok(self.bytes.charge(caller, bytes))
+        }
     }
 
     /// Reads what the doors count, for the metrics.

@@ -108,6 +108,9 @@ pub(crate) const MAX_BATCH: usize = 100;
 /// Bytes of answers in one JSON-RPC batch, after which its other calls are refused: a page of events, which is the largest answer.
 pub(crate) const MAX_BATCH_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
+/// Largest answer that is given whatever its caller holds: one that fits into the buffer of its connection.
+pub(crate) const SMALL_ANSWER_BYTES: usize = CONNECTION_BUFFER;
+
 /// Calls and streams under way on one WebSocket.
 pub(crate) const MAX_CALLS_PER_SOCKET: usize = 256;
 

@@ -50,13 +50,13 @@ struct Waiting {
 pub(crate) struct Closed;
 
 impl Outbox {
-    /// Writes the answer of a call, once there is room for it.
+    /// Writes a small answer, once there is room for it.
     pub(crate) async fn answer(&self, text: String) -> Result<(), Closed> {
         let held = self.bytes.charge(self.caller, text.len());
         self.item(text, held).await
     }
 
-    /// Writes an item of a stream, which is counted already.
+    /// Writes an answer or an item of a stream, which is counted already, once there is room for it.
     pub(crate) async fn item(&self, text: String, held: Taken) -> Result<(), Closed> {
         let wanted = u32::try_from(text.len().min(SOCKET_QUEUE_BYTES)).map_err(|_| Closed)?;
         let room = tokio::select! {

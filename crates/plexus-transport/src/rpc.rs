@@ -29,13 +29,30 @@ pub(crate) async fn handle(
         Ok(read) => read,
         Err(refusal) => return refusal,
     };
-    let text = match envelope::read(&bytes, MAX_BATCH) {
-        Err(error) => Some(envelope::failure(None, &error)),
+    let answered = match envelope::read(&bytes, MAX_BATCH) {
+        Err(error) => Some(Answered::failed(None, &error)),
         Ok(Incoming::One(call)) => run(&doors, caller, call).await,
         Ok(Incoming::Batch(calls)) => run_batch(&doors, caller, calls).await,
     };
     drop((bytes, held));
-    answer(&doors, caller, text, place)
+    // A body made of notifications only has no answer.
+    let Some(Answered { text, held }) = answered else {
+        return StatusCode::NO_CONTENT.into_response();
+    };
+    let body = held_until_sent(Bytes::from(text), (place, held));
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// An answer, counted as held by its caller until it is written.
+struct Answered {
+    text: String,
+    held: Vec<Taken>,
+}
+
+impl Answered {
+    fn failed(id: Option<&RawValue>, error: &CallError) -> Self {
+        Self { text: envelope::failure(id, error), held: Vec::new() }
+    }
 }
 
 /// Runs the calls of a batch one after the other. When their answers are more than a page of events, the rest is refused.
@@ -43,11 +60,11 @@ async fn run_batch(
     doors: &Doors,
     caller: Caller,
     calls: Vec<Result<Request, Refused>>,
-) -> Option<String> {
-    let mut answers = String::new();
+) -> Option<Answered> {
+    let mut all = Answered { text: String::new(), held: Vec::new() };
     for call in calls {
         let call = call.and_then(|call| {
-            if answers.len() < MAX_BATCH_ANSWER_BYTES || call.id.is_none() {
+            if all.text.len() < MAX_BATCH_ANSWER_BYTES || call.id.is_none() {
                 return Ok(call);
             }
             let error = CallError::busy(
@@ -58,31 +75,26 @@ async fn run_batch(
             );
             Err(Refused { id: call.id, error: error.with_hint("send the rest in another batch") })
         });
-        if let Some(answer) = run(doors, caller, call).await {
-            answers.push(if answers.is_empty() { '[' } else { ',' });
-            answers.push_str(&answer);
+        if let Some(answered) = run(doors, caller, call).await {
+            all.text.push(if all.text.is_empty() { '[' } else { ',' });
+            all.text.push_str(&answered.text);
+            all.held.extend(answered.held);
         }
     }
-    (!answers.is_empty()).then(|| answers + "]")
+    (!all.text.is_empty()).then(|| Answered { text: all.text + "]", held: all.held })
 }
 
-/// Answers, and counts the answer and its call until it is written. A body made of notifications only has no answer.
-fn answer(doors: &Doors, caller: Caller, text: Option<String>, place: Taken) -> Response {
-    let Some(text) = text else { return StatusCode::NO_CONTENT.into_response() };
-    let held = (place, doors.bytes.charge(caller, text.len()));
-    let body = held_until_sent(Bytes::from(text), held);
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
-}
-
-async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<String> {
+async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<Answered> {
     match call {
-        Err(Refused { id, error }) => Some(envelope::failure(id.as_deref(), &error)),
+        Err(Refused { id, error }) => Some(Answered::failed(id.as_deref(), &error)),
         Ok(Request { id, method, params }) => {
             let result = call_unary(doors, caller, &method, params).await;
             let id = id?;
             Some(match result {
-                Ok(result) => envelope::success(Some(&id), &result),
-                Err(error) => envelope::failure(Some(&id), &error),
+                Ok((result, held)) => {
+                    Answered { text: envelope::success(Some(&id), &result), held: vec![held] }
+                }
+                Err(error) => Answered::failed(Some(&id), &error),
             })
         }
     }
@@ -93,7 +105,7 @@ async fn call_unary(
     caller: Caller,
     method: &str,
     params: Option<Box<RawValue>>,
-) -> Result<Box<RawValue>, CallError> {
+) -> Result<(Box<RawValue>, Taken), CallError> {
     let descriptor = doors.hub.descriptor(&caller, method);
     if descriptor.as_ref().is_some_and(|descriptor| descriptor.shape == Shape::Streaming) {
         return Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))
@@ -102,7 +114,10 @@ async fn call_unary(
     let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
     let call = Call { caller, progress: Progress::default(), can_stream: false };
     match doors.call(call, method, params).await? {
-        Reply::Value(value) => Ok(value),
+        Reply::Value(value) => {
+            let held = doors.hold_answer(caller, descriptor.as_deref(), value.get().len())?;
+            Ok((value, held))
+        }
         Reply::Stream(_) => {
             Err(CallError::internal(format_args!("call {method}: it answered with a stream")))
         }

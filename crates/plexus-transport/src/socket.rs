@@ -240,20 +240,24 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &Outbox)
         Err(error) => Err(error),
     };
     let result = match (outcome, &request.id) {
-        (Ok(Reply::Value(value)), _) => Ok(value),
-        (Ok(Reply::Stream(stream)), Some(id)) => forward(doors, caller, stream, id, out).await,
+        (Ok(Reply::Value(value)), _) => doors
+            .hold_answer(caller, descriptor.as_deref(), value.get().len())
+            .map(|held| (value, held)),
+        (Ok(Reply::Stream(stream)), Some(id)) => {
+            let end = forward(doors, caller, stream, id, out).await;
+            end.map(|end| (end, doors.bytes.charge(caller, 0)))
+        }
         (Ok(Reply::Stream(_)), None) => {
             Err(CallError::invalid("stream to a notification: it has no id"))
         }
         (Err(error), _) => Err(error),
     };
     let Some(id) = request.id else { return };
-    let text = match result {
-        Ok(value) => envelope::success(Some(&id), &value),
-        Err(error) => envelope::failure(Some(&id), &error),
-    };
     // A closed socket has nobody to tell.
-    let _closed = out.answer(text).await;
+    let _closed = match result {
+        Ok((value, held)) => out.item(envelope::success(Some(&id), &value), held).await,
+        Err(error) => out.answer(envelope::failure(Some(&id), &error)).await,
+    };
 }
 
 /// Sends a stream's items; its end is the call's own answer.

@@ -6,6 +6,7 @@
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
 //! - [`resources`]: a method's answer as something to read and to listen to.
 //! - [`handler`]: the MCP server of one caller.
+//! - [`holds`]: what one request of a caller holds until its answer is written and its work is over.
 //! - [`progress`]: tells the client of a long call that it lives.
 //! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
 //! - [`event_id`]: the id by which another process of the server finds a blocked call again.
@@ -14,6 +15,7 @@
 
 mod event_id;
 mod handler;
+mod holds;
 mod message;
 mod open_calls;
 mod progress;
@@ -25,7 +27,7 @@ mod tools;
 use std::sync::Arc;
 
 use axum::Extension;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -37,6 +39,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use self::event_id::EventId;
 use self::handler::Handler;
+use self::holds::Holds;
 pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
@@ -80,15 +83,15 @@ pub(crate) async fn handle(
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => {
-            // Admitted before the body is read. The call that it turns out to be takes a place of its own.
-            let admitted = match doors.admit(caller) {
-                Ok(admitted) => admitted,
+            // Admitted before the body is read.
+            let place = match doors.admit(caller) {
+                Ok(place) => place,
                 Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
             };
             match body::read(&doors, caller, body).await {
-                Ok(body) => {
-                    drop(admitted);
-                    post(&doors, caller, presented, parts, body).await
+                Ok(Read { bytes, held }) => {
+                    let holds = Holds::new(place, held);
+                    post(&doors, caller, presented, parts, bytes, holds).await
                 }
                 Err(refusal) => refusal,
             }
@@ -105,8 +108,9 @@ async fn post(
     doors: &Doors,
     caller: Caller,
     presented: Presented,
-    parts: Parts,
-    Read { bytes: body, held }: Read,
+    mut parts: Parts,
+    body: Bytes,
+    holds: Holds,
 ) -> Response {
     let message = match Message::read(&body) {
         Ok(message) => message,
@@ -137,14 +141,15 @@ async fn post(
         && method.resume.is_some()
     {
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
-        return holding(until_over(response, presented, doors), (in_use, held));
+        return holding(until_over(response, presented, doors), (in_use, holds));
     }
     // rmcp reads arguments as values before a method could look at their text.
     if let Err(error) = plexus_core::json::refuse_private_keys(&body) {
         return refuse(StatusCode::BAD_REQUEST, &message::unreadable(&error.to_string()));
     }
+    parts.extensions.insert(holds.clone());
     if !message.begins_session() || in_use.is_some() {
-        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, (in_use, held));
+        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, (in_use, holds));
     }
     let place = match doors.mcp.sessions.reserve(caller).await {
         Ok(place) => place,

@@ -49,7 +49,8 @@ pub(super) fn start(
     let work = {
         let (doors, name) = (doors.clone(), method.full_name());
         async move {
-            let _places = (doors.admit(caller)?, doors.admit_stream(caller)?);
+            // The request has its place among the calls already, and its response holds it.
+            let _place = doors.admit_stream(caller)?;
             let call = Call { caller, progress: Progress::default(), can_stream: false };
             doors.call(call, &name, params).await
         }

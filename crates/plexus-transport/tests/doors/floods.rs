@@ -280,6 +280,46 @@ async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller()
 }
 
 #[tokio::test]
+async fn answers_that_nobody_reads_count_as_held_until_they_are_read() {
+    let share = 14_000_000;
+    let limits = Limits { held_bytes_per_caller: share, stall_timeout: NEVER, ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    // More than the systems of both sides buffer by themselves.
+    let text = "x".repeat(4_000_000);
+    let echo = json!({"text": text});
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": echo});
+    let params = json!({"name": "test_echo", "arguments": echo});
+    let tool = |id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+    let (client, _) = McpClient::begin(&server, PARENT).await;
+    for door in ["/rpc", "/mcp"] {
+        let mut unread = Vec::new();
+        for id in 100..106 {
+            unread.push(if door == "/rpc" {
+                let request = server.http.post(server.url(door)).bearer_auth(PARENT).json(&rpc);
+                soon("the headers", request.send()).await.unwrap()
+            } else {
+                client.post(&tool(id)).await
+            });
+            assert!(server.doors.stats().held_bytes <= share, "{door}");
+        }
+        the_operator_is_served(&server).await;
+        // Whoever was answered gets all of it, and whoever was not is told why.
+        let (mut served, mut refused) = (0, 0);
+        for response in unread {
+            let answer = soon("the answer", response.text()).await.unwrap();
+            served += usize::from(answer.contains(&text));
+            refused += usize::from(answer.contains("limits.held_bytes_per_caller"));
+        }
+        assert_eq!(served + refused, 6, "{door}");
+        assert!(
+            served > 0 && refused > 0,
+            "{served} were answered and {refused} refused at {door}"
+        );
+        until("room", || server.doors.stats().held_bytes == 0).await;
+    }
+}
+
+#[tokio::test]
 async fn streams_and_waits_of_one_caller_are_bounded() {
     let desk = Arc::<Desk>::default();
     let server = Server::with(&desk, Limits { streams_per_caller: 3, ..Limits::default() }).await;
