@@ -142,5 +142,11 @@ pub(crate) const RESUME_RETRY: Duration = Duration::from_secs(15);
 /// How long a resumable call whose connection was lost can still be cancelled: a little longer than its client tries to come back.
 pub(crate) const RESUME_GRACE: Duration = Duration::from_secs(60);
 
+/// Resumable calls of one caller whose connection was lost and that can still be cancelled: as many as one session may have pending.
+pub(crate) const MAX_LOST_CALLS: usize = 256;
+
+/// Longest id of an MCP request. It is kept for as long as the call can be resumed, and every client counts.
+pub(crate) const MAX_MCP_ID_BYTES: usize = 256;
+
 /// When a caller that met a limit of the doors should try again.
 pub(crate) const RETRY_AFTER_MS: u64 = 1_000;
