@@ -59,7 +59,7 @@ async fn run(
     let (ping_every, keep_idle) = (doors.limits.socket_ping, doors.limits.socket_idle);
     let mut pings = interval_at(Instant::now() + ping_every, ping_every);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut heard = Instant::now();
+    let mut unanswered = 0;
     let mut busy = Instant::now();
     let mut calls = Calls {
         doors,
@@ -77,14 +77,6 @@ async fn run(
             // A client that reads nothing is hung up on by its connection; then nothing more can be said.
             _ = &mut writer => return,
             _ = pings.tick() => {
-                // A slow client finds the ping after everything else that it has not read yet.
-                if connection.as_ref().is_some_and(|connection| connection.was_drained()) {
-                    heard = Instant::now();
-                }
-                if heard.elapsed() > ping_every * SILENT_PINGS {
-                    tracing::debug!("a WebSocket answers no pings and is ended");
-                    break;
-                }
                 if !calls.tasks.is_empty() {
                     busy = Instant::now();
                 } else if busy.elapsed() > keep_idle {
@@ -95,11 +87,21 @@ async fn run(
                     .await;
                     break;
                 }
+                // A slow client finds the ping after everything else that it has not read yet.
+                if connection.as_ref().is_some_and(|connection| connection.was_drained()) {
+                    unanswered = 0;
+                }
+                if unanswered >= SILENT_PINGS {
+                    tracing::debug!("a WebSocket answers no pings and is ended");
+                    break;
+                }
+                // Pings and not the time are counted: a machine that stood still blames no client.
+                unanswered += 1;
                 out.ping();
                 continue;
             }
         };
-        heard = Instant::now();
+        unanswered = 0;
         match message {
             Some(Ok(Message::Text(text))) => calls.take(&connection, text.as_bytes()).await,
             Some(Ok(Message::Binary(bytes))) => calls.take(&connection, &bytes).await,

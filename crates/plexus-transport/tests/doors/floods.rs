@@ -203,8 +203,8 @@ async fn a_socket_that_answers_no_pings_is_ended() {
 #[tokio::test]
 async fn a_socket_without_a_call_is_ended_with_the_name_of_the_setting() {
     let limits = Limits {
-        socket_ping: Duration::from_millis(20),
-        socket_idle: Duration::from_millis(50),
+        socket_ping: Duration::from_millis(100),
+        socket_idle: Duration::from_millis(1),
         ..Limits::default()
     };
     let server = Server::with(&Arc::default(), limits).await;
