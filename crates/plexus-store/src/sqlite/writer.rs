@@ -26,8 +26,12 @@ impl Health {
     /// Looks whether what is written can be found again; once it cannot, the store is refused for
     /// good.
     pub(super) fn check_files(&self) -> Result<(), StoreError> {
-        let result = self.check().and_then(|()| self.presence.check());
-        result.inspect_err(|error| self.note(error))
+        self.look_for_files().inspect_err(|error| self.note(error))
+    }
+
+    /// The same, for whoever has another reason to expect that a file is gone.
+    pub(super) fn look_for_files(&self) -> Result<(), StoreError> {
+        self.check().and_then(|()| self.presence.check())
     }
 
     /// Refuses once a flush has failed, or the files were lost.
