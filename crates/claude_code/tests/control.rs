@@ -166,7 +166,9 @@ fn pending_requests_are_read_in_both_shapes() {
             ControlRequestBody::CanUseTool(tool) => {
                 (pending.request_id.as_str(), tool.tool_name.as_str())
             }
-            ControlRequestBody::Other { .. } => panic!("{pending:?}"),
+            ControlRequestBody::Other { .. } | ControlRequestBody::Unnamed { .. } => {
+                panic!("{pending:?}")
+            }
         })
         .collect();
     assert_eq!(names, [("a", "Bash"), ("b", "Read")]);
@@ -184,6 +186,33 @@ fn a_request_of_tomorrow_is_kept_so_that_it_can_be_refused() {
         (subtype.as_deref(), request.get()),
         (Some("from_tomorrow"), r#"{"subtype":"from_tomorrow","x":1}"#)
     );
+}
+
+#[test]
+fn a_request_whose_id_is_no_string_can_be_refused_with_the_id_as_it_came() {
+    for (id, answered) in [
+        (r#""request_id":7,"#, "7"),
+        (r#""request_id":null,"#, "null"),
+        (r#""request_id":{"a":[1]},"#, r#"{"a":[1]}"#),
+        ("", "null"),
+    ] {
+        let line = format!(
+            r#"{{"type":"control_request",{id}"request":{{"subtype":"can_use_tool","tool_name":"Bash","input":{{}}}}}}"#
+        );
+        let event =
+            ClaudeStreamJsonParser::new().parse_line(&line).expect("parses").expect("an event");
+        let EventBody::ControlRequest(request) = &event.body else { panic!("{event:?}") };
+        let ControlRequestBody::Unnamed { request_id } = &request.request else {
+            panic!("{request:?}")
+        };
+        let answer = claude_code::control::answer_unnamed(request_id, "no \"name\"");
+        assert_eq!(
+            answer.as_str().trim_end(),
+            format!(
+                r#"{{"type":"control_response","response":{{"subtype":"error","request_id":{answered},"error":"no \"name\""}}}}"#
+            )
+        );
+    }
 }
 
 /// The other end of the channel.

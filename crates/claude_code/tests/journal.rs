@@ -85,6 +85,20 @@ fn a_budget_bounds_each_read_and_loses_nothing() {
 }
 
 #[test]
+fn a_line_longer_than_the_budget_is_read_to_its_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let long = "x".repeat(3 * PLENTY);
+    let path = dir.path().join("000001.jsonl");
+    append(&path, format!("{long}\nshort\n").as_bytes());
+    let budget = PLENTY / 2;
+    let mut one = Journal::open(&path, 0);
+    assert_eq!(texts(one.read_lines(budget).expect("reads"))[0], long);
+    let mut many = JournalDir::open(dir.path(), Position::START);
+    assert_eq!(texts(many.read_lines(budget).expect("reads"))[0], long);
+    assert_eq!(many.drain_tail(), None, "half a line is no tail");
+}
+
+#[test]
 fn a_line_too_long_gives_its_size_and_its_head() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal.jsonl");

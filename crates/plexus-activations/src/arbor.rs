@@ -125,6 +125,7 @@ impl Arbor {
         _: Call,
         params: NodeCreateTextParams,
     ) -> Result<NodeCreated, CallError> {
+        crate::text::without_nul("content", &params.content)?;
         self.append(
             params.tree_id,
             params.parent,

@@ -1,5 +1,6 @@
-//! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which owns what it creates and nothing else; the
-//! operator's browser gets a one-time code.
+//! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which
+//! owns what it creates and nothing else; the operator lists identities and takes their tokens
+//! back. The operator's browser gets a one-time code.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,13 +9,20 @@ use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId,
 };
-use plexus_store::{Change, CreateSession, JsonText, Priority, Session, StoreError};
+use plexus_store::{
+    Change, CreateSession, JsonText, Outcome, Priority, RevokeTokens, Session, SessionFilter,
+    StoreError,
+};
 use plexus_wire::method::identity as wire;
-use plexus_wire::{NoParams, ParentIdentity, ParentParams, ProjectSettings, SignInCode, Supervise};
+use plexus_wire::{
+    NoParams, Parent, ParentIdentity, ParentList, ParentParams, ParentsParams, ProjectSettings,
+    RevokeParams, Revoked, SignInCode, Supervise,
+};
 use serde_json::json;
 
 use crate::authority::EVERYTHING;
 use crate::claudecode::Core;
+use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
 
 /// Identities for those outside.
@@ -29,8 +37,43 @@ impl Parents {
 
     async fn parent(&self, params: ParentParams) -> Result<ParentIdentity, CallError> {
         let session = self.identity_session(&params.name).await?;
-        let token = self.core.identity.mint(Caller::Session(session), None).await?;
+        let replaces = params.replace.unwrap_or(false).then_some(RevokeTokens::Session(session));
+        let token = self.core.identity.mint_in_place_of(Caller::Session(session), replaces).await?;
         Ok(ParentIdentity { session_id: session, token: token.expose().to_owned() })
+    }
+
+    async fn parents(&self, params: ParentsParams) -> Result<ParentList, CallError> {
+        let filter = SessionFilter { parent: Some(None), ..SessionFilter::default() };
+        let page = page(params.limit, params.cursor.as_deref())?;
+        let found = self.core.store.sessions(filter, page).await?;
+        let view = |session: Session| Parent {
+            name: session.name,
+            session_id: session.id,
+            created_at: session.created_at.into(),
+        };
+        Ok(ParentList {
+            parents: found.items.into_iter().filter(is_identity).map(view).collect(),
+            cursor: found.next.map(|next| next.to_string()),
+        })
+    }
+
+    /// Ends every token of a parent. What it has open ends with them.
+    async fn revoke(&self, params: RevokeParams) -> Result<Revoked, CallError> {
+        let unknown = || {
+            CallError::not_found(format_args!("find the parent {:?}", params.name))
+                .with_hint("identity.parents lists them")
+        };
+        let session = match self.core.store.session_named(None, &params.name).await {
+            Ok(session) if is_identity(&session) => session.id,
+            Ok(_) | Err(StoreError::NotFound { .. }) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let revoke = Change::RevokeTokens(RevokeTokens::Session(session));
+        let committed = self.core.store.commit(vec![revoke], Priority::Urgent).await?;
+        match committed.outcomes.first() {
+            Some(Outcome::Count(tokens)) => Ok(Revoked { session_id: session, tokens: *tokens }),
+            _ => Err(CallError::internal("revoke tokens: the store did not say how many")),
+        }
     }
 
     /// A session without a child of its own, which the parent acts as.
@@ -95,7 +138,7 @@ impl Activation for Parents {
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
-        let this = Arc::clone(&self);
+        let (this, listing, revoking) = (Arc::clone(&self), Arc::clone(&self), Arc::clone(&self));
         MethodTable::new("identity")
             .serves::<wire::Parent, _, _>(
                 "Gives a parent outside Plexus an identity of its own, with a token.",
@@ -103,6 +146,29 @@ impl Activation for Parents {
                 move |_: Call, params: ParentParams| {
                     let this = Arc::clone(&this);
                     async move { this.parent(params).await }
+                },
+            )
+            .serves::<wire::Parents, _, _>(
+                "Lists the parents outside that have an identity.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.read_only = true;
+                },
+                move |_: Call, params: ParentsParams| {
+                    let this = Arc::clone(&listing);
+                    async move { this.parents(params).await }
+                },
+            )
+            .serves::<wire::Revoke, _, _>(
+                "Ends every token of a parent outside; its sessions stay.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.destructive = true;
+                    d.hints.idempotent = true;
+                },
+                move |_: Call, params: RevokeParams| {
+                    let this = Arc::clone(&revoking);
+                    async move { this.revoke(params).await }
                 },
             )
             .serves::<wire::Code, _, _>(

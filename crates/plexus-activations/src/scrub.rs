@@ -6,6 +6,9 @@ use plexus_store::JsonText;
 /// What stands in a token's place.
 const MASK: &str = "[token removed]";
 
+/// How JSON may write any letter.
+const LETTER_ESCAPE: &str = "\\u";
+
 /// The shortest run of token characters behind the prefix that counts as a token; ours have 43.
 const MIN_TOKEN_CHARS: usize = 16;
 
@@ -33,13 +36,45 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// Masks tokens in JSON. A token has no character that JSON escapes, and neither has the mask, so the text stays JSON.
+/// Masks tokens in the strings of a JSON text, keys included, also where some of their letters are
+/// written as escapes. Everything else of the text stays as it is.
 pub(crate) fn json(body: JsonText) -> JsonText {
-    if !body.as_str().contains(TOKEN_PREFIX) {
+    let source = body.as_str();
+    if !source.contains(TOKEN_PREFIX) && !source.contains(LETTER_ESCAPE) {
         return body;
     }
-    let masked = text(body.as_str());
-    JsonText::parse(masked).unwrap_or(body)
+    let mut masked = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find('"') {
+        let (before, from) = rest.split_at(start);
+        let (literal, after) = from.split_at(literal_length(from));
+        masked.push_str(before);
+        match serde_json::from_str::<String>(literal) {
+            Ok(decoded) if text(&decoded) != decoded => {
+                masked.push_str(&serde_json::Value::from(text(&decoded)).to_string());
+            }
+            Ok(_) => masked.push_str(literal),
+            // No text, for example half of a surrogate pair: masked as it is written.
+            Err(_) => masked.push_str(&text(literal)),
+        }
+        rest = after;
+    }
+    masked.push_str(rest);
+    JsonText::parse(masked).unwrap_or_else(|_| JsonText::from(serde_json::Value::from(MASK)))
+}
+
+/// How many bytes the string literal at the beginning of `from` has, with its quotes.
+fn literal_length(from: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in from.bytes().enumerate().skip(1) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return at + 1,
+            _ => {}
+        }
+    }
+    from.len()
 }
 
 /// Masks tokens in a text that comes in pieces: what may be the beginning of one is held back until its end is seen.
@@ -105,6 +140,16 @@ mod tests {
         let body = JsonText::from(serde_json::json!({"text": format!("\"{token}\"\n")}));
         assert_eq!(json(body).to_value(), serde_json::json!({"text": format!("\"{MASK}\"\n")}));
     }
+
+    #[test]
+    fn a_token_with_escaped_letters_is_masked_in_keys_and_values() {
+        let token = format!("{TOKEN_PREFIX}{}", "aB3-_".repeat(8));
+        let written = token.replace('p', "\\u0070").replace("B3", "\\u00423");
+        let body = format!(r#"{{ "{written}" : ["\n{written}", 1.50, "\u00e9\\u0070lx_"] }}"#);
+        let expected = format!(r#"{{ "{MASK}" : ["\n{MASK}", 1.50, "\u00e9\\u0070lx_"] }}"#);
+        assert_eq!(json(JsonText::parse(body).unwrap()).as_str(), expected);
+    }
+
     #[test]
     fn a_token_is_masked_however_it_is_cut_into_pieces() {
         let token = format!("{TOKEN_PREFIX}{}", "aB3-_".repeat(8));

@@ -1,7 +1,7 @@
 //! A real `plexus serve` with simulated children, and the calls that measures make.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -15,6 +15,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Calls under way at the same time where there are many to make: enough to keep two cores busy.
 const ABREAST: usize = 8;
+
+/// The unit of times in `/proc`: Linux shows them in hundredths of a second on every machine.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// The longest wait that one call may ask for.
 const WAIT_MS: u64 = 60_000;
@@ -69,9 +72,27 @@ impl Server {
         self.inner.data_dir()
     }
 
+    /// Returns the directory that its children work in.
+    #[must_use]
+    pub fn work_dir(&self) -> &Path {
+        self.work.path()
+    }
+
     /// Returns its resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
         testkit::process::resident_bytes(self.inner.pid()?)
+    }
+
+    /// Returns the CPU time that it has used.
+    pub fn cpu_time(&self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.inner.pid()?);
+        let stat =
+            std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
+        // The name in parentheses may hold anything. After it, the 12th and 13th fields are user and system time.
+        let (_, after_name) = stat.rsplit_once(')').with_context(|| format!("odd {path}"))?;
+        let times = after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
+        let ticks: u64 = times.sum::<Result<_, _>>().with_context(|| format!("odd {path}"))?;
+        Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
     }
 
     /// Kills it with `SIGKILL`; children and data stay.

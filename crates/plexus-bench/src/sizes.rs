@@ -45,6 +45,14 @@ pub struct Sizes {
     pub door_polls: usize,
     /// Permission requests that are answered at each door, in each round.
     pub door_answers: usize,
+    /// Connections, streams, sessions or waits in each flood.
+    pub flood: usize,
+    /// Permission requests that are answered during each flood.
+    pub flood_answers: usize,
+    /// Events of the chat whose streams nobody reads, and how long each is.
+    pub flood_events: usize,
+    /// How long the text of such an event is.
+    pub flood_event_bytes: usize,
     /// Permission requests that are answered through each of two servers and on each channel, in each round.
     pub node_answers: usize,
     /// Whether the SDKs of other languages are installed and measured.
@@ -76,6 +84,10 @@ impl Sizes {
             reader_events: 400,
             door_polls: 8_000,
             door_answers: 400,
+            flood: 2_000,
+            flood_answers: 400,
+            flood_events: 64,
+            flood_event_bytes: 1_000_000,
             node_answers: 400,
             with_sdks: true,
         }
@@ -99,6 +111,9 @@ impl Sizes {
             reader_events: 100,
             door_polls: 2_000,
             door_answers: 200,
+            flood: 600,
+            flood_answers: 60,
+            flood_events: 16,
             node_answers: 75,
             with_sdks: false,
             ..Self::full()
@@ -129,6 +144,10 @@ impl Sizes {
             reader_events: 10,
             door_polls: 20,
             door_answers: 8,
+            flood: 20,
+            flood_answers: 3,
+            flood_events: 4,
+            flood_event_bytes: 10_000,
             node_answers: 3,
             with_sdks: false,
         }

@@ -30,5 +30,5 @@ pub use method::{
 };
 pub use plexus_wire::{
     ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, PluginId,
-    RuleId, ServerId, SessionId, TreeId, schema,
+    RuleId, ServerId, SessionId, TreeId, private_keys, schema,
 };

@@ -28,9 +28,10 @@ pub const EXIT_USAGE: u8 = 2;
 
 /// Runs a shim with the arguments after `plexus shim` and returns its exit code.
 ///
-/// It takes the whole process: signals, session, standard streams and working directory. Call it first in `main`, before any
-/// thread is started. The child gets the environment, working directory, umask and limits of this process unchanged, so that
-/// no secret has to be written into an argument or a file; [`RUN_VARIABLE`] is the one addition.
+/// It takes the whole process: signals, session, standard streams and working directory. Call it
+/// first in `main`, before any thread is started. The child gets the environment, working
+/// directory, umask and limits of this process unchanged, so that no secret has to be written into
+/// an argument or a file; the two marks of its run are added ([`RunDir::members`]).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let options = match Options::parse(args) {
         Ok(options) => options,
@@ -135,6 +136,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
 
+    // Where the limit is lower already, the environment alone says whose the child is.
+    let _lower = run.mark_this_process();
     let mut child = spawn(options, run)?;
     // The child has them; what we hold ourselves is little, and stays so.
     let _unknown = rustix::thread::disable_transparent_huge_pages(true);

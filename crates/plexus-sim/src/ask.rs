@@ -8,7 +8,7 @@ use crate::answer::{self, Answer};
 use crate::mcp::CallError;
 use crate::question;
 use crate::rules::AskedBecause;
-use crate::script::Manners;
+use crate::script::{Manners, RequestId};
 use crate::sim::Sim;
 use crate::wire::{CanUseTool, ControlCancelRequest, ControlRequest, line_id};
 
@@ -109,19 +109,22 @@ impl Sim {
     }
 
     /// Sends some other request, and returns the answer as it comes. `None` when nobody can answer.
-    pub(crate) async fn request(&self, subtype: &str) -> Option<Value> {
+    pub(crate) async fn request(&self, subtype: &str, id: RequestId) -> Option<Value> {
         if self.input_closed.get() || !self.options.stream_input {
             return None;
         }
         let (answer, wait) = oneshot::channel();
-        let request_id = line_id().to_string();
-        let request = json!({"subtype": subtype});
-        self.emit(&ControlRequest {
-            r#type: "control_request",
-            request_id: &request_id,
-            request: &request,
-        });
-        self.requests.borrow_mut().insert(request_id, answer);
+        let id = match id {
+            RequestId::Proper => Some(Value::from(line_id().to_string())),
+            RequestId::As(id) => Some(id),
+            RequestId::Missing => None,
+        };
+        let mut line = json!({"type": "control_request", "request": {"subtype": subtype}});
+        if let (Some(id), Some(line)) = (&id, line.as_object_mut()) {
+            line.insert("request_id".to_owned(), id.clone());
+        }
+        self.emit(&line);
+        self.requests.borrow_mut().insert(id.unwrap_or_default().to_string(), answer);
         wait.await.ok()
     }
 

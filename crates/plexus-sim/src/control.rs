@@ -81,13 +81,14 @@ impl Sim {
     /// Takes an answer to one of our questions. Any other is ignored, and not written back.
     fn take_answer(&self, message: &Value, line: &[u8]) {
         let Some(response) = message.get("response") else { return };
-        let Some(id) = response.get("request_id").and_then(Value::as_str) else { return };
-        let request = self.requests.borrow_mut().remove(id);
+        let id = response.get("request_id").unwrap_or(&Value::Null);
+        let request = self.requests.borrow_mut().remove(&id.to_string());
         if let Some(request) = request {
             // A turn that was interrupted in between no longer listens.
             let _ = request.send(response.clone());
             return;
         }
+        let Some(id) = id.as_str() else { return };
         let question = {
             let mut questions = self.questions.borrow_mut();
             let Some(position) = questions.iter().position(|question| question.request_id == id)

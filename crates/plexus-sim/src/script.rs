@@ -3,8 +3,8 @@
 //! A prompt that begins with `sim:` is a script with one step a line; any other prompt is the subject of a short story with
 //! one Write in it. The steps are documented at the root of the crate and in `docs/simulator.md`.
 
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::wire::raw;
 
@@ -18,6 +18,16 @@ pub(crate) const STORY_FILE: &str = "plexus-sim.txt";
 const MAX_BURST_EVENTS: u64 = 10_000_000;
 /// The longest text of one `burst` event: four times the longest line that a supervisor reads by default.
 const MAX_BURST_BYTES: usize = 64 * 1024 * 1024;
+
+/// The id under which a `request` is sent.
+#[derive(Debug, Clone)]
+pub(crate) enum RequestId {
+    /// A new one, as the real CLI makes them.
+    Proper,
+    /// Whatever the script says.
+    As(Value),
+    Missing,
+}
 
 /// One step of a script.
 #[derive(Debug, Clone)]
@@ -39,6 +49,7 @@ pub(crate) enum Step {
     /// Sends a request of this subtype on the control channel and says what was answered.
     Request {
         subtype: String,
+        id: RequestId,
     },
     Sleep {
         millis: u64,
@@ -165,7 +176,10 @@ fn parse_step(line: &str) -> Result<Step, Problem> {
         "tool" => Ok(Step::Tools(vec![parse_tool("tool", rest, Manners::Good)?])),
         "overrule" => Ok(Step::Tools(vec![parse_tool("overrule", rest, Manners::Overrules)?])),
         "breach" => Ok(Step::Tools(vec![parse_tool("breach", rest, Manners::Lies)?])),
-        "request" => Ok(Step::Request { subtype: text("request", rest)? }),
+        "request" => {
+            let (subtype, id) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            Ok(Step::Request { subtype: text("request", subtype)?, id: request_id(id.trim())? })
+        }
         "parallel" => {
             let calls =
                 rest.split(";;").map(|call| parse_tool("parallel", call.trim(), Manners::Good));
@@ -211,6 +225,16 @@ fn number(step: &'static str, word: &str, max: u64) -> Result<u64, Problem> {
     match word.parse() {
         Ok(value) if value <= max => Ok(value),
         _ => Err(Problem::BadNumber { step, word: word.to_owned(), max }),
+    }
+}
+
+fn request_id(word: &str) -> Result<RequestId, Problem> {
+    match word {
+        "" => Ok(RequestId::Proper),
+        "none" => Ok(RequestId::Missing),
+        json => serde_json::from_str(json)
+            .map(RequestId::As)
+            .map_err(|_| Problem::Missing("request", "an id in JSON, or none")),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Sim {
     pub(crate) earlier_prompts: HashSet<String>,
     /// Permission questions on the control channel that wait for an answer.
     pub(crate) questions: RefCell<Vec<Question>>,
-    /// Other requests on the control channel that wait for an answer.
+    /// Other requests on the control channel that wait for an answer, by their id as JSON.
     pub(crate) requests: RefCell<HashMap<String, oneshot::Sender<Value>>>,
     pub(crate) tasks: Tasks,
     pub(crate) turn: RefCell<TurnState>,

@@ -150,8 +150,8 @@ impl Play<'_> {
                 // Nobody may be reading it.
                 let _ = writeln!(std::io::stderr(), "{text}");
             }
-            Step::Request { subtype } => {
-                let answer = self.sim.request(&subtype).await;
+            Step::Request { subtype, id } => {
+                let answer = self.sim.request(&subtype, id).await;
                 self.say(answer.map_or_else(|| "nobody answered".to_owned(), |answer| answer.to_string()))?;
             }
             Step::Fail { status } => return Err(self.fail(status)),

@@ -323,3 +323,49 @@ async fn a_full_queue_is_busy_and_says_when_to_come_back() -> Test {
     assert_eq!(store.chat(session, None).await?.total_events as usize, 2 + stored);
     Ok(())
 }
+
+/// A change that is accepted as long as anything is.
+fn another() -> Vec<Change> {
+    vec![Change::CreateSession(plexus_store::CreateSession::new(
+        SessionId::generate().to_string(),
+        None,
+    ))]
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_once_the_files_are_gone_or_replaced() -> Test {
+    type Loss = fn(&Path) -> std::io::Result<()>;
+    let losses: [(&str, Loss); 5] = [
+        ("the directory deleted", |dir| std::fs::remove_dir_all(dir)),
+        ("the directory moved", |dir| std::fs::rename(dir, dir.with_extension("moved"))),
+        ("the database deleted", |dir| std::fs::remove_file(dir.join("plexus.db"))),
+        ("its log deleted", |dir| std::fs::remove_file(dir.join("plexus.db-wal"))),
+        ("the database replaced", |dir| {
+            std::fs::copy(dir.join("plexus.db"), dir.join("copy"))?;
+            std::fs::rename(dir.join("copy"), dir.join("plexus.db"))
+        }),
+    ];
+    for (what, lose) in losses {
+        let folder = tempfile::tempdir()?;
+        let dir = folder.path().join("data");
+        let store = open(&dir)?;
+        store.commit(another(), Priority::Normal).await?;
+        assert!(store.newest_commit().await.is_ok(), "{what}: too early");
+        lose(&dir)?;
+        let answer = store.commit(another(), Priority::Normal).await;
+        assert!(answer.as_ref().is_err_and(StoreError::is_fatal), "{what}: {answer:?}");
+        let health = store.newest_commit().await;
+        assert!(health.as_ref().is_err_and(StoreError::is_fatal), "{what}: {health:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn lost_files_are_noticed_without_a_write() -> Test {
+    let folder = tempfile::tempdir()?;
+    let dir = folder.path().join("data");
+    let store = open(&dir)?;
+    std::fs::remove_dir_all(&dir)?;
+    assert!(store.newest_commit().await.is_err_and(|error| error.is_fatal()));
+    Ok(())
+}

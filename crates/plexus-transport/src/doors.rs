@@ -1,19 +1,20 @@
 //! What the doors are built from, and the router that holds them all.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{any, get, post};
 use plexus_core::{Answers, Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
 use serde_json::value::RawValue;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::connections::Connections;
 use crate::identity::AllowedHosts;
-use crate::limits::{Limits, MAX_HOOK_ANSWERS, RETRY_AFTER_MS};
+use crate::limits::{Limits, MAX_EXCHANGES, MAX_HOOK_ANSWERS, SMALL_ANSWER_BYTES};
 use crate::mcp::McpState;
+use crate::shares::{Bound, Shares, Taken};
 use crate::stats::{Counters, Stats};
 use crate::{events, hooks, identity, mcp, rpc, sign_in};
 
@@ -24,7 +25,11 @@ pub struct Doors {
     pub(crate) auth: Arc<dyn Authenticator>,
     pub(crate) hosts: Arc<AllowedHosts>,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) streams: Arc<Semaphore>,
+    pub(crate) connections: Arc<Connections>,
+    calls: Arc<Shares>,
+    streams: Arc<Shares>,
+    /// Bytes that are in memory for callers.
+    pub(crate) bytes: Arc<Shares>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) mcp: Arc<McpState>,
     /// Cancelled when the server stops: streams that would go on for ever end then, and their readers come back with a cursor.
@@ -35,7 +40,8 @@ pub struct Doors {
     pub(crate) answers: Option<Arc<dyn Answers>>,
     /// Places for those under way.
     pub(crate) hook_answers: Arc<Semaphore>,
-    callers: Arc<Mutex<HashMap<Caller, Arc<Semaphore>>>>,
+    /// Places for sign-ins of dashboards.
+    pub(crate) exchanges: Arc<Semaphore>,
 }
 
 impl Doors {
@@ -51,15 +57,18 @@ impl Doors {
             hub,
             auth,
             hosts: Arc::new(hosts),
-            streams: Arc::new(Semaphore::new(limits.streams)),
+            connections: Connections::new(&limits),
+            calls: Shares::new(CALLS, limits.calls, limits.calls_per_caller),
+            streams: Shares::new(STREAMS, limits.streams, limits.streams_per_caller),
+            bytes: Shares::new(BYTES, limits.held_bytes, limits.held_bytes_per_caller),
             counters: Arc::default(),
             mcp,
             closing: CancellationToken::new(),
             instructions: None,
             answers: None,
             hook_answers: Arc::new(Semaphore::new(MAX_HOOK_ANSWERS)),
+            exchanges: Arc::new(Semaphore::new(MAX_EXCHANGES)),
             limits: Arc::new(limits),
-            callers: Arc::default(),
         }
     }
 
@@ -99,56 +108,80 @@ impl Doors {
         self.counters.count(outcome)
     }
 
-    /// Takes a place among the caller's calls under way, for as long as the returned value lives.
-    pub(crate) fn admit(&self, caller: Caller) -> Result<OwnedSemaphorePermit, CallError> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        if callers.len() > MAX_IDLE_CALLERS {
-            let all = self.limits.calls_per_caller;
-            callers.retain(|_, places| places.available_permits() < all);
-        }
-        let places = callers
-            .entry(caller)
-            .or_insert_with(|| Arc::new(Semaphore::new(self.limits.calls_per_caller)));
-        Arc::clone(places).try_acquire_owned().map_err(|_| {
-            CallError::busy("start another call: too many of yours are under way", RETRY_AFTER_MS)
-        })
+    /// Takes a place among the calls under way, for as long as the returned value lives.
+    pub(crate) fn admit(&self, caller: Caller) -> Result<Taken, CallError> {
+        self.calls.take(caller, 1)
     }
 
     /// Takes a place among the open streams.
-    pub(crate) fn admit_stream(&self) -> Result<OwnedSemaphorePermit, CallError> {
-        Arc::clone(&self.streams)
-            .try_acquire_owned()
-            .map_err(|_| CallError::busy("open another stream: too many are open", RETRY_AFTER_MS))
+    pub(crate) fn admit_stream(&self, caller: Caller) -> Result<Taken, CallError> {
+        self.streams.take(caller, 1)
     }
 
     /// Takes a place among the open streams for a method that may wait for long; others need none.
     pub(crate) fn admit_wait(
         &self,
+        caller: Caller,
         descriptor: Option<&MethodDescriptor>,
-    ) -> Result<Option<OwnedSemaphorePermit>, CallError> {
+    ) -> Result<Option<Taken>, CallError> {
         descriptor
             .filter(|descriptor| descriptor.hints.waits)
-            .map(|_| self.admit_stream())
+            .map(|_| self.admit_stream(caller))
             .transpose()
     }
 
-    /// Says how many streams are open, for the metrics.
-    #[must_use]
-    pub fn open_streams(&self) -> usize {
-        self.limits.streams.saturating_sub(self.streams.available_permits())
+    /// Counts an answer as held until the returned value is dropped, which is when it was written.
+    ///
+    /// # Errors
+    /// `busy` when it is large, reading it again changes nothing, and its caller holds its share already. What changed something is
+    /// always answered.
+    pub(crate) fn hold_answer(
+        &self,
+        caller: Caller,
+        descriptor: Option<&MethodDescriptor>,
+        bytes: usize,
+    ) -> Result<Taken, CallError> {
+        let may_be_asked_again = descriptor.is_some_and(|method| method.hints.read_only);
+        if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
+            self.bytes.take(caller, bytes)
+        } else {
+            Ok(self.bytes.charge(caller, bytes))
+        }
     }
 
     /// Reads what the doors count, for the metrics.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.counters.read(self.open_streams(), self.mcp.sessions.len())
+        self.counters.read(Stats {
+            open_connections: self.connections.open(),
+            open_streams: self.streams.in_use(),
+            held_bytes: self.bytes.in_use(),
+            mcp_sessions: self.mcp.sessions.len(),
+            ..Stats::default()
+        })
     }
 }
 
-/// Callers remembered before those with nothing under way are forgotten.
-const MAX_IDLE_CALLERS: usize = 4_096;
+const CALLS: Bound = Bound {
+    action: "start another call",
+    total: "limits.calls",
+    per_caller: "limits.calls_per_caller",
+};
 
-/// Returns the router of all doors that need a token. The caller adds what is open to everybody (`/healthz`, the dashboard's files).
+const STREAMS: Bound = Bound {
+    action: "open another stream or long call",
+    total: "limits.streams",
+    per_caller: "limits.streams_per_caller",
+};
+
+const BYTES: Bound = Bound {
+    action: "hold more bytes in memory",
+    total: "limits.held_bytes",
+    per_caller: "limits.held_bytes_per_caller",
+};
+
+/// Returns the router of all doors. The caller adds what is open to everybody (`/healthz`, the dashboard's files) and hands it to
+/// [`serve`](crate::serve), which checks `Host` and `Origin` of every request.
 pub fn router(doors: Doors) -> Router {
     Router::new()
         .route("/rpc", post(rpc::handle).get(crate::socket::handle))
@@ -157,6 +190,5 @@ pub fn router(doors: Doors) -> Router {
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_token))
         .route("/auth/exchange", post(sign_in::handle))
         .route("/hooks/respond", post(hooks::handle))
-        .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
         .with_state(doors)
 }

@@ -19,6 +19,7 @@ use serde::Deserialize;
 use crate::doors::Doors;
 use crate::identity::{Presented, refuse};
 use crate::limits::HEARTBEAT;
+use crate::shares::{Shares, Taken};
 
 /// How long a client should wait before it comes back.
 const RETRY: &str = "retry: 1000\n\n";
@@ -63,7 +64,7 @@ async fn open(
     })?;
     let method = source(doors, &caller)
         .ok_or_else(|| CallError::forbidden("read events: it is not for you"))?;
-    let places = (doors.admit(caller)?, doors.admit_stream()?);
+    let places = (doors.admit(caller)?, doors.admit_stream(caller)?);
     let cursor = headers
         .get("last-event-id")
         .and_then(|id| id.to_str().ok())
@@ -78,7 +79,8 @@ async fn open(
     let call = Call { caller, progress: Progress::default(), can_stream: true };
     match doors.call(call, &method.full_name(), Some(params)).await? {
         Reply::Stream(stream) => Ok(Body::from_stream(
-            frames(stream, places).take_until(Box::pin(presented.over(doors.clone()))),
+            frames(stream, Arc::clone(&doors.bytes), caller, places)
+                .take_until(Box::pin(presented.over(doors.clone()))),
         )),
         Reply::Value(_) => Err(CallError::internal("read events: they did not come as a stream")),
     }
@@ -89,30 +91,39 @@ fn source(doors: &Doors, caller: &Caller) -> Option<Arc<MethodDescriptor>> {
     doors.hub.methods_for(caller).into_iter().find(|method| method.door == Door::Events)
 }
 
-/// Writes items as SSE frames, with a comment when nothing was said for a while. `places` is held as long as the stream lives.
+/// Writes items as SSE frames, with a comment when nothing was said for a while. `places` are held as long as the stream lives; a frame
+/// counts as held by `caller` until the next one is asked for, which happens only when there is room to write it.
 fn frames<P: Send + 'static>(
     stream: ReplyStream,
+    bytes: Arc<Shares>,
+    caller: Caller,
     places: P,
 ) -> impl futures::Stream<Item = Result<Bytes, Infallible>> + Send {
     let start = futures::stream::once(async { Ok(Bytes::from_static(RETRY.as_bytes())) });
     let rest = futures::stream::unfold(
-        (stream, places, false),
-        |(mut stream, places, ended)| async move {
+        (stream, bytes, places, None::<Taken>, false),
+        move |(mut stream, bytes, places, before, ended)| async move {
+            drop(before);
             if ended {
                 return None;
             }
-            let (frame, ended) = match tokio::time::timeout(HEARTBEAT, stream.next()).await {
-                Err(_) => (Bytes::from_static(b":\n\n"), false),
+            let (frame, held, ended) = match tokio::time::timeout(HEARTBEAT, stream.next()).await {
+                Err(_) => (Bytes::from_static(b":\n\n"), None, false),
                 Ok(None) => return None,
-                Ok(Some(Ok(item))) => (frame(&item), false),
-                Ok(Some(Err(error))) => {
-                    (Bytes::from(format!("event: error\ndata: {}\n\n", as_json(&error))), true)
-                }
+                Ok(Some(Ok(item))) => match bytes.take(caller, item.body.get().len()) {
+                    Ok(held) => (frame(&item), Some(held), false),
+                    Err(error) => (last_frame(&error), None, true),
+                },
+                Ok(Some(Err(error))) => (last_frame(&error), None, true),
             };
-            Some((Ok(frame), (stream, places, ended)))
+            Some((Ok(frame), (stream, bytes, places, held, ended)))
         },
     );
     start.chain(rest)
+}
+
+fn last_frame(error: &CallError) -> Bytes {
+    Bytes::from(format!("event: error\ndata: {}\n\n", as_json(error)))
 }
 
 /// The body is compact JSON, so it is one line by construction.

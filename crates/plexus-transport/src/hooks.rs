@@ -9,24 +9,24 @@ use plexus_core::{CallError, ErrorKind};
 use crate::body;
 use crate::doors::Doors;
 use crate::identity::refuse;
-use crate::limits::{Limits, MAX_HOOK_ANSWER_BYTES, RETRY_AFTER_MS};
+use crate::limits::{MAX_HOOK_ANSWER_BYTES, MAX_HOOK_ANSWERS, RETRY_AFTER_MS};
 
 pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
     let Some(answers) = &doors.answers else {
         let error = CallError::not_found("take an answer: this server tells nobody outside");
         return refuse(StatusCode::NOT_FOUND, &error);
     };
-    let Ok(_place) = doors.hook_answers.try_acquire() else {
-        let error = CallError::busy("take another answer: too many are under way", RETRY_AFTER_MS);
-        return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
-    };
-    let limits = Limits {
-        body_bytes: doors.limits.body_bytes.min(MAX_HOOK_ANSWER_BYTES),
-        ..(*doors.limits).clone()
-    };
-    let body = match body::read(&limits, body).await {
+    let body = match body::read_small(&doors.limits, MAX_HOOK_ANSWER_BYTES, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
+    };
+    // After the body was read: whoever sends one slowly takes no place from others.
+    let Ok(_place) = doors.hook_answers.try_acquire() else {
+        let error = CallError::busy(
+            format_args!("take another answer: {MAX_HOOK_ANSWERS} are under way"),
+            RETRY_AFTER_MS,
+        );
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
     };
     match answers.answer(&body).await {
         Ok(done) => (

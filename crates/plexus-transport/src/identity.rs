@@ -4,6 +4,7 @@
 //! and `Origin`. A program on this machine can choose both, and is held off by the token.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -11,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Authenticator, CallError, Caller, ErrorKind, SecretToken};
 
+use crate::connections::Connection;
 use crate::doors::Doors;
 use crate::envelope;
 
@@ -86,7 +88,7 @@ fn check_host(
     }
 }
 
-/// Turns the bearer token into a [`Caller`], which handlers take as an extension.
+/// Turns the bearer token into a [`Caller`], which handlers take as an extension, and makes the connection that caller's.
 pub(crate) async fn require_token(
     State(doors): State<Doors>,
     mut request: Request,
@@ -99,6 +101,11 @@ pub(crate) async fn require_token(
     };
     match doors.auth.authenticate(&token).await {
         Ok(caller) => {
+            if let Some(connection) = request.extensions().get::<Arc<Connection>>()
+                && let Err(error) = connection.prove(caller)
+            {
+                return refuse_and_close(&error);
+            }
             request.extensions_mut().insert(caller);
             request.extensions_mut().insert(Presented { token, caller });
             next.run(request).await
@@ -165,6 +172,13 @@ fn bearer(headers: &HeaderMap) -> Option<SecretToken> {
     let (scheme, token) = value.split_once(' ')?;
     (scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty())
         .then(|| SecretToken::new(token.trim()))
+}
+
+/// Answers a request whose connection is one too many.
+fn refuse_and_close(error: &CallError) -> Response {
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, error);
+    response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    response
 }
 
 /// Answers a request that never became a call: an HTTP status, and the same error object as everywhere else.

@@ -4,17 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use socket2::SockRef;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::doors::Doors;
-use crate::leftover;
-use crate::stats::Counters;
+use crate::limits::{CONNECTION_BUFFER, SEND_BUFFER};
+use crate::wire::Wire;
+use crate::{identity, leftover};
 
 /// How long open connections may take to finish what they do when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -30,12 +33,17 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let limits = &doors.limits;
-    // Around everything, pages and unknown addresses too: each of them may answer without having read the body.
-    let router = router.layer(axum::middleware::from_fn(leftover::close_behind));
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let connections = TaskTracker::new();
+    // Around everything, pages and unknown addresses too: each of them may answer without having read the body, and none of them is
+    // for another host or site.
+    let router = router
+        .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
+        .layer(axum::middleware::from_fn(leftover::close_behind));
+    let tracker = TaskTracker::new();
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(CONNECTION_BUFFER);
     loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -52,22 +60,37 @@ pub async fn serve(
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            connections.spawn(turn_away(stream));
-            continue;
+        if let Err(error) = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER) {
+            tracing::debug!(%error, "could not bound the send buffer");
+        }
+        let connection = doors.connections.begin();
+        // If all places are taken, this one has just pushed out another: its place comes free in a moment.
+        let place = tokio::select! {
+            place = Arc::clone(&doors.connections.places).acquire_owned() => place,
+            () = shutdown.cancelled() => break,
         };
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let Ok(place) = place else { break };
+        let wire = Wire::new(stream, Arc::clone(&connection), place, limits.stall_timeout);
+        let known = Arc::clone(&connection);
+        let service =
+            tower::util::MapRequest::new(router.clone(), move |mut request: Request<Incoming>| {
+                request.extensions_mut().insert(Arc::clone(&known));
+                request.map(Body::new)
+            });
+        let service = TowerToHyperService::new(service);
+        let http = builder.serve_connection(TokioIo::new(wire), service).with_upgrades();
         let shutdown = shutdown.clone();
-        let open = Open::new(&doors.counters);
-        connections.spawn(async move {
-            let _held = (place, open);
-            let mut connection = std::pin::pin!(connection);
+        tracker.spawn(async move {
+            let mut http = std::pin::pin!(http);
             let ended = tokio::select! {
-                ended = &mut connection => ended,
+                ended = &mut http => ended,
+                () = connection.pushed_out.cancelled() => {
+                    tracing::debug!("a connection that showed no token made room for a newer one");
+                    return;
+                }
                 () = shutdown.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    match tokio::time::timeout(DRAIN, connection).await {
+                    http.as_mut().graceful_shutdown();
+                    match tokio::time::timeout(DRAIN, http).await {
                         Ok(ended) => ended,
                         Err(_) => return,
                     }
@@ -79,34 +102,8 @@ pub async fn serve(
         });
     }
     doors.closing.cancel();
-    connections.close();
-    if tokio::time::timeout(DRAIN, connections.wait()).await.is_err() {
+    tracker.close();
+    if tokio::time::timeout(DRAIN, tracker.wait()).await.is_err() {
         tracing::debug!("some connections were still open when the server stopped");
-    }
-}
-
-/// One open connection, counted for as long as it lives, however its task ends.
-struct Open(Arc<Counters>);
-
-impl Open {
-    fn new(counters: &Arc<Counters>) -> Self {
-        counters.connection_opened();
-        Self(Arc::clone(counters))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.connection_closed();
-    }
-}
-
-/// Answers one connection too many without reading anything from it.
-async fn turn_away(mut stream: TcpStream) {
-    const BUSY: &[u8] =
-        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-    let answered = tokio::time::timeout(Duration::from_secs(1), stream.write_all(BUSY)).await;
-    if !matches!(answered, Ok(Ok(()))) {
-        tracing::debug!("a connection over the limit went away unanswered");
     }
 }

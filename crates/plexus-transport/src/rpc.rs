@@ -1,62 +1,100 @@
 //! `POST /rpc`: one call, or a batch whose calls run one after the other and are answered together.
 
 use axum::Extension;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Call, CallError, Caller, Progress, Reply, Shape};
 use serde_json::value::RawValue;
 
-use crate::body;
+use crate::body::{self, Read, held_until_sent};
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::refuse;
-use crate::limits::MAX_BATCH;
+use crate::limits::{MAX_BATCH, MAX_BATCH_ANSWER_BYTES, RETRY_AFTER_MS};
+use crate::shares::Taken;
 
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Response {
-    let body = match body::read(&doors.limits, body).await {
-        Ok(body) => body,
-        Err(refusal) => return refusal,
-    };
-    let _place = match doors.admit(caller) {
+    // Admitted before the body is read: whoever has its share of calls under way makes us hold no body.
+    let place = match doors.admit(caller) {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
-    match envelope::read(&body, MAX_BATCH) {
-        Err(error) => answer(Some(envelope::failure(None, &error))),
-        Ok(Incoming::One(call)) => answer(run(&doors, caller, call).await),
-        Ok(Incoming::Batch(calls)) => {
-            let mut answers = Vec::with_capacity(calls.len());
-            for call in calls {
-                answers.extend(run(&doors, caller, call).await);
+    let Read { bytes, held } = match body::read(&doors, caller, body).await {
+        Ok(read) => read,
+        Err(refusal) => return refusal,
+    };
+    let answered = match envelope::read(&bytes, MAX_BATCH) {
+        Err(error) => Some(Answered::failed(None, &error)),
+        Ok(Incoming::One(call)) => run(&doors, caller, call).await,
+        Ok(Incoming::Batch(calls)) => run_batch(&doors, caller, calls).await,
+    };
+    drop((bytes, held));
+    // A body made of notifications only has no answer.
+    let Some(Answered { text, held }) = answered else {
+        return StatusCode::NO_CONTENT.into_response();
+    };
+    let body = held_until_sent(Bytes::from(text), (place, held));
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// An answer, counted as held by its caller until it is written.
+struct Answered {
+    text: String,
+    held: Vec<Taken>,
+}
+
+impl Answered {
+    fn failed(id: Option<&RawValue>, error: &CallError) -> Self {
+        Self { text: envelope::failure(id, error), held: Vec::new() }
+    }
+}
+
+/// Runs the calls of a batch one after the other. When their answers are more than a page of events, the rest is refused.
+async fn run_batch(
+    doors: &Doors,
+    caller: Caller,
+    calls: Vec<Result<Request, Refused>>,
+) -> Option<Answered> {
+    let mut all = Answered { text: String::new(), held: Vec::new() };
+    for call in calls {
+        let call = call.and_then(|call| {
+            if all.text.len() < MAX_BATCH_ANSWER_BYTES || call.id.is_none() {
+                return Ok(call);
             }
-            answer((!answers.is_empty()).then(|| format!("[{}]", answers.join(","))))
+            let error = CallError::busy(
+                format_args!(
+                    "answer more of this batch: its answers have {MAX_BATCH_ANSWER_BYTES} bytes"
+                ),
+                RETRY_AFTER_MS,
+            );
+            Err(Refused { id: call.id, error: error.with_hint("send the rest in another batch") })
+        });
+        if let Some(answered) = run(doors, caller, call).await {
+            all.text.push(if all.text.is_empty() { '[' } else { ',' });
+            all.text.push_str(&answered.text);
+            all.held.extend(answered.held);
         }
     }
+    (!all.text.is_empty()).then(|| Answered { text: all.text + "]", held: all.held })
 }
 
-/// A body made of notifications only has no answer.
-fn answer(body: Option<String>) -> Response {
-    match body {
-        Some(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
-        None => StatusCode::NO_CONTENT.into_response(),
-    }
-}
-
-async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<String> {
+async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<Answered> {
     match call {
-        Err(Refused { id, error }) => Some(envelope::failure(id.as_deref(), &error)),
+        Err(Refused { id, error }) => Some(Answered::failed(id.as_deref(), &error)),
         Ok(Request { id, method, params }) => {
             let result = call_unary(doors, caller, &method, params).await;
             let id = id?;
             Some(match result {
-                Ok(result) => envelope::success(Some(&id), &result),
-                Err(error) => envelope::failure(Some(&id), &error),
+                Ok((result, held)) => {
+                    Answered { text: envelope::success(Some(&id), &result), held: vec![held] }
+                }
+                Err(error) => Answered::failed(Some(&id), &error),
             })
         }
     }
@@ -67,16 +105,19 @@ async fn call_unary(
     caller: Caller,
     method: &str,
     params: Option<Box<RawValue>>,
-) -> Result<Box<RawValue>, CallError> {
+) -> Result<(Box<RawValue>, Taken), CallError> {
     let descriptor = doors.hub.descriptor(&caller, method);
     if descriptor.as_ref().is_some_and(|descriptor| descriptor.shape == Shape::Streaming) {
         return Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))
             .with_hint("call it over the WebSocket at /rpc"));
     }
-    let _waiting = doors.admit_wait(descriptor.as_deref())?;
+    let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
     let call = Call { caller, progress: Progress::default(), can_stream: false };
     match doors.call(call, method, params).await? {
-        Reply::Value(value) => Ok(value),
+        Reply::Value(value) => {
+            let held = doors.hold_answer(caller, descriptor.as_deref(), value.get().len())?;
+            Ok((value, held))
+        }
         Reply::Stream(_) => {
             Err(CallError::internal(format_args!("call {method}: it answered with a stream")))
         }

@@ -1,4 +1,7 @@
-//! `POST /auth/exchange`: the dashboard's one-time code becomes a token. The only call that needs no token, and it takes a code only once.
+//! `POST /auth/exchange`: the dashboard's one-time code becomes a token. It needs no token, and takes a code only once.
+//!
+//! Anybody can call it, so its body is small and must come soon. A place is taken only for the exchange itself: whoever sends a body
+//! slowly holds nothing but a connection that has shown no token.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -10,6 +13,7 @@ use serde::Deserialize;
 use crate::body;
 use crate::doors::Doors;
 use crate::identity::refuse;
+use crate::limits::{MAX_EXCHANGE_BYTES, MAX_EXCHANGES, RETRY_AFTER_MS};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,7 +22,7 @@ struct Exchange {
 }
 
 pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
-    let body = match body::read(&doors.limits, body).await {
+    let body = match body::read_small(&doors.limits, MAX_EXCHANGE_BYTES, body).await {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
@@ -28,6 +32,13 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
             StatusCode::BAD_REQUEST,
             &CallError::invalid("read the code").with_hint("send {\"code\": \"…\"}"),
         );
+    };
+    let Ok(_place) = doors.exchanges.try_acquire() else {
+        let error = CallError::busy(
+            format_args!("sign in: {MAX_EXCHANGES} others do so in this moment"),
+            RETRY_AFTER_MS,
+        );
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
     };
     match doors.auth.exchange(&SecretToken::new(code)).await {
         Ok(token) => {

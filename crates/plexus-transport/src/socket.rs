@@ -1,50 +1,66 @@
 //! `/rpc` as a WebSocket: many calls and streams at once.
 //!
 //! One task reads, one writes, and each call has a task of its own. A stream that meets a slow client waits in its own task; other
-//! calls on the same socket go on. Closing the socket, or `rpc.cancel {id}`, drops a call's task and with it the work.
+//! calls on the same socket go on. Closing the socket, or `rpc.cancel {id}`, drops a call's task and with it the work. A socket that
+//! answers no pings, or on which no call was under way for long, is ended.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
-use futures::{SinkExt, StreamExt};
+use futures::StreamExt;
 use plexus_core::{Call, CallError, Caller, Progress, Reply, ReplyStream, Shape};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::connections::Connection;
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::Presented;
-use crate::limits::{MAX_BATCH, MAX_CALLS_PER_SOCKET, RETRY_AFTER_MS, SOCKET_QUEUE};
+use crate::limits::{MAX_BATCH, MAX_CALLS_PER_SOCKET, RETRY_AFTER_MS, SILENT_PINGS, SOCKET_BUFFER};
+use crate::outbox::{self, Outbox};
+use crate::shares::Taken;
 
 pub(crate) async fn handle(
     State(doors): State<Doors>,
     Extension(caller): Extension<Caller>,
     Extension(presented): Extension<Presented>,
+    connection: Option<Extension<Arc<Connection>>>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let limit = doors.limits.body_bytes;
+    let connection = connection.map(|Extension(connection)| connection);
     upgrade
+        .read_buffer_size(SOCKET_BUFFER)
+        .write_buffer_size(SOCKET_BUFFER)
         .max_message_size(limit)
         .max_frame_size(limit)
-        .on_upgrade(move |socket| run(doors, caller, presented, socket))
+        .on_upgrade(move |socket| run(doors, caller, presented, connection, socket))
 }
 
-async fn run(doors: Doors, caller: Caller, presented: Presented, socket: WebSocket) {
-    let (mut sink, mut source) = socket.split();
-    let (out, mut queue) = mpsc::channel::<Message>(SOCKET_QUEUE);
-    let writer = tokio::spawn(async move {
-        while let Some(message) = queue.recv().await {
-            if sink.send(message).await.is_err() {
-                return;
-            }
-        }
-    });
+async fn run(
+    doors: Doors,
+    caller: Caller,
+    presented: Presented,
+    connection: Option<Arc<Connection>>,
+    socket: WebSocket,
+) {
+    if let Some(connection) = &connection {
+        connection.count_messages(&doors.bytes, caller);
+    }
+    let (sink, mut source) = socket.split();
+    let (out, mut writer) = outbox::open(sink, Arc::clone(&doors.bytes), caller);
     let mut over = std::pin::pin!(presented.clone().over(doors.clone()));
+    let (ping_every, keep_idle) = (doors.limits.socket_ping, doors.limits.socket_idle);
+    let mut pings = interval_at(Instant::now() + ping_every, ping_every);
+    pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut unanswered = 0;
+    let mut busy = Instant::now();
     let mut calls = Calls {
         doors,
         caller,
@@ -58,25 +74,55 @@ async fn run(doors: Doors, caller: Caller, presented: Presented, socket: WebSock
             message = source.next() => message,
             Some(_) = calls.tasks.join_next() => continue,
             () = &mut over => break,
+            // A client that reads nothing is hung up on by its connection; then nothing more can be said.
+            _ = &mut writer => return,
+            _ = pings.tick() => {
+                if !calls.tasks.is_empty() {
+                    busy = Instant::now();
+                } else if busy.elapsed() > keep_idle {
+                    out.say(Message::Close(Some(CloseFrame {
+                        code: close_code::NORMAL,
+                        reason: "no call for limits.socket_idle_secs".into(),
+                    })))
+                    .await;
+                    break;
+                }
+                // A slow client finds the ping after everything else that it has not read yet.
+                if connection.as_ref().is_some_and(|connection| connection.was_drained()) {
+                    unanswered = 0;
+                }
+                if unanswered >= SILENT_PINGS {
+                    tracing::debug!("a WebSocket answers no pings and is ended");
+                    break;
+                }
+                // Pings and not the time are counted: a machine that stood still blames no client.
+                unanswered += 1;
+                out.ping();
+                continue;
+            }
         };
+        unanswered = 0;
         match message {
-            Some(Ok(Message::Text(text))) => calls.take(text.as_bytes()).await,
-            Some(Ok(Message::Binary(bytes))) => calls.take(&bytes).await,
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+            Some(Ok(Message::Text(text))) => calls.take(&connection, text.as_bytes()).await,
+            Some(Ok(Message::Binary(bytes))) => calls.take(&connection, &bytes).await,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
             Some(Ok(Message::Close(_)) | Err(_)) | None => break,
         }
+        busy = Instant::now();
     }
-    // Dropping the tasks cancels the work; the writer ends when the last sender is gone.
+    // Dropping the tasks cancels the work. What was said last is still written, unless the client does not read it.
     drop(calls);
     drop(out);
-    writer.abort();
+    if tokio::time::timeout(ping_every, &mut writer).await.is_err() {
+        writer.abort();
+    }
 }
 
 struct Calls {
     doors: Doors,
     caller: Caller,
     presented: Presented,
-    out: mpsc::Sender<Message>,
+    out: Outbox,
     tasks: JoinSet<()>,
     by_id: HashMap<String, AbortHandle>,
 }
@@ -88,19 +134,28 @@ struct CancelParams {
 }
 
 impl Calls {
-    async fn take(&mut self, body: &[u8]) {
+    async fn take(&mut self, connection: &Option<Arc<Connection>>, body: &[u8]) {
+        if let Some(connection) = connection {
+            connection.message_is_whole();
+        }
+        // All calls of a batch hold its bytes together.
+        let held = self.doors.bytes.take(self.caller, body.len()).map(Arc::new);
         match envelope::read(body, MAX_BATCH) {
             Err(error) => self.send(envelope::failure(None, &error)).await,
-            Ok(Incoming::One(call)) => self.start(call).await,
+            Ok(Incoming::One(call)) => self.start(call, &held).await,
             Ok(Incoming::Batch(calls)) => {
                 for call in calls {
-                    self.start(call).await;
+                    self.start(call, &held).await;
                 }
             }
         }
     }
 
-    async fn start(&mut self, call: Result<Request, Refused>) {
+    async fn start(
+        &mut self,
+        call: Result<Request, Refused>,
+        held: &Result<Arc<Taken>, CallError>,
+    ) {
         let request = match call {
             Ok(request) => request,
             Err(Refused { id, error }) => {
@@ -110,30 +165,37 @@ impl Calls {
         if request.method == "rpc.cancel" {
             return self.cancel(request).await;
         }
-        // A socket outlives many calls; each is made with a token that is good now.
-        if let Err(error) = self.presented.check(&*self.doors.auth).await {
-            return self.send(envelope::failure(request.id.as_deref(), &error)).await;
-        }
-        let place = if self.tasks.len() >= MAX_CALLS_PER_SOCKET {
-            Err(CallError::busy(
-                "start another call on this socket: too many are under way",
-                RETRY_AFTER_MS,
-            ))
-        } else {
-            self.doors.admit(self.caller)
-        };
-        let place = match place {
-            Ok(place) => place,
+        let places = match self.admit(held).await {
+            Ok(places) => places,
             Err(error) => return self.send(envelope::failure(request.id.as_deref(), &error)).await,
         };
         let key = request.id.as_ref().map(|id| id.get().to_owned());
         let (doors, caller, out) = (self.doors.clone(), self.caller, self.out.clone());
         let task = self.tasks.spawn(async move {
-            let _place = place;
+            let _places = places;
             one_call(&doors, caller, request, &out).await;
         });
         self.by_id.retain(|_, task| !task.is_finished());
         self.by_id.extend(key.map(|key| (key, task)));
+    }
+
+    /// Takes what one more call needs.
+    async fn admit(
+        &self,
+        held: &Result<Arc<Taken>, CallError>,
+    ) -> Result<(Arc<Taken>, Taken), CallError> {
+        // A socket outlives many calls; each is made with a token that is good now.
+        self.presented.check(&*self.doors.auth).await?;
+        if self.tasks.len() >= MAX_CALLS_PER_SOCKET {
+            return Err(CallError::busy(
+                format_args!(
+                    "start another call on this socket: {MAX_CALLS_PER_SOCKET} are under way"
+                ),
+                RETRY_AFTER_MS,
+            )
+            .with_hint("open another socket"));
+        }
+        Ok((held.clone()?, self.doors.admit(self.caller)?))
     }
 
     async fn cancel(&mut self, request: Request) {
@@ -162,16 +224,16 @@ impl Calls {
 
     async fn send(&self, text: String) {
         // The writer is gone only when the socket is: the reader notices next.
-        let _closed = self.out.send(Message::Text(text.into())).await;
+        let _closed = self.out.answer(text).await;
     }
 }
 
-async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::Sender<Message>) {
+async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &Outbox) {
     let descriptor = doors
         .hub
         .descriptor(&caller, &request.method)
         .filter(|method| method.shape == Shape::Unary);
-    let outcome = match doors.admit_wait(descriptor.as_deref()) {
+    let outcome = match doors.admit_wait(caller, descriptor.as_deref()) {
         Ok(_waiting) => {
             let call =
                 Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
@@ -180,34 +242,41 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &mpsc::S
         Err(error) => Err(error),
     };
     let result = match (outcome, &request.id) {
-        (Ok(Reply::Value(value)), _) => Ok(value),
-        (Ok(Reply::Stream(stream)), Some(id)) => forward(doors, stream, id, out).await,
+        (Ok(Reply::Value(value)), _) => doors
+            .hold_answer(caller, descriptor.as_deref(), value.get().len())
+            .map(|held| (value, held)),
+        (Ok(Reply::Stream(stream)), Some(id)) => {
+            let end = forward(doors, caller, stream, id, out).await;
+            end.map(|end| (end, doors.bytes.charge(caller, 0)))
+        }
         (Ok(Reply::Stream(_)), None) => {
             Err(CallError::invalid("stream to a notification: it has no id"))
         }
         (Err(error), _) => Err(error),
     };
     let Some(id) = request.id else { return };
-    let text = match result {
-        Ok(value) => envelope::success(Some(&id), &value),
-        Err(error) => envelope::failure(Some(&id), &error),
-    };
     // A closed socket has nobody to tell.
-    let _closed = out.send(Message::Text(text.into())).await;
+    let _closed = match result {
+        Ok((value, held)) => out.item(envelope::success(Some(&id), &value), held).await,
+        Err(error) => out.answer(envelope::failure(Some(&id), &error)).await,
+    };
 }
 
 /// Sends a stream's items; its end is the call's own answer.
 async fn forward(
     doors: &Doors,
+    caller: Caller,
     mut stream: ReplyStream,
     id: &RawValue,
-    out: &mpsc::Sender<Message>,
+    out: &Outbox,
 ) -> Result<Box<RawValue>, CallError> {
-    let _place = doors.admit_stream()?;
+    let _place = doors.admit_stream(caller)?;
     while let Some(item) = stream.next().await {
         let item = item?;
+        let held = doors.bytes.take(caller, item.body.get().len())?;
         let text = envelope::stream_item(id, &item.body, item.cursor.as_deref());
-        if out.send(Message::Text(text.into())).await.is_err() {
+        drop(item);
+        if out.item(text, held).await.is_err() {
             break;
         }
     }

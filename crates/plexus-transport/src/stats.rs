@@ -1,12 +1,14 @@
 //! What the doors count, for the metrics.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One reading of what the doors count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Connections that are open now.
+    /// Connections that are open now, WebSockets included.
     pub open_connections: usize,
+    /// Bytes of requests, answers and stream items that are in memory now.
+    pub held_bytes: usize,
     /// Streams and long calls that are open now.
     pub open_streams: usize,
     /// MCP sessions that are kept now.
@@ -20,7 +22,6 @@ pub struct Stats {
 /// The counters behind [`Stats`]. They are read one by one, so a reading is not of one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    connections: AtomicUsize,
     calls: AtomicU64,
     errors: AtomicU64,
 }
@@ -35,21 +36,12 @@ impl Counters {
         outcome
     }
 
-    pub(crate) fn connection_opened(&self) {
-        self.connections.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn connection_closed(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn read(&self, open_streams: usize, mcp_sessions: usize) -> Stats {
+    /// Adds what is counted here to `elsewhere`.
+    pub(crate) fn read(&self, elsewhere: Stats) -> Stats {
         Stats {
-            open_connections: self.connections.load(Ordering::Relaxed),
-            open_streams,
-            mcp_sessions,
             calls_total: self.calls.load(Ordering::Relaxed),
             errors_total: self.errors.load(Ordering::Relaxed),
+            ..elsewhere
         }
     }
 }

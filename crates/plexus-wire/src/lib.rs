@@ -21,7 +21,7 @@
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
-//! - [`params`]: reading parameters, the one place that refuses them.
+//! - [`params`], [`private_keys`]: reading parameters, the one place that refuses them.
 //! - [`schema`], [`document`]: JSON Schemas of one shape, and of all of them in one document.
 
 pub mod approval;
@@ -46,6 +46,7 @@ pub mod ids;
 pub mod json;
 pub mod method;
 pub mod params;
+pub mod private_keys;
 pub mod reading;
 pub mod rule;
 pub mod schema;

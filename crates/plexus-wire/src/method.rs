@@ -116,6 +116,8 @@ methods! {
     /// Identities for parents outside, and sign-in codes.
     identity {
         Parent = "parent" (ParentParams) -> ParentIdentity;
+        Parents = "parents" (ParentsParams) -> ParentList;
+        Revoke = "revoke" (RevokeParams) -> Revoked;
         Code = "code" (NoParams) -> SignInCode;
     }
 

@@ -4,30 +4,36 @@
 use serde::de::DeserializeOwned;
 
 use crate::error::CallError;
+use crate::private_keys::refuse_private_keys;
 
 /// Reads typed parameters.
 ///
 /// # Errors
 /// `invalid`, whose `field` is the path of what is wrong: `budget.turns`, `session_ids[2]`.
 pub fn read<P: DeserializeOwned>(text: &str) -> Result<P, CallError> {
+    refuse_private_keys(text).map_err(|error| refused(".", &error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        // The position is of no use to a caller that sent an object.
-        let said = error.into_inner().to_string();
-        let said = said.split(" at line ").next().unwrap_or_default();
-        let field = field(&path, said);
-        let message = match &field {
-            Some(field) if !said.contains(&format!("`{field}`")) => format!("{field}: {said}"),
-            _ => said.to_owned(),
-        };
-        let refused = CallError::invalid(format_args!("read the parameters: {message}"))
-            .with_hint("plexus.schema shows the parameters of every method");
-        match field {
-            Some(field) => refused.with_field(field),
-            None => refused,
-        }
+        refused(&path, error.inner())
     })
+}
+
+fn refused(path: &str, error: &serde_json::Error) -> CallError {
+    // The position is of no use to a caller that sent an object.
+    let said = error.to_string();
+    let said = said.split(" at line ").next().unwrap_or_default();
+    let field = field(path, said);
+    let message = match &field {
+        Some(field) if !said.contains(&format!("`{field}`")) => format!("{field}: {said}"),
+        _ => said.to_owned(),
+    };
+    let refused = CallError::invalid(format_args!("read the parameters: {message}"))
+        .with_hint("plexus.schema shows the parameters of every method");
+    match field {
+        Some(field) => refused.with_field(field),
+        None => refused,
+    }
 }
 
 /// A missing field is found at the object that lacks it, so its name is taken from the message.

@@ -77,6 +77,8 @@ const STORY: &[&str] = &[
     "loopback.configure",
     "loopback.permit",
     "identity.parent",
+    "identity.parents",
+    "identity.revoke",
     "identity.code",
     "TRY WHAT IS FORBIDDEN",
     "loopback.audit",

@@ -28,7 +28,7 @@ const LONG_ENOUGH: Duration = Duration::from_secs(8);
 const HANG_UP: Duration = Duration::from_millis(300);
 
 /// Methods that end what the test stands on, or wait for a person.
-const NOT_BY_THE_OPERATOR: &[&str] = &["server.stop"];
+const NOT_BY_THE_OPERATOR: &[&str] = &["server.stop", "identity.parent", "identity.revoke"];
 
 /// One who calls, and what the server says it may call.
 struct Who {

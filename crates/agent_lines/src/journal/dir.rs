@@ -63,13 +63,14 @@ impl JournalDir {
     }
 
     /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments.
-    /// Empty when there is nothing new; never waits.
+    /// A line longer than that is read to its end: the result is empty only when the journal holds
+    /// no further whole line. Never waits.
     pub fn read_lines(
         &mut self,
         max_bytes: usize,
     ) -> Result<Vec<JournalLine<Position>>, JournalError> {
         let mut lines = Vec::new();
-        let mut budget = max_bytes;
+        let mut budget = max_bytes.max(1);
         loop {
             // Looked for before reading: once a later segment exists the current one no longer
             // grows, so the end that the read below finds is its last.
@@ -91,6 +92,7 @@ impl JournalDir {
                         self.options.max_line_bytes,
                     );
                 }
+                (Stopped::AtBudget, _) if lines.is_empty() => budget = max_bytes.max(1),
                 (Stopped::AtEnd, None) | (Stopped::AtBudget, _) => return Ok(lines),
             }
         }

@@ -51,14 +51,19 @@ impl<P: LineParser> Journal<P> {
         self.segment.path()
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete. Empty when there is nothing
-    /// new; never waits.
+    /// Reads about `max_bytes` and returns the lines that are complete. A line longer than that is
+    /// read to its end: the result is empty only when the file holds no further whole line. Never
+    /// waits.
     pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
         let mut lines: Vec<_> = self.ahead.drain(..).collect();
-        self.segment.read(max_bytes, |content, position_after| {
-            lines.push(JournalLine { content, position_after })
-        })?;
-        Ok(lines)
+        loop {
+            let stopped = self.segment.read(max_bytes.max(1), |content, position_after| {
+                lines.push(JournalLine { content, position_after })
+            })?;
+            if stopped == Stopped::AtEnd || !lines.is_empty() {
+                return Ok(lines);
+            }
+        }
     }
 
     /// Returns the last line if it has no newline. Only for when the writer is gone and

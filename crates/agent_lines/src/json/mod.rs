@@ -16,6 +16,7 @@ mod scan;
 mod text;
 mod tree;
 mod unescape;
+mod value;
 
 pub use object::FromJson;
 pub use raw::RawJson;

@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::value::Plain;
+
 /// One JSON value as text. It shares the allocation of the line it came from and is kept byte for
 /// byte: numbers keep their digits and objects the order of their keys.
 #[derive(Clone)]
@@ -49,9 +51,10 @@ impl RawJson {
         serde_json::from_str(self.get())
     }
 
-    /// Decodes the value into a tree. Fails only for a number outside the range of a 64-bit float.
+    /// Decodes the value into a tree, whatever its keys are called. Fails only for a number outside
+    /// the range of a 64-bit float, half of a surrogate pair, and nesting beyond 128 levels.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
-        self.parse()
+        self.parse().map(|Plain(value)| value)
     }
 
     /// Whether the value is an object.
@@ -98,5 +101,18 @@ impl serde::Serialize for RawJson {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_str(self.get()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_read_as_what_it_says() {
+        let text =
+            r#"{"sql":[{"$serde_json::private::RawValue":"\"select 1\""},-1,1.5,true,null]}"#;
+        let raw = RawJson::from_text(text.to_owned()).unwrap();
+        assert_eq!(raw.to_value().unwrap().to_string(), text);
     }
 }

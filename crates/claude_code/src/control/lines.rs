@@ -152,6 +152,18 @@ pub fn answer_error(request_id: &str, error: &str) -> ControlLine {
     }))
 }
 
+/// Longest id of an unnamed request that its answer repeats.
+const MAX_UNNAMED_ID_BYTES: usize = 256;
+
+/// Refuses a request whose id is no string. The answer carries the id as it came, or `null` where that is too long to repeat.
+pub fn answer_unnamed(request_id: &RawJson, error: &str) -> ControlLine {
+    let id = Some(request_id.get()).filter(|id| id.len() <= MAX_UNNAMED_ID_BYTES);
+    let (id, error) = (one_line(id.unwrap_or("null")), Value::from(error));
+    ControlLine(format!(
+        r#"{{"type":"control_response","response":{{"subtype":"error","request_id":{id},"error":{error}}}}}"#
+    ))
+}
+
 /// Inside valid JSON a line break can only be white space between values, where a space means the same.
 fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")

@@ -7,6 +7,7 @@ mod lines;
 
 pub use duplex::{Duplex, DuplexError, DuplexEvent, MAX_QUEUED_BYTES, PermissionRequest};
 pub use lines::{
-    AfterDeny, ControlLine, PermissionAnswer, answer_error, answer_permission, control_request,
-    initialize, interrupt, set_model, set_permission_mode, user_prompt, user_prompt_blocks,
+    AfterDeny, ControlLine, PermissionAnswer, answer_error, answer_permission, answer_unnamed,
+    control_request, initialize, interrupt, set_model, set_permission_mode, user_prompt,
+    user_prompt_blocks,
 };

@@ -8,7 +8,7 @@ use agent_lines::json_object;
 /// A request. From the CLI it waits for a `control_response` with the same `request_id`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlRequest {
-    /// Names the request; the answer carries it.
+    /// Names the request; the answer carries it. Empty for an [`Unnamed`](ControlRequestBody::Unnamed) one.
     pub request_id: Text,
     /// What is asked.
     pub request: ControlRequestBody,
@@ -19,6 +19,11 @@ pub struct ControlRequest {
 pub enum ControlRequestBody {
     /// May this tool run?
     CanUseTool(Box<CanUseTool>),
+    /// A request whose `request_id` is no string, whatever it asks. Its only answer is an error that carries the id as it came.
+    Unnamed {
+        /// The id; `null` if there is none.
+        request_id: RawJson,
+    },
     /// Anything else, whole. It must be answered, with an error if need be, or the CLI waits for ever.
     Other {
         /// The request's subtype, if it has one.
@@ -145,7 +150,16 @@ pub enum EchoedDecision {
 
 impl FromJson for ControlRequest {
     fn from_json(value: Value<'_>) -> Option<Self> {
-        let request_id = value.get("request_id")?.text()?;
+        let id = value.get("request_id");
+        let Some(request_id) = id.and_then(Value::text) else {
+            // Without `request` it is no request either, and nobody waits for its answer.
+            let _request = value.get("request").filter(|request| request.is_object())?;
+            let request_id = id.map(Value::raw).unwrap_or_default();
+            return Some(Self {
+                request_id: Text::default(),
+                request: ControlRequestBody::Unnamed { request_id },
+            });
+        };
         // In lists of open requests the fields may stand beside the id instead of inside `request`.
         let request = value.get("request").unwrap_or(value);
         let subtype = request.get("subtype").and_then(Value::text);

@@ -1,9 +1,13 @@
 //! Budgets: whether a session, and every session above it, has something left to spend; and what happens when it has not.
 //!
-//! A budget is for a session and everything below it. A chat sets aside what it may well cost when it starts ([`prepare`]), in the transaction that
-//! starts it, and gives that back in the transaction that ends it and adds what it really cost. A chat starts while what is spent and set aside
-//! is below every limit, so all that run together go beyond a limit by one result at most, also when no server is there to stop them.
-//! [`treasurer`] looks at every result: at 80 % whoever runs is told, at 100 % every chat below is stopped.
+//! A budget is for a session and everything below it. A chat sets aside what it may well cost when
+//! it starts ([`prepare`]), in the transaction that starts it, and gives that back in the
+//! transaction that ends it and adds what it really cost. A chat starts while what is spent and set
+//! aside is below every limit, so all that run together go beyond a limit by one result at most,
+//! also when no server is there to stop them. What the running chats of its own ancestors have set
+//! aside does not count against a chat: they may be waiting for it. Each such ancestor adds one
+//! result at most. [`treasurer`] looks at every result: at 80 % whoever runs is told, at 100 %
+//! every chat below is stopped.
 
 mod treasurer;
 
@@ -71,12 +75,15 @@ fn set_aside(reservation: &mut Reservation, holder: &Holder, totals: &SpendTotal
         holder: holder.id,
         cost_micros: cost_usd.map(micros),
         turns,
+        above: holder.above.clone(),
     });
 }
 
 /// A session that carries a budget.
 pub(super) struct Holder {
     id: SessionId,
+    /// The sessions above the one that was asked about, up to this one.
+    above: Vec<SessionId>,
     name: String,
     budget: Budget,
 }
@@ -86,10 +93,11 @@ async fn holders(store: &dyn Store, session: SessionId) -> Result<Vec<Holder>, S
     let mut line = vec![session];
     line.extend(store.ancestors(session).await?);
     let mut holders = Vec::new();
-    for id in line {
+    for (at, &id) in line.iter().enumerate() {
         let holder = store.session(id).await?;
         if let Some(budget) = SessionConfig::of(&holder)?.budget {
-            holders.push(Holder { id, name: holder.name, budget });
+            let above = line.get(1..=at).unwrap_or_default().to_vec();
+            holders.push(Holder { id, above, name: holder.name, budget });
         }
     }
     Ok(holders)

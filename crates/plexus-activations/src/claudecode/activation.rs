@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, CallError, Caller, Door, Handle, MethodDescriptor, MethodTable,
-    Resolution, ResourceForm, SessionId, Shape,
+    Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
+    MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
-use plexus_store::{EVENT_OWNER, PageRequest, Session, SessionFilter, StoreError};
+use plexus_store::{EVENT_OWNER, Node, PageRequest, Session, SessionFilter, StoreError, Thing};
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{CursorsParams, KnownThing, PageLimit, Polled, PromptMessage, Role};
 
@@ -181,7 +181,12 @@ impl ClaudeCode {
             .parse()
             .map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
         let event = self.core.store.event(id).await?;
-        self.authority.reach(caller, event.session).await?;
+        // An event out of reach does not exist for this caller, and neither does its session.
+        let hidden = || StoreError::not_found(Thing::Event, id);
+        self.authority.reach(caller, event.session).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => hidden().into(),
+            _ => error,
+        })?;
         as_value(&KnownThing::Event(followed(&event)))
     }
 
@@ -208,6 +213,21 @@ impl ClaudeCode {
             status: chat.status,
             total_events: chat.total_events,
         }))
+    }
+}
+
+impl ClaudeCode {
+    /// Returns a node of this session's tree. One of another tree is as unknown as one that does
+    /// not exist.
+    pub(super) async fn node_of(&self, session: &Session, id: NodeId) -> Result<Node, CallError> {
+        match self.core.store.node(id).await {
+            Ok(node) if node.tree_id == session.tree => Ok(node),
+            Ok(_) | Err(StoreError::NotFound { .. }) => Err(CallError::not_found(format_args!(
+                "find the node {id} in the tree of {}",
+                session.name
+            ))),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use crate::scrub;
 
 /// Makes the row of an event.
 pub(crate) trait ToNewEvent {
-    /// Makes the row that happens now, with tokens of ours scrubbed from what a child printed.
+    /// Makes the row that happens now, with tokens of ours scrubbed from what a child printed. A
+    /// permission request is kept as it is: its input holds no token, and its reader must see what
+    /// would be sent.
     ///
     /// # Errors
     /// When it cannot be JSON, which these types rule out.
@@ -16,7 +18,11 @@ pub(crate) trait ToNewEvent {
 
 impl ToNewEvent for ChatEvent {
     fn to_new_event(&self) -> Result<NewEvent, StoreError> {
-        let body = scrub::json(JsonText::of(self)?);
+        let body = JsonText::of(self)?;
+        let body = match self {
+            Self::AwaitingApproval { .. } | Self::ToolRequest { .. } => body,
+            _ => scrub::json(body),
+        };
         Ok(NewEvent::now(self.type_name(), body))
     }
 }

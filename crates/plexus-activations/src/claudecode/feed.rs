@@ -14,10 +14,10 @@ use plexus_wire::{FollowedEvent, PolledEvent};
 const RING_EVENTS: usize = 512;
 
 /// Bytes kept for each followed stream.
-const RING_BYTES: usize = 4 * 1024 * 1024;
+const RING_BYTES: usize = 1024 * 1024;
 
-/// Events read at a time.
-const PAGE: usize = 256;
+/// What a follower takes at a time. A follower whose reader reads nothing holds this much, or one event that is larger.
+const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 
 /// An event as `poll` shows it.
 pub(crate) fn polled(event: &Event) -> PolledEvent {
@@ -68,14 +68,26 @@ impl<P> Default for Ring<P> {
 }
 
 impl<P: Copy + PartialEq> Ring<P> {
-    /// Returns what is kept behind `from`; `None` when `from` is not within what is kept.
+    /// Returns what is kept after `from`, about as much as [`TAKE`] says; `None` when `from` is not within what is kept.
     fn after(&self, from: P) -> Option<Vec<(P, SessionId, Arc<StreamItem>)>> {
         let (start, _) = self.span?;
-        if start == from {
-            return Some(self.events.iter().cloned().collect());
+        let at = if start == from {
+            0
+        } else {
+            self.events.iter().rposition(|(position, _, _)| *position == from)? + 1
+        };
+        let mut taken: Vec<(P, SessionId, Arc<StreamItem>)> = Vec::new();
+        let mut bytes = 0;
+        for event in self.events.iter().skip(at) {
+            bytes += event.2.body.get().len();
+            // Events of one commit share a position, so they are taken together.
+            let begins_another = taken.last().is_some_and(|(position, _, _)| *position != event.0);
+            if begins_another && (bytes > TAKE.bytes || taken.len() >= TAKE.events) {
+                break;
+            }
+            taken.push(event.clone());
         }
-        let at = self.events.iter().rposition(|(position, _, _)| *position == from)?;
-        Some(self.events.iter().skip(at + 1).cloned().collect())
+        Some(taken)
     }
 
     fn ends_at(&self, position: P) -> bool {
@@ -131,7 +143,7 @@ impl Feed {
         let mut ring = feed.ring.lock().await;
         let mut events = ring.after(from).unwrap_or_default();
         if events.is_empty() {
-            let page = self.store.read_from(from, ReadLimit::events(PAGE)).await?;
+            let page = self.store.read_from(from, TAKE).await?;
             for event in &page.events {
                 let behind = event.cursor_after();
                 events.push((behind, event.session, item(event, behind.to_string())?));
@@ -158,7 +170,7 @@ impl Feed {
         let mut events = ring.after(from).unwrap_or_default();
         let mut next = events.last().map_or(from, |(behind, _, _)| *behind);
         if events.is_empty() {
-            let page = self.store.read_commits(from, ReadLimit::events(PAGE)).await?;
+            let page = self.store.read_commits(from, TAKE).await?;
             next = page.after;
             events = with_cursors(&page.events)?;
             // The ring's positions are whole commits, so the last one of each stands for it.
@@ -250,12 +262,27 @@ mod tests {
     }
 
     #[test]
+    fn a_follower_takes_a_bounded_part_and_goes_on_behind_it() {
+        let text = "x".repeat(TAKE.bytes / 2);
+        let mut ring = Ring::default();
+        for i in 0..3 {
+            let body = Arc::from(serde_json::value::to_raw_value(&text).unwrap());
+            let item = Arc::new(StreamItem { cursor: None, body });
+            ring.extend(i, &[(i + 1, SessionId::generate(), item)]);
+        }
+        assert_eq!(positions(ring.after(0)), Some(vec![1]));
+        assert_eq!(positions(ring.after(1)), Some(vec![2]));
+        assert_eq!(positions(ring.after(2)), Some(vec![3]));
+        assert_eq!(positions(ring.after(3)), Some(vec![]));
+    }
+
+    #[test]
     fn a_ring_forgets_the_oldest_and_says_so() {
         let mut ring = Ring::default();
         for i in 0..(RING_EVENTS as u64 + 10) {
             ring.extend(i, &[entry(i + 1)]);
         }
         assert_eq!(positions(ring.after(0)), None);
-        assert_eq!(positions(ring.after(10)).map(|events| events.len()), Some(RING_EVENTS));
+        assert_eq!(positions(ring.after(10)).map(|events| events.len()), Some(TAKE.events));
     }
 }

@@ -11,6 +11,7 @@
 //! - [`supervisor`]: all runs; who starts, wakes and ends them.
 //! - [`sweep`]: run directories that nobody needs any more.
 //! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
+//! - [`scopes`], [`turns`]: what changed for one caller, looked up once for all its waits, and how many of them read at a time.
 //! - [`activation`]: the methods. What they take and give is `plexus-wire`'s.
 
 pub(crate) mod activation;
@@ -22,10 +23,12 @@ pub(crate) mod hold;
 pub(crate) mod launch;
 mod orphans;
 pub(crate) mod run;
+pub(crate) mod scopes;
 pub(crate) mod start;
 pub(crate) mod supervisor;
 pub(crate) mod sweep;
 pub(crate) mod translate;
+pub(crate) mod turns;
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
@@ -38,7 +41,9 @@ use tokio_util::sync::CancellationToken;
 pub use activation::ClaudeCode;
 use deltas::Deltas;
 use launch::Channel;
+use scopes::Scopes;
 use supervisor::Supervisor;
+use turns::Turns;
 
 use crate::identity::Identity;
 use crate::loopback::approvals::Approvals;
@@ -53,6 +58,10 @@ pub(crate) struct Core {
     pub(crate) identity: Arc<Identity>,
     pub(crate) watcher: JournalWatcher,
     pub(crate) deltas: Deltas,
+    /// What changed, for whoever waits for any session.
+    pub(crate) scopes: Scopes,
+    /// Whose waiting calls may read now.
+    pub(crate) turns: Turns,
     pub(crate) shutdown: CancellationToken,
     /// Whether children may be held; only a server that shares its store can lose that.
     pub(crate) trust: Trust,
@@ -79,6 +88,8 @@ impl Core {
         identity: Arc<Identity>,
     ) -> Arc<Self> {
         Arc::new(Self {
+            scopes: Scopes::new(Arc::clone(&store)),
+            turns: Turns::default(),
             store,
             approvals,
             identity,

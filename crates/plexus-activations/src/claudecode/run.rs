@@ -105,6 +105,17 @@ pub(crate) struct Run {
     pub(crate) held: CancellationToken,
 }
 
+/// What one look at the journal brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pumped {
+    /// Lines, which were handed to the store. There may be more.
+    Stored,
+    /// No whole line: everything up to here was read.
+    Nothing,
+    /// The journal could not be read, for example because no descriptor was free.
+    Unreadable,
+}
+
 /// Why a run's task is over.
 enum Over {
     /// The process is gone and everything of it is stored.
@@ -235,15 +246,15 @@ impl Run {
                 self.send_unsent();
             }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
-            let progressed = match Box::pin(self.pump()).await {
-                Ok(progressed) => progressed,
+            let pumped = match Box::pin(self.pump()).await {
+                Ok(pumped) => pumped,
                 Err(over) => return over,
             };
             if let Ok(command) = commands.try_recv() {
                 Box::pin(self.command(command)).await;
                 continue;
             }
-            if progressed {
+            if pumped == Pumped::Stored {
                 continue;
             }
             self.rest();
@@ -265,7 +276,7 @@ impl Run {
     /// After a restart: ask the CLI what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
         plexus_fault::point!("reattach.run.before");
-        while self.pump().await? {}
+        while self.pump().await? == Pumped::Stored {}
         if let Err(error) = self.known().await {
             tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
         }
@@ -327,8 +338,8 @@ impl Run {
         self.facts.is_closing() || self.ladder.is_some()
     }
 
-    /// Reads a bounded amount of the journal and stores it. Says whether there was anything.
-    async fn pump(&mut self) -> Result<bool, Over> {
+    /// Reads a bounded amount of the journal, at least one whole line, and stores it.
+    async fn pump(&mut self) -> Result<Pumped, Over> {
         if self.unwritten.is_empty() {
             plexus_fault::point!("journal.read.before");
             match self.journal.read_lines(READ_BYTES) {
@@ -342,14 +353,15 @@ impl Run {
                 Err(error) => {
                     tracing::error!(run = %self.key, %error, "could not read a journal");
                     tokio::time::sleep(STORE_RETRY).await;
+                    return Ok(Pumped::Unreadable);
                 }
             }
         }
         if self.unwritten.is_empty() {
-            return Ok(false);
+            return Ok(Pumped::Nothing);
         }
         self.store_lines().await?;
-        Ok(true)
+        Ok(Pumped::Stored)
     }
 
     /// Stores a new memory of the translation together with other changes, then makes it ours.

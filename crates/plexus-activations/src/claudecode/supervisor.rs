@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use plexus_core::{ApprovalId, SessionId};
+use plexus_core::{ApprovalId, CallError, SessionId};
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
     ApprovalRecord, ApprovalStatus, Chat, ChatStatus, EndChat, Ending, PageRequest, Priority,
@@ -49,6 +49,22 @@ const DECISION_LOOK: Duration = Duration::from_secs(5);
 
 /// How long to wait before a row that could not be read is looked at again.
 const DECISION_RETRY: Duration = Duration::from_millis(250);
+
+/// How much longer than a child's own grace the end of a run may take before its caller is told to
+/// come back: killing takes a second or two, and storing the last words waits for a disk that is
+/// full.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A run was asked to end and has not ended yet.
+#[derive(Debug)]
+pub(crate) struct StillEnding;
+
+impl From<StillEnding> for CallError {
+    fn from(_: StillEnding) -> Self {
+        Self::unavailable("end the agent: its last words could not be stored yet")
+            .with_hint("it is being ended; try again, and look whether the disk is full")
+    }
+}
 
 /// Holds every live run.
 pub(crate) struct Supervisor {
@@ -150,7 +166,8 @@ impl Supervisor {
             Err(_) => true,
         };
         if !wanted {
-            self.end(&[id], "the chat was cancelled while its process started").await;
+            // Nobody waits here: a run that takes longer ends all the same.
+            let _later = self.end(&[id], "the chat was cancelled while its process started").await;
         }
         Ok(())
     }
@@ -240,14 +257,26 @@ impl Supervisor {
     }
 
     /// Ends the runs of these sessions and waits until nothing of them lives.
-    pub(crate) async fn end(&self, sessions: &[SessionId], reason: &str) {
+    ///
+    /// # Errors
+    /// [`StillEnding`] when that takes too long, for example because the disk is full and their
+    /// last words cannot be stored.
+    pub(crate) async fn end(
+        &self,
+        sessions: &[SessionId],
+        reason: &str,
+    ) -> Result<(), StillEnding> {
         let handles: Vec<RunHandle> = sessions.iter().filter_map(|id| self.handle(*id)).collect();
-        for handle in &handles {
-            let _gone = handle.commands.send(Command::Kill { reason: reason.to_owned() }).await;
-        }
-        for handle in &handles {
-            handle.wait_for_end().await;
-        }
+        let ending = async {
+            for handle in &handles {
+                let _gone = handle.commands.send(Command::Kill { reason: reason.to_owned() }).await;
+            }
+            for handle in &handles {
+                handle.wait_for_end().await;
+            }
+        };
+        let patience = self.core.settings.grace + END_PATIENCE;
+        tokio::time::timeout(patience, ending).await.map_err(|_| StillEnding)
     }
 
     /// Ends every child, for `stop --children`.
@@ -259,7 +288,13 @@ impl Supervisor {
             if sessions.is_empty() || self.core.shutdown.is_cancelled() {
                 return;
             }
-            self.end(&sessions, reason).await;
+            if self.end(&sessions, reason).await.is_err() {
+                tracing::warn!(
+                    children = self.count(),
+                    "some children have not ended; they are left to the next server"
+                );
+                return;
+            }
         }
     }
 

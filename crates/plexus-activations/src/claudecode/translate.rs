@@ -22,7 +22,6 @@ use plexus_wire::{ChatEvent, Usage};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub(crate) use self::said::as_json;
 use self::said::passthrough;
 use crate::scrub;
 
@@ -158,6 +157,8 @@ pub(crate) enum Step {
     Answered { request_id: String, outcome: Box<Answered> },
     /// The CLI asks for something that we do not serve.
     Unserved { request_id: String, subtype: String },
+    /// The CLI asks under an id that is no string, so that no record could carry it.
+    Unnamed { request_id: RawJson },
     /// A tool call was let run, and by whom.
     Accepted { tool_use_id: String, source: String },
     /// A tool call has its result: its request's key is free again.
@@ -220,6 +221,9 @@ impl Translation {
                 vec![match &request.request {
                     ControlRequestBody::CanUseTool(ask) => {
                         Step::Asked(Box::new(control::as_ask(request_id, ask)))
+                    }
+                    ControlRequestBody::Unnamed { request_id } => {
+                        Step::Unnamed { request_id: request_id.clone() }
                     }
                     ControlRequestBody::Other { subtype, .. } => {
                         let subtype = subtype

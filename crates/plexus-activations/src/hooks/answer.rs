@@ -109,7 +109,11 @@ impl Answers for HookAnswers {
             return Err(CallError::not_found("take an answer: nobody outside may decide here"));
         }
         // What serde says may quote the body, and the body holds a token.
-        let answer = serde_json::from_slice(body).map_err(|error| {
+        let read = || {
+            plexus_core::private_keys::refuse_private_keys(body)?;
+            serde_json::from_slice(body)
+        };
+        let answer = read().map_err(|error| {
             CallError::invalid(format_args!("read the answer: line {}, column {}", error.line(), error.column()))
                 .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"input_digest\"?: \"…\"}")
         })?;

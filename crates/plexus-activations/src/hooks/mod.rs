@@ -142,7 +142,7 @@ impl Hooks {
                 session_name: session.name.clone(),
                 tool_name: open.tool_name.clone(),
                 tool_use_id: open.tool_use_id.clone(),
-                input: Some(crate::scrub::json(open.input.clone()).into()),
+                input: Some(open.input.clone().into()),
                 input_bytes: None,
                 input_digest: open.input_digest.clone(),
                 description: open.description.clone(),

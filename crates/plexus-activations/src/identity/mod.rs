@@ -75,6 +75,21 @@ impl Identity {
         self.mint_until(caller, run, None).await
     }
 
+    /// Makes a token for `caller` that lasts, and ends the tokens it replaces in the same
+    /// transaction.
+    pub(crate) async fn mint_in_place_of(
+        &self,
+        caller: Caller,
+        replaced: Option<RevokeTokens>,
+    ) -> Result<SecretToken, StoreError> {
+        let token = Self::draw()?;
+        let hash = TokenHash::of(token.expose());
+        let mut changes: Vec<Change> = replaced.map(Change::RevokeTokens).into_iter().collect();
+        changes.push(Change::AddToken(Token { hash, caller, run: None, expires_at: None }));
+        self.store.commit(changes, Priority::Normal).await?;
+        Ok(token)
+    }
+
     /// Makes a token with which another server passes on a call of `caller`; whoever made it revokes it after the call.
     pub(crate) async fn mint_for_a_relay(&self, caller: Caller) -> Result<SecretToken, StoreError> {
         self.mint_until(caller, None, Some(UnixMillis::now().plus(RELAY_LIFE))).await

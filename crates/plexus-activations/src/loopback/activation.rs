@@ -167,6 +167,7 @@ impl Loopback {
         let mut wake = self.core.store.watch(topic);
         loop {
             wake.seen();
+            let turn = self.core.turns.take(call.caller).await;
             let found = self.core.store.approvals(filter, page(None, None)?).await?;
             if !found.items.is_empty() {
                 return Ok(PendingApprovals::Ok {
@@ -177,6 +178,7 @@ impl Loopback {
             if Instant::now() >= deadline {
                 return Ok(PendingApprovals::Timeout);
             }
+            drop(turn);
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
         }
     }

@@ -16,6 +16,7 @@ use plexus_store::{
 use plexus_wire::ChatEvent;
 use serde_json::Value;
 
+use super::input::acceptable;
 use super::judge::Judgement;
 use super::rulebook::Rulebook;
 use super::shown::as_decision;
@@ -94,7 +95,7 @@ impl Approvals {
     /// A request that stands already is only joined: it is decided, or was judged when it came.
     pub(crate) async fn plan(&self, question: &Question<'_>) -> Result<Vec<Change>, StoreError> {
         let config = SessionConfig::of(question.session)?;
-        let input: Value = question.input.read()?;
+        let input = acceptable(&question.input)?;
         // Taken before the rules are looked at: a rule that is added later than this may have been missed, and then the request is judged again.
         let now = UnixMillis::now();
         let standing = self
@@ -108,7 +109,8 @@ impl Approvals {
                 self.judge(question.session, &config, question.tool_name, &input).await?;
             if let Some((verdict, by)) = judgement.at_once() {
                 decided.extend(self.uses(&judgement, now));
-                let decision = decision(open.id, question.chat, verdict, by, Some(judgement.why))?;
+                let why = self.told(&judgement).await?;
+                let decision = decision(open.id, question.chat, verdict, by, Some(why))?;
                 decided.push(Change::DecideApproval(decision));
             } else {
                 // Only what somebody has to decide is told outside.
@@ -263,6 +265,7 @@ impl Approvals {
         answer: Answer,
         remembered: Option<NewRule>,
     ) -> Result<(ApprovalRecord, Fresh), CallError> {
+        crate::text::without_nul("message", answer.message.as_deref().unwrap_or_default())?;
         let record = self.reach(caller, id).await?;
         let by = match caller {
             Caller::Operator => DecidedBy::Operator,
@@ -317,13 +320,12 @@ impl Approvals {
         let updated = answer
             .updated_input
             .as_ref()
-            .filter(|input| input_digest(input) != record.input_digest);
+            .filter(|input| input_digest(input) != record.input_digest)
+            .map(JsonText::of)
+            .transpose()?;
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
-        let effective = match updated {
-            Some(input) => input.clone(),
-            None => record.input.read()?,
-        };
+        let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
         let deed = Deed {
             asker: record.session,
             asker_config: &config,
@@ -351,13 +353,14 @@ impl Approvals {
             // What was edited is another call: a rule that forbids it forbids it here too.
             let judgement = self.judge(&session, &config, &record.tool_name, &effective).await?;
             if judgement.decision == rules::Decision::Deny {
-                return Err(CallError::forbidden(format_args!(
-                    "allow the edited input: {}",
-                    judgement.why
-                )));
+                let why = match caller {
+                    Caller::Operator => judgement.why,
+                    Caller::Session(_) | Caller::Child(_) => self.told(&judgement).await?,
+                };
+                return Err(CallError::forbidden(format_args!("allow the edited input: {why}")));
             }
         }
-        Ok(Verdict::Allow { updated_input: updated.map(|input| JsonText::from(input.clone())) })
+        Ok(Verdict::Allow { updated_input: updated })
     }
 
     /// Returns the approval if `caller` may know of it.
@@ -465,15 +468,9 @@ impl Approvals {
             let input: Value = record.input.read()?;
             let judgement = self.judge(&session, &config, &record.tool_name, &input).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
+            let why = self.told(&judgement).await?;
             let mut changes = self.uses(&judgement, UnixMillis::now());
-            changes.push(self.decision_on(
-                record,
-                None,
-                verdict,
-                by,
-                Some(judgement.why),
-                Again::Fine,
-            )?);
+            changes.push(self.decision_on(record, None, verdict, by, Some(why), Again::Fine)?);
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
                     let Some((record, fresh)) = committed.approval() else { return Ok(false) };

@@ -64,6 +64,29 @@ impl Approvals {
         }
     }
 
+    /// Why a rule or a mode decided, for everybody who sees the decision. A rule is known by its id
+    /// and told by its reason: its pattern is for those to whom `rules` shows it.
+    pub(crate) async fn told(&self, judgement: &Judgement) -> Result<String, StoreError> {
+        let verb = match judgement.decision {
+            Decision::Allow => "allowed",
+            Decision::Deny => "denied",
+            Decision::Ask => "asked",
+        };
+        let Some(rule) = judgement.rule else { return Ok(judgement.why.clone()) };
+        let reason = match self.rulebook.file_rules().iter().find(|it| it.id == rule) {
+            Some(rule) => rule.reason.clone(),
+            None => match self.store.rule(rule).await {
+                Ok(stored) => stored.rule.reason,
+                Err(StoreError::NotFound { .. }) => None,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(match reason {
+            Some(reason) => format!("{verb} by a rule: {reason}"),
+            None => format!("{verb} by a rule"),
+        })
+    }
+
     /// What the rules say, once those that it rests on are known to be in force still, and to be their author's to make.
     async fn standing_rules_say(
         &self,

@@ -2,6 +2,7 @@
 //!
 //! In reading order:
 //! - [`answer`]: the exact words that a child is told.
+//! - [`input`]: what the input of a tool call may hold.
 //! - [`approvals`]: from the question to the answer; both channels open approvals here.
 //! - [`shown`]: approvals as the wire shows them.
 //! - [`rulebook`], [`judge`]: the standing rules in force, and what they and modes say of a call.
@@ -16,6 +17,7 @@ pub(crate) mod answer;
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod deadlines;
+pub(crate) mod input;
 mod judge;
 mod listening;
 mod permit;

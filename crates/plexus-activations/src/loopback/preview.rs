@@ -9,6 +9,7 @@ use plexus_wire::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
 use serde_json::Value;
 
 use super::activation::Loopback;
+use super::judge::Judgement;
 use super::rulebook::{call as rule_call, compile};
 use crate::authority::Deed;
 use crate::claudecode::config::SessionConfig;
@@ -120,7 +121,44 @@ impl Loopback {
         };
         let config = SessionConfig::of(&session)?;
         let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
-        Ok(RuleTested { decision: ruling.decision, rule_id: ruling.rule, why: ruling.why })
+        let Judgement { decision, rule, used, why, .. } = ruling;
+        self.tested(&call.caller, rules::Verdict { decision, rule, used, why }).await
+    }
+
+    /// Says what was found, without a rule that `rules` would not show this caller.
+    async fn tested(
+        &self,
+        caller: &Caller,
+        verdict: rules::Verdict,
+    ) -> Result<RuleTested, CallError> {
+        let rules::Verdict { decision, rule: rule_id, used, why } = verdict;
+        if *caller == Caller::Operator {
+            return Ok(RuleTested { decision, rule_id, why });
+        }
+        for rule in self.approvals.rulebook.in_force().await?.rules() {
+            let told = used.contains(&rule.id) || why.contains(rule.pattern.as_str());
+            if told && !self.may_see(caller, rule.id).await? {
+                let why = match decision {
+                    Decision::Allow => "a rule above you allows it",
+                    Decision::Deny => "a rule above you denies it",
+                    Decision::Ask => "it is asked, by a rule above you or because none allows it",
+                };
+                return Ok(RuleTested { decision, rule_id: None, why: why.to_owned() });
+            }
+        }
+        Ok(RuleTested { decision, rule_id, why })
+    }
+
+    /// Whether `rules` shows this rule to the caller. Those of a file are the operator's.
+    async fn may_see(&self, caller: &Caller, id: RuleId) -> Result<bool, CallError> {
+        if self.approvals.rulebook.is_from_file(id) {
+            return Ok(*caller == Caller::Operator);
+        }
+        match self.core.store.rule(id).await {
+            Ok(stored) => self.may_see_rule(caller, stored.rule.scope, stored.rule.author).await,
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Without a name, a rule is tested as the oldest session would see it that the caller has.
@@ -167,7 +205,6 @@ impl Loopback {
             paths: &RealPaths,
         };
         let verdict = self.approvals.rulebook.in_force().await?.decide(&call);
-        let rule_id: Option<RuleId> = verdict.rule;
-        Ok(RuleTested { decision: verdict.decision, rule_id, why: verdict.why })
+        self.tested(caller, verdict).await
     }
 }

@@ -17,6 +17,7 @@ use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
 use crate::rules::{self, Decision, ExampleContext, Pattern, RealPaths, Rule, Scope};
+use crate::text::without_nul;
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.
 const REMEMBERED: Uuid = Uuid::from_u128(0x8c52_3f1d_6a0b_5e47_9d10_4b7f_c3a2_61e5);
@@ -85,6 +86,14 @@ impl Loopback {
             paths: &RealPaths,
         })
         .map_err(|error| CallError::invalid(format_args!("add the rule: {error}")))?;
+        let texts = [("pattern", &params.pattern)]
+            .into_iter()
+            .chain(params.reason.iter().map(|reason| ("reason", reason)))
+            .chain(matches.iter().map(|example| ("matches", example)))
+            .chain(does_not_match.iter().map(|example| ("does_not_match", example)));
+        for (field, text) in texts {
+            without_nul(field, text)?;
+        }
         if params.uses == Some(0) || params.expires_in_secs == Some(0) {
             return Err(CallError::invalid("add a rule that ends before it begins"));
         }
@@ -321,7 +330,7 @@ impl Loopback {
         Ok(RuleList { rules: shown, cursor: found.next.map(|next| next.to_string()) })
     }
 
-    async fn may_see_rule(
+    pub(super) async fn may_see_rule(
         &self,
         caller: &Caller,
         scope: RuleScope,

@@ -1,7 +1,7 @@
 //! Approvals as the wire shows them: those that wait, and those that are decided.
 
 use plexus_store::{ApprovalRecord, StoreError};
-use plexus_wire::{Approval, DecidedApproval, Json};
+use plexus_wire::{Approval, DecidedApproval};
 
 /// An approval as `pending` and `poll` show it.
 ///
@@ -17,7 +17,7 @@ pub(crate) fn as_pending(
         session_name: session_name.to_owned(),
         tool_name: record.tool_name.clone(),
         tool_use_id: record.tool_use_id.clone(),
-        input: scrubbed(&record.input),
+        input: record.input.clone().into(),
         input_digest: record.input_digest.clone(),
         description: record.description.clone(),
         suggested_rules: record.suggestions.read()?,
@@ -36,19 +36,18 @@ pub(crate) fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
         session_id: record.session,
         tool_name: record.tool_name.clone(),
         tool_use_id: record.tool_use_id.clone(),
-        input: scrubbed(&record.input),
+        input: record.input.clone().into(),
         input_digest: record.input_digest.clone(),
         status: record.status,
         created_at: record.created_at.into(),
         decided_by: decision.map(|decision| decision.by),
         decided_at: decision.map(|decision| decision.at.into()),
         message: decision.and_then(|decision| decision.message.clone()),
-        updated_input: decision.and_then(|decision| decision.updated_input.as_ref()).map(scrubbed),
+        updated_input: decision
+            .and_then(|decision| decision.updated_input.as_ref())
+            .cloned()
+            .map(Into::into),
         delivered_at: record.delivered_at.map(Into::into),
         breach: record.breach.clone(),
     }
-}
-
-fn scrubbed(input: &plexus_store::JsonText) -> Json {
-    crate::scrub::json(input.clone()).into()
 }

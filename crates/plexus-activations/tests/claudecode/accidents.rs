@@ -113,6 +113,37 @@ async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
+    const DAEMONS: usize = 5;
+    let world = World::new().await;
+    let session = world.create("daemons", json!({"allowed_tools": ["Bash"]})).await;
+    // Each has an empty environment and a session of its own, and its parents have ended.
+    let start = format!(
+        "for n in $(seq {DAEMONS}); do (env -i setsid /bin/sh -c 'echo $$ > daemon.'$n'; exec /bin/sleep 600' >/dev/null 2>&1 &); done"
+    );
+    let input = json!({"command": start});
+    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
+    world.wait_for_event(&session, "content").await;
+    let pid = |n: usize| {
+        let text = std::fs::read_to_string(world.work().join(format!("daemon.{n}"))).ok()?;
+        text.trim().parse::<i32>().ok()
+    };
+    let mut daemons = Vec::new();
+    for n in 1..=DAEMONS {
+        let look = || std::future::ready(pid(n));
+        daemons.push(testkit::eventually_async("a daemon", DEADLINE, look).await);
+    }
+    let alive = || {
+        let lives = |pid: &&i32| plexus_shim::layout::process_identity(**pid).is_some();
+        daemons.iter().filter(lives).count()
+    };
+    assert_eq!(alive(), DAEMONS);
+    testkit::process::kill(world.pids(&session, 0).0);
+    fails_with(&world, &session, chat, "nobody saw how").await;
+    assert_eq!(alive(), 0, "daemons survive the run that started them");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nonsense_and_news_do_not_stop_a_chat() {
     let world = World::new().await;
     let session = world.create("odd", json!({})).await;

@@ -56,6 +56,40 @@ async fn what_create_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_nul_is_refused_by_the_name_of_its_field() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let create = |more: Value| ("claudecode.create", world.create_params("n", more));
+    let dir = format!("{}\0", world.work().display());
+    let chat = json!({"session_id": session, "prompt": "a\0b"});
+    let rule = json!({"decision": "deny", "pattern": "Bash", "reason": "a\0b"});
+    let cases = [
+        (create(json!({"name": "a\0b"})), "name"),
+        (create(json!({"model": "a\0b"})), "model"),
+        (create(json!({"system_prompt": "a\0b"})), "system_prompt"),
+        (create(json!({"env": {"KEY": "a\0b"}})), "env.KEY"),
+        (create(json!({"env": {"K\0Y": "ab"}})), "variable"),
+        (create(json!({"allowed_tools": ["Read", "Wr\0te"]})), "allowed_tools"),
+        (create(json!({"disallowed_tools": ["Wr\0te"]})), "disallowed_tools"),
+        (create(json!({"may_decide": ["Wr\0te"]})), "may_decide"),
+        (create(json!({"working_dir": dir})), "working_dir"),
+        (create(json!({"add_dirs": [dir]})), "add_dirs"),
+        (("claudecode.chat_async", chat.clone()), "prompt"),
+        (("claudecode.chat", chat), "prompt"),
+        (("claudecode.send", json!({"session_id": session, "text": "a\0b"})), "text"),
+        (("claudecode.cancel", json!({"session_id": session, "reason": "a\0b"})), "reason"),
+        (("loopback.rule_add", rule), "reason"),
+    ];
+    for ((method, params), field) in cases {
+        let error = world.call(method, params.clone()).await.unwrap_err();
+        assert_eq!(kind(&error), "invalid", "{method} {params}: {error:?}");
+        assert!(error.message.contains(field), "{method} {params}: {error:?}");
+    }
+    let list = world.ok("claudecode.list", json!({})).await;
+    assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "something was created");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_chats_and_readers_refuse() {
     let world = World::new().await;
     let session = world.create("s", json!({})).await;

@@ -130,6 +130,23 @@ async fn an_answer_that_somebody_else_put_into_the_inbox_is_a_breach() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_id_is_a_number_or_missing_is_refused_and_the_chat_goes_on() {
+    let world = World::new().await;
+    let session = world.create("unnamed", json!({})).await;
+    let script = "sim:\nrequest can_use_tool 7\nrequest can_use_tool none\nsay went on";
+    let events = world.chat_to_end(&session, script).await;
+    assert_eq!(events.last().unwrap()["type"], "complete");
+    let texts = crate::common::texts(&events);
+    let refusals: Vec<_> =
+        texts.iter().filter(|text| text.contains("request_id must be a string")).collect();
+    assert_eq!(refusals.len(), 2, "{events:#?}");
+    assert!(refusals[0].contains(r#""request_id":7"#), "{texts:?}");
+    assert!(refusals[1].contains(r#""request_id":null"#), "{texts:?}");
+    assert!(texts.iter().any(|text| text.contains("went on")), "{texts:?}");
+    assert_eq!(audited(&world).await, [] as [String; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_request_of_the_cli_is_answered_with_an_error_and_the_chat_goes_on() {
     let world = World::new().await;
     let session = world.create("newer", json!({})).await;

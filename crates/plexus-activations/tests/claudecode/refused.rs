@@ -36,6 +36,37 @@ fn is_denial(answer: &Value) {
     );
 }
 
+/// A request on the control channel whose input is exactly this text.
+fn asking(id: &str, input: &str) -> String {
+    format!(
+        r#"{{"type":"control_request","request_id":"{id}","request":{{"subtype":"can_use_tool","tool_name":"Sql","tool_use_id":"toolu_{id}","input":{input}}}}}"#
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text() {
+    let (puppet, world, session) = Puppet::on_stage().await;
+    let token = plexus_activations::Identity::draw().unwrap();
+    let hostile = r#"{"sql":{"$serde_json::private::RawValue":"\"select 1\""}}"#;
+    let secret = format!(r#"{{"sql":"\u0070lx_{}"}}"#, &token.expose()[4..]);
+    for (n, input) in [hostile, &secret].into_iter().enumerate() {
+        let id = format!("r{n}");
+        puppet.say(&asking(&id, input));
+        let heard = puppet.hears(1, &[r#""control_response""#, &id]).await;
+        let answer = &heard["response"]["response"];
+        assert_eq!(answer["behavior"], "deny", "{heard:#}");
+    }
+    let said = format!(
+        r#"{{"type":"assistant","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"Sql","input":{hostile}}}]}}}}"#
+    );
+    puppet.say(&said);
+    let shown = world.wait_for_event(&session, "tool_use").await;
+    assert_eq!(shown["input"], hostile, "it is kept as its text");
+    assert_eq!(world.ok("loopback.history", json!({})).await["decisions"], json!([]));
+    let events = world.ok("claudecode.poll", json!({"session_id": session, "from_seq": 0})).await;
+    assert!(!events.to_string().contains(&token.expose()[4..]), "the token is stored");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
     let (puppet, world, session) = Puppet::on_stage().await;

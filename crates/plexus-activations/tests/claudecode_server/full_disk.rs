@@ -108,3 +108,22 @@ async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refus
         events.iter().filter(|event| event["type"] == "awaiting_approval").collect();
     assert_eq!(asked.len(), 1, "{events:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_store_cannot_be_written_a_delete_is_answered_with_an_error() {
+    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under a delete") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    disks.mount(folder.path(), "24m").unwrap();
+    let site =
+        Site::with(ServerOptions { folder: Some(folder.path().to_owned()), ..options(&disks) })
+            .await;
+    let session = site.create("full", json!({})).await;
+    site.chat(&session, "sim:\nsay begun\nhang").await;
+    site.wait_for_words(&session, "begun").await;
+    let filler = site.server.data_dir().join("filler");
+    fill(&filler).unwrap();
+    let refused = site.refused("claudecode.delete", json!({"session_id": session})).await;
+    assert_eq!(refused.kind(), "unavailable", "{refused}");
+    std::fs::remove_file(&filler).unwrap();
+    site.call("claudecode.delete", json!({"session_id": session})).await;
+}

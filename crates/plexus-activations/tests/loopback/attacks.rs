@@ -37,6 +37,8 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
         ("claudecode.get", json!({"session_id": own})),
         ("claudecode.list", json!({})),
         ("identity.parent", json!({"name": "me"})),
+        ("identity.parents", json!({})),
+        ("identity.revoke", json!({"name": "me"})),
         ("identity.code", json!({})),
         ("arbor.tree_list", json!({})),
     ]

@@ -125,6 +125,20 @@ async fn what_runs_is_set_aside_until_its_result_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_runs_can_start_a_child_within_its_own_budget() {
+    let world = World::new().await;
+    let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": 1.0}})).await;
+    let (a, b) = (child_of(&world, &top, "a").await, child_of(&world, &top, "b").await);
+    world.chat(&top, "sim:\nsay I wait for my child\nhang").await;
+    assert_eq!(set_aside(&world, &top).await, 1.0);
+    world.chat(&a, "sim:\nsay working\nhang").await;
+    // Beside that child there is no room for another one.
+    let second = json!({"session_id": b, "prompt": "sim:\nsay two"});
+    let busy = world.call("claudecode.chat_async", second).await.unwrap_err();
+    assert_eq!(busy.kind, ErrorKind::Busy, "{}", busy.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
     let world = World::new().await;
     let one = price(&world).await;

@@ -182,7 +182,7 @@ fn about(other: &Other) -> Vec<(&'static str, Value)> {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 18] = [
+const ABOUT_NOBODY: [&str; 20] = [
     "claudecode.create",
     "loopback.permit",
     "loopback.respond_many",
@@ -190,6 +190,8 @@ const ABOUT_NOBODY: [&str; 18] = [
     "loopback.rule_remove",
     "identity.code",
     "identity.parent",
+    "identity.parents",
+    "identity.revoke",
     "health.state",
     "arbor.tree_create",
     "arbor.tree_list",
@@ -327,6 +329,8 @@ async fn a_session_token_gives_nobody_more_than_its_session_has() {
         ("loopback.audit", json!({})),
         ("identity.code", json!({})),
         ("identity.parent", json!({"name": "me too"})),
+        ("identity.parents", json!({})),
+        ("identity.revoke", json!({"name": "me too"})),
         ("health.state", json!({})),
     ] {
         assert_eq!(

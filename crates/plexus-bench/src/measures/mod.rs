@@ -8,6 +8,7 @@
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
 //! - `readers`: many readers of one chat, beside a server that serialises for each.
 //! - `doors`: `poll` and `respond` at each door, beside a bare handler.
+//! - `floods`: the operator's `respond` while somebody floods the server, beside the quiet one.
 //! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone (`bare_postgres`).
 //! - `sdks`: the official SDKs with the same child.
 
@@ -16,6 +17,7 @@ mod bare;
 mod bare_postgres;
 mod burst;
 mod doors;
+mod floods;
 mod history;
 mod line;
 mod nodes;
@@ -39,6 +41,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(permits::Permits),
         Box::new(readers::Readers),
         Box::new(doors::Doors),
+        Box::new(floods::Floods),
         Box::new(nodes::Nodes),
         Box::new(sdks::Sdks),
     ]

@@ -1,6 +1,6 @@
 //! What sessions have spent, and what is set aside for chats that run.
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::time::Duration;
 
 use plexus_core::SessionId;
@@ -30,6 +30,16 @@ impl AddAssign for Spend {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.wall_ms = self.wall_ms.saturating_add(other.wall_ms);
+    }
+}
+
+impl SubAssign for Spend {
+    fn sub_assign(&mut self, other: Self) {
+        self.cost_micros = self.cost_micros.saturating_sub(other.cost_micros);
+        self.turns = self.turns.saturating_sub(other.turns);
+        self.input_tokens = self.input_tokens.saturating_sub(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_sub(other.output_tokens);
+        self.wall_ms = self.wall_ms.saturating_sub(other.wall_ms);
     }
 }
 
@@ -63,6 +73,9 @@ pub struct SpendLimit {
     pub cost_micros: Option<u64>,
     /// The most turns.
     pub turns: Option<u64>,
+    /// The sessions above the one whose chat starts, up to the holder. What their own running chats
+    /// have set aside does not count: they may be waiting for this chat, and would wait for ever.
+    pub above: Vec<SessionId>,
 }
 
 impl SpendLimit {
@@ -103,6 +116,8 @@ pub struct SpendTotals {
     pub subtree: Spend,
     /// Set aside for running chats of the subtree.
     pub reserved: Spend,
+    /// Set aside for the running chat of the session itself.
+    pub reserved_own: Spend,
     /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat
     /// there may well take. The rest is zero.
     pub largest: Spend,

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use plexus_core::SessionId;
+use plexus_core::{NodeId, SessionId};
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::error::StoreError;
+use super::error::{StoreError, Thing};
 use super::time::UnixMillis;
 
 /// A position in a session: everything before `next` of `chat` has been read.
@@ -41,15 +41,23 @@ impl Cursor {
     /// Refuses a cursor of another session.
     ///
     /// # Errors
-    /// `Invalid`, naming both sessions.
+    /// `Invalid`. The other session is not named: the caller may not know of it.
     pub fn check_session(self, session: SessionId) -> Result<Self, StoreError> {
         if self.session == session {
             return Ok(self);
         }
-        Err(StoreError::invalid(format_args!(
-            "use this cursor: it belongs to session {}, not to {session}",
-            self.session
-        )))
+        Err(StoreError::invalid("use this cursor: it belongs to another session"))
+    }
+
+    /// Returns this cursor, which follows the event `node`, if that is an event of `session`.
+    ///
+    /// # Errors
+    /// `NotFound`, as for a node that does not exist.
+    pub(crate) fn after_event(self, node: NodeId, session: SessionId) -> Result<Self, StoreError> {
+        if self.session == session {
+            return Ok(self);
+        }
+        Err(StoreError::not_found(Thing::Event, node))
     }
 }
 

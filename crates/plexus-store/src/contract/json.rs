@@ -1,9 +1,13 @@
 //! JSON that is stored as it was written: checked once on the way in, copied on the way out, never
 //! parsed in between.
+//!
+//! The check includes the keys that serde_json keeps for itself ([`refuse_private_keys`]): whoever
+//! reads a text as values reads what it says.
 
 use std::fmt;
 use std::sync::Arc;
 
+use plexus_core::private_keys::refuse_private_keys;
 use plexus_wire::Json;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,9 +26,14 @@ impl JsonText {
     /// # Errors
     /// `Invalid` when the value cannot be JSON (a map with keys that are not strings).
     pub fn of(value: &impl Serialize) -> Result<Self, StoreError> {
-        let text = serde_json::to_string(value)
-            .map_err(|error| StoreError::invalid(format_args!("write it as JSON: {error}")))?;
-        Ok(Self(text.into()))
+        let write = || {
+            let text = serde_json::to_string(value)?;
+            refuse_private_keys(&text)?;
+            Ok(Self(text.into()))
+        };
+        write().map_err(|error: serde_json::Error| {
+            StoreError::invalid(format_args!("write it as JSON: {error}"))
+        })
     }
 
     /// Takes a text after checking that it is JSON.
@@ -34,6 +43,7 @@ impl JsonText {
     pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, StoreError> {
         let text = text.into();
         serde_json::from_str::<&RawValue>(&text)
+            .and_then(|_| refuse_private_keys(&*text))
             .map_err(|error| StoreError::invalid(format_args!("read it as JSON: {error}")))?;
         Ok(Self(text))
     }
@@ -78,14 +88,16 @@ impl JsonText {
     /// # Errors
     /// `Invalid` when it has another shape.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        serde_json::from_str(&self.0)
+        // Looked at again: an earlier release may have stored it.
+        refuse_private_keys(&*self.0)
+            .and_then(|()| serde_json::from_str(&self.0))
             .map_err(|error| StoreError::invalid(format_args!("read the stored JSON: {error}")))
     }
 
-    /// Returns it as a value; `null` if it were no JSON, which the constructors rule out.
+    /// Returns it as a value; as a string with its text, if it cannot be read as values.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or(Value::Null)
+        self.read().unwrap_or_else(|_| Value::from(&*self.0))
     }
 
     /// Returns it as raw JSON, to be put into an answer without another pass over its content.
@@ -124,6 +136,8 @@ impl Serialize for JsonText {
 
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Box::<RawValue>::deserialize(deserializer)?.get().into()))
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        refuse_private_keys(raw.get()).map_err(serde::de::Error::custom)?;
+        Ok(Self(raw.get().into()))
     }
 }

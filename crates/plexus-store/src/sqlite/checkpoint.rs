@@ -57,14 +57,14 @@ impl Checkpointer {
     }
 
     /// Ends the thread and empties the log, so that the file alone is the whole store.
-    pub(super) fn finish(&mut self, conn: &Connection) {
+    pub(super) fn finish(&mut self, conn: &Connection, health: &Health) {
         self.signal = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the checkpoint thread panicked");
         }
-        checkpoint(conn, "TRUNCATE", &Health::default());
+        checkpoint(conn, "TRUNCATE", health);
     }
 }
 

@@ -4,7 +4,8 @@
 //! - this file: opening and closing.
 //! - `file`, `lock`, `migrate`: what may be opened, by whom, and how an old file becomes a new one.
 //! - `sql`: SQLite as the [tables](crate::tables) see it.
-//! - `writer`, `commit`, `checkpoint`: how changes get in.
+//! - `writer`, `commit`, `checkpoint`: how changes get in; `presence`: whether they will be found
+//!   again.
 //! - `readers`: how they are read.
 //! - `backup`: checking and copying the file.
 //! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
@@ -15,6 +16,7 @@ pub(crate) mod commit;
 mod file;
 mod lock;
 mod migrate;
+mod presence;
 mod readers;
 mod sql;
 mod store;
@@ -33,6 +35,7 @@ use self::checkpoint::Checkpointer;
 use self::commit::Committer;
 use self::file::{Existing, io_error};
 use self::lock::Lock;
+use self::presence::Presence;
 use self::readers::Readers;
 use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
@@ -124,8 +127,9 @@ impl SqliteStore {
         let path = dir.join(DATABASE_FILE);
         let existing = file::inspect(&path)?;
         let conn = open_writer(&path, existing, options)?;
-        let (queue, health, wakes) =
-            (Arc::new(Queue::default()), Arc::new(Health::default()), Wakes::default());
+        let (queue, wakes) = (Arc::new(Queue::default()), Wakes::default());
+        let health = Arc::new(Health::new(Presence::new(&path)));
+        health.check_files()?;
         let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
         let lease = Arc::default();
         let writer = Writer {

@@ -19,7 +19,14 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.health.check()?;
+        if let Err(error) = self.health.look_for_files() {
+            if self.queue.is_closed() {
+                // SQLite removes its log when the last connection is closed.
+                return Err(StoreError::Closed);
+            }
+            self.health.note(&error);
+            return Err(error);
+        }
         self.readers.run(work).await
     }
 

@@ -7,28 +7,48 @@ use super::Task;
 use super::checkpoint::Checkpointer;
 use super::commit::Committer;
 use super::lock::Lock;
+use super::presence::Presence;
 use crate::contract::StoreError;
 use crate::queue::{Job, Queue, Work};
 
 /// Whether the store can still be trusted.
-#[derive(Debug, Default)]
-pub(super) struct Health(OnceLock<String>);
+#[derive(Debug)]
+pub(super) struct Health {
+    failure: OnceLock<String>,
+    presence: Presence,
+}
 
 impl Health {
-    /// Refuses once a flush has failed.
+    pub(super) fn new(presence: Presence) -> Self {
+        Self { failure: OnceLock::new(), presence }
+    }
+
+    /// Looks whether what is written can be found again; once it cannot, the store is refused for
+    /// good.
+    pub(super) fn check_files(&self) -> Result<(), StoreError> {
+        self.look_for_files().inspect_err(|error| self.note(error))
+    }
+
+    /// The same, for whoever has another reason to expect that a file is gone.
+    pub(super) fn look_for_files(&self) -> Result<(), StoreError> {
+        self.check().and_then(|()| self.presence.check())
+    }
+
+    /// Refuses once a flush has failed, or the files were lost.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        match self.0.get() {
+        match self.failure.get() {
             None => Ok(()),
             Some(message) => Err(StoreError::Poisoned { message: message.clone() }),
         }
     }
 
-    /// Remembers a failed flush for good.
+    /// Remembers a failed flush, or lost files, for good.
     pub(super) fn note(&self, error: &StoreError) {
-        if let StoreError::Poisoned { message } = error {
-            tracing::error!(%message, "a flush to disk failed: the store takes no more changes, stop the server");
-            // The first failure is the one that matters.
-            let _first = self.0.set(message.clone());
+        // The first failure is the one that matters.
+        if let StoreError::Poisoned { message } = error
+            && self.failure.set(message.clone()).is_ok()
+        {
+            tracing::error!(%message, "the disk lost what was written: the store takes no more changes, stop the server");
         }
     }
 }
@@ -53,7 +73,7 @@ impl Writer {
                 Work::Task(task) => task(self.committer.conn()),
             }
         }
-        self.checkpointer.finish(self.committer.conn());
+        self.checkpointer.finish(self.committer.conn(), &self.health);
         tracing::debug!(lock = ?self.lock, commits = self.committer.commits, "the store is closed");
     }
 
@@ -66,11 +86,12 @@ impl Writer {
             return;
         }
         let bytes: usize = jobs.iter().map(|job| job.bytes).sum();
-        let group = self.committer.write(jobs);
-        let committed = group.result.is_ok();
-        if let Err(error) = &group.result {
-            self.health.note(error);
+        let mut group = self.committer.write(jobs);
+        match &group.result {
+            Ok(()) => group.result = self.health.check_files(),
+            Err(error) => self.health.note(error),
         }
+        let committed = group.result.is_ok();
         self.committer.answer(group);
         if committed {
             self.checkpointer.wrote(bytes, self.committer.conn(), &self.wal, &self.health);

@@ -47,10 +47,19 @@ pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendT
             |row| Ok(Spend { cost_micros: row.get(0)?, turns: row.get(1)?, ..Spend::default() }),
         )
         .await?;
+    let reserved_own = conn
+        .one(
+            "SELECT cost_micros, turns, input_tokens, output_tokens, wall_ms FROM reservations
+             WHERE session = ?1 ORDER BY chat DESC LIMIT 1",
+            params![row],
+            read,
+        )
+        .await?;
     Ok(SpendTotals {
         own: own.unwrap_or_default(),
         subtree: sum(conn, "spend", row).await?,
         reserved: sum(conn, "reservations", row).await?,
+        reserved_own: reserved_own.unwrap_or_default(),
         largest: largest.unwrap_or_default(),
         descendants: sessions::descendants(conn, session).await?.len() as u64,
     })
@@ -108,7 +117,11 @@ pub(super) async fn reserve(
     reservation: &Reservation,
 ) -> Result<(), StoreError> {
     for limit in &reservation.within {
-        limit.check(&totals(tx.conn, limit.holder).await?)?;
+        let mut held = totals(tx.conn, limit.holder).await?;
+        for id in &limit.above {
+            held.reserved -= totals(tx.conn, *id).await?.reserved_own;
+        }
+        limit.check(&held)?;
     }
     let [cost, turns, input, output, wall] = spend_columns(reservation.amount);
     tx.conn

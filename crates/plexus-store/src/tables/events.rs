@@ -323,5 +323,5 @@ pub(crate) async fn resolve_cursor(
         .await?
         .ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
     Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }
-        .check_session(session)
+        .after_event(node, session)
 }

@@ -144,6 +144,7 @@ pub(crate) async fn spending_adds_up_over_the_subtree(store: &dyn Store) -> anyh
         own: cost(1),
         subtree: Spend { turns: 4, ..cost(1111) },
         reserved: cost(5),
+        reserved_own: Spend::default(),
         largest: cost(1000),
         descendants: 2,
     };
@@ -179,7 +180,8 @@ pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_e
     let a = session(store, "a", Some(top)).await?;
     let b = session(store, "b", Some(top)).await?;
     let cost = |cost_micros| Spend { cost_micros, turns: 1, ..Spend::default() };
-    let limit = SpendLimit { holder: top, cost_micros: Some(10), turns: Some(2) };
+    let limit =
+        SpendLimit { holder: top, cost_micros: Some(10), turns: Some(2), above: Vec::new() };
     let start = |session, amount| {
         let reserve = Some(aside(amount, vec![limit.clone()]));
         Change::StartChat(StartChat {
@@ -204,11 +206,32 @@ pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_e
     one(store, Change::AddSpend(AddSpend { session: b, amount: cost(5) })).await?;
     let c = session(store, "c", Some(top)).await?;
     assert_err!(one(store, start(c, cost(1))).await, StoreError::Busy { .. });
-    let by_turns = SpendLimit { holder: top, cost_micros: None, turns: Some(3) };
+    let by_turns = SpendLimit { holder: top, cost_micros: None, turns: Some(3), above: Vec::new() };
     let reserve = Some(aside(cost(1), vec![by_turns]));
     one(store, Change::StartChat(StartChat { reserve, ..StartChat::new(c, "hi") })).await?;
     one(store, Change::DeleteSession(DeleteSession { id: c, children: Children::Refuse })).await?;
     assert_eq!(store.spend(top).await?.reserved, Spend::default(), "and with its session");
+    Ok(())
+}
+
+pub(crate) async fn a_chat_above_leaves_room_for_the_chats_it_may_wait_for(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let top = session(store, "top", None).await?;
+    let child = session(store, "child", Some(top)).await?;
+    let other = session(store, "other", Some(top)).await?;
+    let start = |session, above| {
+        let limit = SpendLimit { holder: top, cost_micros: Some(10), turns: None, above };
+        let amount = Spend { cost_micros: 10, ..Spend::default() };
+        let reserve = Some(aside(amount, vec![limit]));
+        Change::StartChat(StartChat { reserve, ..StartChat::new(session, "hi") })
+    };
+    one(store, start(top, vec![])).await?;
+    assert_err!(one(store, start(child, vec![])).await, StoreError::Busy { .. });
+    one(store, start(child, vec![top])).await?;
+    let held = store.spend(top).await?;
+    assert_eq!((held.reserved.cost_micros, held.reserved_own.cost_micros), (20, 10));
+    assert_err!(one(store, start(other, vec![top])).await, StoreError::Busy { .. });
     Ok(())
 }
 

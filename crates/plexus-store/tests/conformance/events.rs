@@ -196,7 +196,7 @@ pub(crate) async fn a_node_id_is_a_cursor_behind_its_event(
     assert_eq!(store.resolve_cursor(s, &page.next.to_string()).await?, page.next);
     assert_err!(
         store.resolve_cursor(other, &event.node_id().to_string()).await,
-        StoreError::Invalid { .. }
+        StoreError::NotFound { what: Thing::Event, .. }
     );
     let root = store.chat(s, None).await?.root_node;
     assert_err!(

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plexus_core::{Call, CallError, Caller, Progress};
+use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reply};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
@@ -12,6 +12,7 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 
+use super::holds::Holds;
 use super::resources::Subscriptions;
 use super::{progress, resources, tools};
 use crate::doors::Doors;
@@ -43,12 +44,9 @@ impl Handler {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None));
         };
         let params = request.arguments.as_ref().map(plexus_core::method::raw).transpose();
-        let places = self
-            .doors
-            .admit(self.caller)
-            .and_then(|place| Ok((place, self.doors.admit_wait(Some(&method))?)));
-        let outcome = match (params, places) {
-            (Ok(params), Ok(_places)) => {
+        let waiting = self.doors.admit_wait(self.caller, Some(&method));
+        let outcome = match (params, waiting) {
+            (Ok(params), Ok(_waiting)) => {
                 let (reporter, reports) = Progress::channel();
                 let call = Call { caller: self.caller, progress: reporter, can_stream: false };
                 let name = method.full_name();
@@ -61,7 +59,24 @@ impl Handler {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
+        let outcome = outcome.and_then(|reply| {
+            self.hold(&method, &reply, context)?;
+            Ok(reply)
+        });
         Ok(tools::result(&method, outcome).into())
+    }
+
+    /// Counts an answer as held until it is written.
+    fn hold(
+        &self,
+        method: &MethodDescriptor,
+        reply: &Reply,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), CallError> {
+        if let (Reply::Value(value), Some(holds)) = (reply, Holds::of(&context.extensions)) {
+            holds.add(self.doors.hold_answer(self.caller, Some(method), value.get().len())?);
+        }
+        Ok(())
     }
 }
 
@@ -134,8 +149,9 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let holds = Holds::of(&context.extensions);
         tokio::select! {
-            read = resources::read(&self.doors, self.caller, &request.uri) => read.map(Into::into),
+            read = resources::read(&self.doors, self.caller, &request.uri, holds) => read.map(Into::into),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the read was cancelled", None)),
         }
     }

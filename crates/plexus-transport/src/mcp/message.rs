@@ -6,6 +6,8 @@ use plexus_core::CallError;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::limits::MAX_MCP_ID_BYTES;
+
 /// One message: a request, a notification or an answer. Parts are borrowed as they came.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message<'a> {
@@ -61,7 +63,20 @@ impl<'a> Message<'a> {
         if message.id.is_some_and(|id| !is_id(id)) && message.method.is_some() {
             return Err(unreadable("its id is not a string or a number"));
         }
+        if message.id.is_some_and(|id| id.get().len() > MAX_MCP_ID_BYTES) {
+            return Err(unreadable("its id is longer than 256 bytes"));
+        }
+        if message.is_request_without_id() {
+            return Err(unreadable("a request needs an id that is a string or a number"));
+        }
         Ok(message)
+    }
+
+    /// Says whether its sender waits for an answer that nobody could match: only notifications go without an id, and all of theirs
+    /// say so in their method.
+    fn is_request_without_id(&self) -> bool {
+        self.id.is_none()
+            && self.method.as_deref().is_some_and(|method| !method.starts_with("notifications/"))
     }
 
     /// Returns the id of a request.
@@ -149,6 +164,8 @@ mod tests {
             (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
             (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
+            (r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x_y"}}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}"#, -32600),
         ] {
@@ -158,6 +175,15 @@ mod tests {
                 "{body}"
             );
         }
+    }
+
+    #[test]
+    fn a_long_id_is_refused() {
+        let body = |length: usize| {
+            format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(length))
+        };
+        assert!(Message::read(body(MAX_MCP_ID_BYTES - 2).as_bytes()).is_ok());
+        assert!(Message::read(body(MAX_MCP_ID_BYTES - 1).as_bytes()).is_err());
     }
 
     #[test]

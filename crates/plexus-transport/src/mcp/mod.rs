@@ -6,6 +6,7 @@
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
 //! - [`resources`]: a method's answer as something to read and to listen to.
 //! - [`handler`]: the MCP server of one caller.
+//! - [`holds`]: what one request of a caller holds until its answer is written and its work is over.
 //! - [`progress`]: tells the client of a long call that it lives.
 //! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
 //! - [`event_id`]: the id by which another process of the server finds a blocked call again.
@@ -14,6 +15,7 @@
 
 mod event_id;
 mod handler;
+mod holds;
 mod message;
 mod open_calls;
 mod progress;
@@ -37,13 +39,15 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use self::event_id::EventId;
 use self::handler::Handler;
+use self::holds::Holds;
 pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
+use crate::body::{self, Read};
 use crate::doors::Doors;
+use crate::envelope;
 use crate::identity::{Presented, refuse};
 use crate::limits::{Limits, RESUME_RETRY};
-use crate::{body, envelope};
 
 /// What the MCP door keeps between requests.
 pub(crate) struct McpState {
@@ -78,10 +82,20 @@ pub(crate) async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     match parts.method {
-        Method::POST => match body::read(&doors.limits, body).await {
-            Ok(body) => post(&doors, caller, presented, parts, body).await,
-            Err(refusal) => refusal,
-        },
+        Method::POST => {
+            // Admitted before the body is read.
+            let place = match doors.admit(caller) {
+                Ok(place) => place,
+                Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
+            };
+            match body::read(&doors, caller, body).await {
+                Ok(Read { bytes, held }) => {
+                    let holds = Holds::new(place, held);
+                    post(&doors, caller, presented, parts, bytes, holds).await
+                }
+                Err(refusal) => refusal,
+            }
+        }
         Method::GET => get(&doors, caller, presented, parts).await,
         Method::DELETE => delete(&doors, caller, &parts.headers).await,
         _ => {
@@ -94,8 +108,9 @@ async fn post(
     doors: &Doors,
     caller: Caller,
     presented: Presented,
-    parts: Parts,
+    mut parts: Parts,
     body: Bytes,
+    holds: Holds,
 ) -> Response {
     let message = match Message::read(&body) {
         Ok(message) => message,
@@ -126,12 +141,17 @@ async fn post(
         && method.resume.is_some()
     {
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
-        return holding(until_over(response, presented, doors), in_use);
+        return holding(until_over(response, presented, doors), (in_use, holds));
     }
+    // rmcp reads arguments as values before a method could look at their text.
+    if let Err(error) = plexus_core::private_keys::refuse_private_keys(&body) {
+        return refuse(StatusCode::BAD_REQUEST, &message::unreadable(&error.to_string()));
+    }
+    parts.extensions.insert(holds.clone());
     if !message.begins_session() || in_use.is_some() {
-        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, in_use);
+        return holding(ask_rmcp(doors, caller, parts, Body::from(body)).await, (in_use, holds));
     }
-    let place = match doors.mcp.sessions.reserve().await {
+    let place = match doors.mcp.sessions.reserve(caller).await {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
     };
@@ -168,7 +188,7 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
         // would use up the patience of the call that waits.
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, DELETE")]).into_response();
     }
-    match doors.admit_stream() {
+    match doors.admit_stream(caller) {
         Ok(place) => {
             let response = ask_rmcp(doors, caller, parts, Body::empty()).await;
             let response = until_over(response, presented, doors);

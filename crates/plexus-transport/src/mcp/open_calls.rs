@@ -8,7 +8,7 @@ use plexus_core::Caller;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits::RESUME_GRACE;
+use crate::limits::{MAX_LOST_CALLS, RESUME_GRACE};
 
 /// Names one call: JSON-RPC ids are unique within an MCP session, and a session belongs to one caller.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -102,7 +102,9 @@ impl Drop for OpenCall {
             return;
         }
         let mut calls = self.calls.lock();
-        if self.answered {
+        let of_caller = calls.iter().filter(|(key, _)| key.caller == self.key.caller);
+        let lost = of_caller.filter(|(_, entry)| entry.lost.is_some()).count();
+        if self.answered || lost >= MAX_LOST_CALLS {
             calls.remove(&self.key);
         } else if let Some(entry) = calls.get_mut(&self.key) {
             entry.lost = Some(Instant::now());
@@ -134,6 +136,15 @@ mod tests {
             "the end of the older stream does not forget the newer one"
         );
         assert!(second.stream.is_cancelled());
+    }
+
+    #[test]
+    fn lost_calls_of_one_caller_are_bounded() {
+        let calls = Arc::new(OpenCalls::default());
+        for n in 0..2 * MAX_LOST_CALLS {
+            drop(calls.open(key(&n.to_string()), None));
+        }
+        assert_eq!(calls.lock().len(), MAX_LOST_CALLS);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::holds::Holds;
 use crate::doors::Doors;
 
 /// Resources that one session listens to.
@@ -73,13 +74,19 @@ pub(super) async fn read(
     doors: &Doors,
     caller: Caller,
     uri: &str,
+    holds: Option<Holds>,
 ) -> Result<ReadResourceResult, ErrorData> {
     let found = find(&doors.hub, &caller, uri)?;
-    let _place = doors.admit(caller).map_err(|error| as_error(&error))?;
+    let method = &found.method;
     let reply =
-        doors.hub.call_internal(Call::plain(caller), &found.method.full_name(), found.params).await;
+        doors.hub.call_internal(Call::plain(caller), &method.full_name(), found.params).await;
     match doors.counters.count(reply).map_err(|error| as_error(&error))? {
         Reply::Value(value) => {
+            let held = doors.hold_answer(caller, Some(method), value.get().len());
+            let held = held.map_err(|error| as_error(&error))?;
+            if let Some(holds) = holds {
+                holds.add(held);
+            }
             let contents = ResourceContents::text(value.get(), uri).with_mime_type(JSON);
             Ok(ReadResourceResult::new(vec![contents]))
         }
@@ -170,7 +177,7 @@ impl Subscriptions {
                 1_000,
             )));
         }
-        let place = doors.admit_stream().map_err(|error| as_error(&error))?;
+        let place = doors.admit_stream(caller).map_err(|error| as_error(&error))?;
         // The stream is there before the client is told so: a change after that is not missed.
         let first = changes(doors, caller, &found).await.map_err(|error| as_error(&error))?;
         let listener = Listener { doors: doors.clone(), caller, found, uri: uri.clone() };

@@ -49,7 +49,8 @@ pub(super) fn start(
     let work = {
         let (doors, name) = (doors.clone(), method.full_name());
         async move {
-            let _places = (doors.admit(caller)?, doors.admit_stream()?);
+            // The request has its place among the calls already, and its response holds it.
+            let _place = doors.admit_stream(caller)?;
             let call = Call { caller, progress: Progress::default(), can_stream: false };
             doors.call(call, &name, params).await
         }
@@ -80,7 +81,7 @@ pub(super) fn rejoin(
         let (doors, name) = (doors.clone(), format!("{}.{}", method.namespace, resume.rejoin));
         let params = one_param(resume.key, &id.key);
         async move {
-            let _places = (doors.admit(caller)?, doors.admit_stream()?);
+            let _places = (doors.admit(caller)?, doors.admit_stream(caller)?);
             let call = Call { caller, progress: Progress::default(), can_stream: false };
             doors.counters.count(doors.hub.call_internal(call, &name, params?).await)
         }

@@ -2,6 +2,7 @@
 //!
 //! A session belongs to the caller whose token began it: to every other caller it does not exist. A session is idle while none of its
 //! requests and streams is open. One that is idle goes after a while, and soon when its token was revoked: a child that ended says no goodbye.
+//! A caller that has its share replaces its own, never those of another; when there is no room at all, whoever has most gives way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,7 +13,7 @@ use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 
 use crate::identity::Presented;
-use crate::limits::{Limits, RETRY_AFTER_MS};
+use crate::limits::{Limits, OPERATOR_PART, RETRY_AFTER_MS};
 
 /// Longest rest between two looks for idle sessions.
 const REAP_EVERY: Duration = Duration::from_secs(60);
@@ -22,18 +23,47 @@ pub(crate) struct Sessions {
     manager: Arc<LocalSessionManager>,
     table: Mutex<Table>,
     limit: usize,
+    per_caller: usize,
     idle: Duration,
     auth: Arc<dyn Authenticator>,
     look_every: Duration,
+}
+
+/// Where one more session finds its place.
+enum Room {
+    Free,
+    /// In the place of this one, which is idle.
+    InsteadOf(Arc<str>),
+    No(CallError),
 }
 
 #[derive(Default)]
 struct Table {
     by_id: HashMap<Arc<str>, Session>,
     /// Places promised to sessions that are about to begin.
-    reserved: usize,
+    reserved: HashMap<Caller, usize>,
     /// Whether a task looks for idle sessions. It runs only while there are sessions.
     reaping: bool,
+}
+
+impl Table {
+    /// Counts the sessions of each caller, those about to begin included.
+    fn counts(&self) -> HashMap<Caller, usize> {
+        let mut counts = self.reserved.clone();
+        for session in self.by_id.values() {
+            *counts.entry(session.owner.caller()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Finds the session of `owner` that was idle for longest.
+    fn oldest_idle(&self, owner: Caller) -> Option<Arc<str>> {
+        self.by_id
+            .iter()
+            .filter(|(_, session)| session.open == 0 && session.owner.caller() == owner)
+            .min_by_key(|(_, session)| session.idle_since)
+            .map(|(id, _)| Arc::clone(id))
+    }
 }
 
 struct Session {
@@ -50,7 +80,8 @@ impl Sessions {
     ) -> Self {
         let (limit, idle) = (limits.mcp_sessions, limits.mcp_idle);
         let look_every = idle.min(REAP_EVERY).min(limits.token_check);
-        Self { manager, table: Mutex::default(), limit, idle, auth, look_every }
+        let per_caller = limits.mcp_sessions_per_caller;
+        Self { manager, table: Mutex::default(), limit, per_caller, idle, auth, look_every }
     }
 
     pub(super) fn manager(&self) -> &Arc<LocalSessionManager> {
@@ -78,35 +109,61 @@ impl Sessions {
         self.table().by_id.get(id).is_some_and(|session| session.owner.caller() != caller)
     }
 
-    /// Promises a place to a session that is about to begin, and makes room for it.
+    /// Promises a place to a session that `caller` is about to begin, and makes room for it.
     ///
     /// # Errors
-    /// `busy` when every session is in use.
-    pub(super) async fn reserve(self: &Arc<Self>) -> Result<Place, CallError> {
+    /// `busy` when the caller has its share and all of it is in use, or nobody has more idle sessions than the caller.
+    pub(super) async fn reserve(self: &Arc<Self>, caller: Caller) -> Result<Place, CallError> {
         let (place, pushed_out) = {
             let mut table = self.table();
-            let mut pushed_out = None;
-            if table.by_id.len() + table.reserved >= self.limit {
-                let idle = table.by_id.iter().filter(|(_, session)| session.open == 0);
-                let oldest = idle
-                    .min_by_key(|(_, session)| session.idle_since)
-                    .map(|(id, _)| Arc::clone(id));
-                let Some(oldest) = oldest else {
-                    return Err(CallError::busy(
-                        "begin another MCP session: all are in use",
-                        RETRY_AFTER_MS,
-                    ));
-                };
-                table.by_id.remove(&oldest);
-                pushed_out = Some(oldest);
+            let pushed_out = match self.room_for(&table, caller) {
+                Room::Free => None,
+                Room::InsteadOf(id) => Some(id),
+                Room::No(error) => return Err(error),
+            };
+            if let Some(id) = &pushed_out {
+                table.by_id.remove(id);
             }
-            table.reserved += 1;
-            (Place { sessions: Arc::clone(self) }, pushed_out)
+            *table.reserved.entry(caller).or_default() += 1;
+            (Place { sessions: Arc::clone(self), caller }, pushed_out)
         };
         if let Some(id) = pushed_out {
             self.close(&id).await;
         }
         Ok(place)
+    }
+
+    /// Finds a place for one more session of `caller`.
+    fn room_for(&self, table: &Table, caller: Caller) -> Room {
+        let counts = table.counts();
+        let of = |owner: Caller| counts.get(&owner).copied().unwrap_or_default();
+        let is_operator = caller == Caller::Operator;
+        let own = of(caller);
+        if !is_operator && own >= self.per_caller {
+            return table.oldest_idle(caller).map_or_else(
+                || Room::No(busy(self.per_caller, "limits.mcp_sessions_per_caller")),
+                Room::InsteadOf,
+            );
+        }
+        let all: usize = counts.values().sum();
+        let others_fit =
+            is_operator || all - of(Caller::Operator) < self.limit - self.limit / OPERATOR_PART;
+        if all < self.limit && others_fit {
+            return Room::Free;
+        }
+        // Whoever has most gives way, and to nobody who has as many. The operator's own go only for the operator.
+        let may_give_way = |owner: Caller| {
+            owner == caller || is_operator || (owner != Caller::Operator && of(owner) > own)
+        };
+        let most = counts
+            .iter()
+            .filter(|(owner, _)| may_give_way(**owner))
+            .filter_map(|(owner, count)| Some((*count, table.oldest_idle(*owner)?)))
+            .max_by_key(|(count, _)| *count);
+        match most {
+            Some((_, id)) => Room::InsteadOf(id),
+            None => Room::No(busy(self.limit, "limits.mcp_sessions")),
+        }
     }
 
     /// Ends a session of `caller`; `false` when it has no such session.
@@ -166,6 +223,14 @@ impl Sessions {
     }
 }
 
+fn busy(limit: usize, setting: &str) -> CallError {
+    CallError::busy(
+        format_args!("begin another MCP session: all {limit} are in use ({setting})"),
+        RETRY_AFTER_MS,
+    )
+    .with_hint("end one of yours with DELETE /mcp")
+}
+
 /// Looks for idle sessions until there are none, or nobody else holds the table.
 async fn reap_while_needed(sessions: Weak<Sessions>, every: Duration) {
     loop {
@@ -180,6 +245,7 @@ async fn reap_while_needed(sessions: Weak<Sessions>, every: Duration) {
 /// A place for one session that is about to begin.
 pub(super) struct Place {
     sessions: Arc<Sessions>,
+    caller: Caller,
 }
 
 impl Place {
@@ -201,7 +267,13 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.sessions.table().reserved -= 1;
+        let mut table = self.sessions.table();
+        if let Some(reserved) = table.reserved.get_mut(&self.caller) {
+            *reserved -= 1;
+            if *reserved == 0 {
+                table.reserved.remove(&self.caller);
+            }
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The doors over a real listener: MCP, resumable calls, streams, and everything that hostile or broken clients do.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod floods;
 mod hostile;
 mod mcp;
 mod mcp_client;
 mod resources;
 mod resumable;
+mod sockets;
 mod stdio;
 mod streams;
 mod support;

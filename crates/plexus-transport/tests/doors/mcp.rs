@@ -46,6 +46,29 @@ async fn each_caller_is_shown_its_own_tools() {
 }
 
 #[tokio::test]
+async fn a_request_without_an_id_is_refused_and_one_with_a_number_is_answered() {
+    let server = Server::start(&Arc::default()).await;
+    let (client, _) = McpClient::begin(&server, PARENT).await;
+    let params = json!({"name": "test_echo", "arguments": {"text": "a"}});
+    for id in [json!(7), json!("seven")] {
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        let answer = Events::of(client.post(&call).await).answer().await;
+        let text = &answer["result"]["structuredContent"]["text"];
+        assert_eq!((&answer["id"], text), (&id, &json!("a")), "{answer}");
+    }
+    for call in [
+        json!({"jsonrpc": "2.0", "method": "tools/call", "params": params}),
+        json!({"jsonrpc": "2.0", "id": null, "method": "tools/call", "params": params}),
+    ] {
+        let refused = client.post(&call).await;
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{call}");
+        let body: Value = refused.json().await.unwrap();
+        assert_eq!(body["error"]["code"], -32600, "{body}");
+        assert!(body["error"]["message"].as_str().unwrap().contains("needs an id"), "{body}");
+    }
+}
+
+#[tokio::test]
 async fn a_tool_says_what_it_is() {
     let server = Server::start(&Arc::default()).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;

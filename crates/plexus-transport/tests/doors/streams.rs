@@ -6,29 +6,10 @@ use futures::{SinkExt, StreamExt};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::mcp_client::Events;
+use crate::sockets::{receive, send, socket};
 use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
-
-type Socket = WebSocketStream<MaybeTlsStream<tokio::net::TcpStream>>;
-
-async fn socket(server: &Server, token: &str) -> Socket {
-    let mut request = format!("ws://{}/rpc", server.address).into_client_request().unwrap();
-    request.headers_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-    tokio_tungstenite::connect_async(request).await.unwrap().0
-}
-
-async fn send(socket: &mut Socket, id: u64, method: &str, params: Value) {
-    let call = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-    socket.send(Message::text(call)).await.unwrap();
-}
-
-async fn receive(socket: &mut Socket) -> Value {
-    let message = soon("a message", socket.next()).await.unwrap().unwrap();
-    serde_json::from_str(message.to_text().unwrap()).unwrap()
-}
 
 #[tokio::test]
 async fn a_stream_ends_with_the_answer_of_its_call() {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
+use plexus_transport::Limits;
 use reqwest::{Body, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -78,7 +79,8 @@ const FIRST: usize = 100;
 async fn many_blocked_calls_cost_little_and_are_all_answered() {
     let _alone = ALONE.lock().await;
     let desk = Arc::<Desk>::default();
-    let server = Server::start(&desk).await;
+    let limits = Limits { mcp_sessions_per_caller: MANY + FIRST, ..Limits::default() };
+    let server = Server::with(&desk, limits).await;
     let mut open = Vec::new();
     let mut before = 0;
     for n in 0..MANY + FIRST {

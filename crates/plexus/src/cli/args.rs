@@ -114,6 +114,8 @@ pub enum Command {
     Mcp(Mcp),
     /// Print what to paste into a parent agent's MCP configuration.
     McpConfig(McpConfig),
+    /// List parents outside that have a token of their own, or take their tokens back.
+    Parents(Parents),
     /// Print the operator's token.
     Token,
     /// Look for what usually goes wrong, and say the next step.
@@ -301,6 +303,30 @@ pub struct McpConfig {
     /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP over stdio, without a token].
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
+    /// End the earlier tokens of that name.
+    #[arg(long, requires = "name")]
+    pub replace: bool,
+}
+
+/// `plexus parents`.
+#[derive(Args, Debug)]
+pub struct Parents {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<ParentsCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with parents outside.
+#[derive(Subcommand, Debug)]
+pub enum ParentsCommand {
+    /// End every token of a parent; its sessions stay.
+    Revoke {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// `plexus demo`.

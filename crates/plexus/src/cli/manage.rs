@@ -130,7 +130,7 @@ pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
             Some(name) => name.clone(),
             None => default_parent_name()?,
         };
-        parent_token(&client, &name).await?
+        parent_token(&client, &name, Earlier::Stay).await?
     };
     // A server that is started again may take another port; its data directory says which.
     let server = Whereabouts::new(client.url().map_err(failed)?, move || client.url().ok());
@@ -147,9 +147,16 @@ fn default_parent_name() -> Result<String> {
         .collect())
 }
 
-async fn parent_token(client: &Client, name: &str) -> Result<SecretToken> {
-    let told: Value =
-        client.call("identity.parent", json!({"name": name})).await.map_err(failed)?;
+/// What becomes of a parent's earlier tokens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Earlier {
+    Stay,
+    End,
+}
+
+async fn parent_token(client: &Client, name: &str, earlier: Earlier) -> Result<SecretToken> {
+    let params = json!({"name": name, "replace": earlier == Earlier::End});
+    let told: Value = client.call("identity.parent", params).await.map_err(failed)?;
     Ok(SecretToken::new(told["token"].as_str().context("could not get a token for the parent")?))
 }
 
@@ -159,10 +166,11 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
     let entry = match &arguments.name {
         Some(name) => {
             let (client, _) = server::find_or_start(&data_dir, &[]).await?;
-            let token = parent_token(&client, name).await?;
+            let earlier = if arguments.replace { Earlier::End } else { Earlier::Stay };
+            let token = parent_token(&client, name, earlier).await?;
             let url = client.url().map_err(failed)?;
             complain(
-                "this holds a token: keep it out of repositories. The same name again makes another token for the same parent.",
+                "this holds a token: keep it out of repositories. The same name again makes another token for the same parent; `plexus parents revoke` ends them.",
             );
             json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
         }

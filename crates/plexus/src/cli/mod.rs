@@ -14,6 +14,7 @@ mod demo;
 mod doctor;
 mod manage;
 mod manual;
+mod parents;
 mod render;
 mod run;
 pub mod sanitize;
@@ -98,6 +99,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Dashboard { print } => manage::dashboard(global, print).await,
         Command::Mcp(mcp) => manage::mcp(global, &mcp).await,
         Command::McpConfig(config) => manage::mcp_config(global, &config).await,
+        Command::Parents(parents) => parents::parents(global, &parents).await,
         Command::Token => manage::token(global),
         Command::Doctor(form) => doctor::doctor(global, form.json).await,
         Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,

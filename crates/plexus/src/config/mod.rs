@@ -122,18 +122,34 @@ pub struct Limits {
     pub grace_secs: u64,
     /// Largest request body, in bytes.
     pub body_bytes: usize,
-    /// Open connections.
+    /// Open connections, WebSockets included.
     pub connections: usize,
+    /// Open connections of one caller.
+    pub connections_per_caller: usize,
     /// Open long polls and streams.
     pub streams: usize,
+    /// Open long polls and streams of one caller.
+    pub streams_per_caller: usize,
+    /// Calls under way.
+    pub calls: usize,
     /// Calls of one caller under way.
     pub calls_per_caller: usize,
+    /// Bytes of requests, answers and stream items in memory.
+    pub held_bytes: usize,
+    /// The same for one caller.
+    pub held_bytes_per_caller: usize,
     /// How long a client may take to send its headers, in seconds.
     pub header_timeout_secs: u64,
     /// How long a client may take to send its body, in seconds.
     pub body_timeout_secs: u64,
+    /// How long a client may read nothing of what is sent to it, in seconds.
+    pub stall_timeout_secs: u64,
+    /// How long a WebSocket without a call is kept, in seconds.
+    pub socket_idle_secs: u64,
     /// MCP sessions kept.
     pub mcp_sessions: usize,
+    /// MCP sessions of one caller.
+    pub mcp_sessions_per_caller: usize,
     /// How long an idle MCP session is kept, in seconds.
     pub mcp_idle_secs: u64,
 }
@@ -190,11 +206,19 @@ impl Default for Limits {
             grace_secs: 5,
             body_bytes: doors.body_bytes,
             connections: doors.connections,
+            connections_per_caller: doors.connections_per_caller,
             streams: doors.streams,
+            streams_per_caller: doors.streams_per_caller,
+            calls: doors.calls,
             calls_per_caller: doors.calls_per_caller,
+            held_bytes: doors.held_bytes,
+            held_bytes_per_caller: doors.held_bytes_per_caller,
             header_timeout_secs: doors.header_timeout.as_secs(),
             body_timeout_secs: doors.body_timeout.as_secs(),
+            stall_timeout_secs: doors.stall_timeout.as_secs(),
+            socket_idle_secs: doors.socket_idle.as_secs(),
             mcp_sessions: doors.mcp_sessions,
+            mcp_sessions_per_caller: doors.mcp_sessions_per_caller,
             mcp_idle_secs: doors.mcp_idle.as_secs(),
         }
     }
@@ -210,17 +234,24 @@ impl Config {
     /// Returns the bounds of the doors.
     #[must_use]
     pub fn door_limits(&self) -> plexus_transport::Limits {
-        let Limits { body_bytes, connections, streams, calls_per_caller, mcp_sessions, .. } =
-            self.limits;
+        let limits = &self.limits;
         plexus_transport::Limits {
-            body_bytes,
-            connections,
-            streams,
-            calls_per_caller,
-            header_timeout: Duration::from_secs(self.limits.header_timeout_secs),
-            body_timeout: Duration::from_secs(self.limits.body_timeout_secs),
-            mcp_sessions,
-            mcp_idle: Duration::from_secs(self.limits.mcp_idle_secs),
+            body_bytes: limits.body_bytes,
+            connections: limits.connections,
+            connections_per_caller: limits.connections_per_caller,
+            streams: limits.streams,
+            streams_per_caller: limits.streams_per_caller,
+            calls: limits.calls,
+            calls_per_caller: limits.calls_per_caller,
+            held_bytes: limits.held_bytes,
+            held_bytes_per_caller: limits.held_bytes_per_caller,
+            header_timeout: Duration::from_secs(limits.header_timeout_secs),
+            body_timeout: Duration::from_secs(limits.body_timeout_secs),
+            stall_timeout: Duration::from_secs(limits.stall_timeout_secs),
+            socket_idle: Duration::from_secs(limits.socket_idle_secs),
+            mcp_sessions: limits.mcp_sessions,
+            mcp_sessions_per_caller: limits.mcp_sessions_per_caller,
+            mcp_idle: Duration::from_secs(limits.mcp_idle_secs),
             ..plexus_transport::Limits::default()
         }
     }

@@ -9,8 +9,8 @@ const RESERVE: u64 = 1_024;
 /// The fewest connections that are served, whatever the system says.
 const LEAST_CONNECTIONS: usize = 64;
 
-/// Raises the limit of open files to what this process may have, and lowers the bound of connections to what then fits: one more is answered
-/// 503, whereas one for which no descriptor is left could not even be refused.
+/// Raises the limit of open files to what this process may have, and lowers the bound of connections to what then fits: one more is
+/// answered or takes the place of a silent one, whereas one for which no descriptor is left could not even be refused.
 pub(super) fn make_room(limits: &mut Limits) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum

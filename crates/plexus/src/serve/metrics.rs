@@ -76,6 +76,11 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.gauge("plexus_store_bytes", "Size of the store on disk.", counts.bytes_on_disk);
     text.gauge("plexus_connections", "Open connections.", doors.open_connections as u64);
     text.gauge("plexus_streams", "Open long polls and streams.", doors.open_streams as u64);
+    text.gauge(
+        "plexus_held_bytes",
+        "Bytes of requests, answers and stream items in memory.",
+        doors.held_bytes as u64,
+    );
     text.gauge("plexus_mcp_sessions", "MCP sessions kept.", doors.mcp_sessions as u64);
     text.counter("plexus_calls_total", "Calls over all doors.", doors.calls_total);
     text.counter("plexus_call_errors_total", "Calls that failed.", doors.errors_total);

@@ -6,6 +6,7 @@
 
 mod commands;
 mod doctor;
+mod logs;
 mod mcp;
 mod metrics;
 mod place;

@@ -98,6 +98,30 @@ fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_refused_to_another_host_and_another_site() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let own = server.url.trim_start_matches("http://").to_owned();
+    let port = own.rsplit(':').next().unwrap().to_owned();
+    for path in ["/", "/assets/app.js", "/favicon.svg", "/healthz", "/metrics", "/nothing"] {
+        let get = || http.get(format!("{}{path}", server.url)).bearer_auth(token(&place));
+        let fine = get().header("origin", server.url.clone()).send().await.unwrap();
+        let expected = if path == "/nothing" { 404 } else { 200 };
+        assert_eq!(fine.status(), expected, "{path}");
+        for (name, value) in [
+            ("host", format!("evil.example:{port}")),
+            ("host", "127.0.0.1:1".to_owned()),
+            ("origin", "http://evil.example".to_owned()),
+            ("origin", "null".to_owned()),
+        ] {
+            let refused = get().header(name, &value).send().await.unwrap();
+            assert_eq!(refused.status(), 403, "{path} {name}: {value}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_as_they_should() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
@@ -345,4 +369,33 @@ async fn a_follower_misses_nothing_and_hears_nothing_twice_across_a_kill() {
     let expected: Vec<u32> = (0..u32::try_from(seqs.len()).unwrap()).collect();
     assert_eq!(seqs, expected);
     assert!(lost && seqs.len() > 150, "{lost} {}", seqs.len());
+}
+
+#[tokio::test]
+async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let operator = token(&place);
+    let http = reqwest::Client::builder().no_proxy().build().unwrap();
+    let create = async |name: &str| -> Value {
+        let params = json!({"name": name, "working_dir": place.work()});
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.create", "params": params});
+        let asked = http
+            .post(format!("{}/rpc", server.url))
+            .bearer_auth(&operator)
+            .header("Content-Type", "application/json")
+            .body(call.to_string());
+        serde_json::from_str(&asked.send().await.unwrap().text().await.unwrap()).unwrap()
+    };
+    let health = async || {
+        http.get(format!("{}/healthz", server.url)).send().await.unwrap().status().as_u16()
+    };
+    assert!(create("before").await.get("result").is_some());
+    assert_eq!(health().await, 200);
+    std::fs::remove_dir_all(place.data()).unwrap();
+    let answer = create("after").await;
+    assert!(answer.get("error").is_some() && answer.get("result").is_none(), "{answer}");
+    assert_eq!(health().await, 503);
+    server.kill_9();
 }

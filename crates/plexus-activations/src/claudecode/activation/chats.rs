@@ -13,6 +13,7 @@ use plexus_wire::{
 
 use super::{ClaudeCode, elsewhere};
 use crate::claudecode::event::ToNewEvent;
+use crate::text::without_nul;
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;
@@ -43,6 +44,7 @@ impl ClaudeCode {
             return Err(CallError::invalid("start a chat with an empty prompt")
                 .with_hint("say what the agent should do"));
         }
+        without_nul("prompt", &params.prompt)?;
         if crate::parents::is_identity(session) {
             return Err(CallError::invalid(format_args!(
                 "start a chat in {}: it stands for a parent outside and has no agent",
@@ -117,6 +119,7 @@ impl ClaudeCode {
             return Err(CallError::invalid("send this text")
                 .with_hint(format_args!("a message has 1 to {} bytes", limits::MAX_PROMPT_BYTES)));
         }
+        without_nul("text", &params.text)?;
         let idle = || {
             CallError::conflict("send: no chat is running in this session")
                 .with_hint("claudecode.chat_async starts one")
@@ -143,6 +146,7 @@ impl ClaudeCode {
     ) -> Result<ChatCancelled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
+        without_nul("reason", &reason)?;
         let Some(chat) = session.open_chat() else {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };
@@ -186,7 +190,7 @@ impl ClaudeCode {
         match self.core.store.commit(changes, Priority::Urgent).await {
             Ok(_) => {
                 // A child that was started meanwhile would work for nobody.
-                self.supervisor.end(&[session.id], &reason).await;
+                self.supervisor.end(&[session.id], &reason).await?;
                 Ok(())
             }
             // It ended by itself first.

@@ -16,6 +16,28 @@ use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
 use crate::claudecode::config::{SessionConfig, SessionState};
 use crate::rules::Pattern;
+use crate::text::without_nul;
+
+/// Refuses texts that no process can be given as an argument or a variable.
+fn check_texts(params: &CreateParams) -> Result<(), CallError> {
+    for (field, text) in [("model", &params.model), ("system_prompt", &params.system_prompt)] {
+        without_nul(field, text.as_deref().unwrap_or_default())?;
+    }
+    for (name, value) in params.env.iter().flatten() {
+        without_nul(format_args!("env.{name}"), value)?;
+    }
+    let lists = [
+        ("allowed_tools", &params.allowed_tools),
+        ("disallowed_tools", &params.disallowed_tools),
+        ("may_decide", &params.may_decide),
+    ];
+    for (field, list) in lists {
+        for (at, text) in list.iter().flatten().enumerate() {
+            without_nul(format_args!("{field}.{at}"), text)?;
+        }
+    }
+    Ok(())
+}
 
 impl ClaudeCode {
     pub(super) async fn create(
@@ -106,6 +128,7 @@ impl ClaudeCode {
     }
 
     fn config_of(&self, params: &CreateParams) -> Result<SessionConfig, CallError> {
+        check_texts(params)?;
         let patterns = |what: &str, list: &[String]| {
             list.iter().filter(|text| *text != EVERYTHING).try_for_each(|text| match text.parse::<Pattern>() {
                 Ok(_) => Ok(()),
@@ -225,7 +248,7 @@ impl ClaudeCode {
         at: Option<NodeId>,
     ) -> Result<ForkPoint, CallError> {
         let at = at.unwrap_or(source.head);
-        if self.core.store.node(at).await?.parent.is_none() {
+        if self.node_of(source, at).await?.parent.is_none() {
             return Ok(ForkPoint::Root);
         }
         match self.last_message(source, at).await? {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plexus_core::{Call, CallError, SessionId};
+use plexus_core::{Call, CallError, Caller, SessionId};
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
-    Session, SessionFilter, SessionStatus, SetCursor, SetReadPosition, Stage, Topic, limits,
+    Session, SessionFilter, SessionStatus, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
 };
 use plexus_wire::{
     Approval, BudgetUse, ChangedSession, ChatEvent, CursorsParams, PageLimit, PollParams, Polled,
@@ -17,6 +17,7 @@ use super::ClaudeCode;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::feed::polled;
+use crate::claudecode::scopes::Watch;
 use crate::loopback::shown::as_pending;
 
 /// How many of the last events of a chat are recent.
@@ -37,6 +38,39 @@ enum From {
     Nothing,
 }
 
+/// What a `wait` is woken by.
+enum News {
+    /// Any session of the caller's scope.
+    Any(Watch),
+    /// These sessions.
+    Of(Vec<Wake>),
+}
+
+impl News {
+    /// Counts what was heard so far as known: what is read after this holds it.
+    fn seen(&mut self) {
+        match self {
+            Self::Any(watch) => watch.seen(),
+            Self::Of(wakes) => {
+                for wake in wakes {
+                    wake.seen();
+                }
+            }
+        }
+    }
+
+    /// Waits until something may have changed after commit `after`.
+    async fn after(&mut self, after: u64) {
+        match self {
+            Self::Any(watch) => watch.changed_after(after).await,
+            Self::Of(wakes) => {
+                let any = wakes.iter_mut().map(|wake| Box::pin(wake.changed()));
+                futures::future::select_all(any).await;
+            }
+        }
+    }
+}
+
 impl ClaudeCode {
     pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
         let limit = params.limit.unwrap_or_default().get();
@@ -46,6 +80,7 @@ impl ClaudeCode {
         let mut session = self.authority.reach(&call.caller, params.session_id).await?;
         self.acknowledge(&params).await?;
         loop {
+            let turn = self.core.turns.take(call.caller).await;
             let from = self.from(&session, &params).await?;
             let (page, chat) = self.page(&session, &from, limit).await?;
             let more_may_come = match &from {
@@ -54,11 +89,13 @@ impl ClaudeCode {
                 }
                 From::Cursor(_) | From::Nothing => true,
             };
+            drop(turn);
             let empty = page.as_ref().is_none_or(|page| page.events.is_empty());
             if !empty || !more_may_come || Instant::now() >= deadline {
                 return self.polled(&session, &from, page, chat).await;
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+            let _turn = self.core.turns.take(call.caller).await;
             session = self.core.store.session(params.session_id).await?;
         }
     }
@@ -237,6 +274,7 @@ impl ClaudeCode {
     /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
     pub(super) async fn wait_for_turn(
         &self,
+        caller: Caller,
         session: SessionId,
         chat: u32,
         wait: Duration,
@@ -245,7 +283,9 @@ impl ClaudeCode {
         let mut wake = self.core.store.watch(Topic::Session(session));
         loop {
             wake.seen();
+            let turn = self.core.turns.take(caller).await;
             let now = self.core.store.session(session).await?;
+            drop(turn);
             if now.open_chat() != Some(chat)
                 || now.pending_approvals > 0
                 || Instant::now() >= deadline
@@ -270,14 +310,15 @@ impl ClaudeCode {
             self.authority.reach(&call.caller, *id).await?;
         }
         let after = params.after.unwrap_or(0);
-        let mut wakes: Vec<_> = match wanted.as_slice() {
-            [] => vec![self.core.store.watch(Topic::Commits)],
-            ids => ids.iter().map(|id| self.core.store.watch(Topic::Session(*id))).collect(),
+        let mut news = match wanted.as_slice() {
+            [] => News::Any(self.core.scopes.watch(call.caller.session())),
+            ids => {
+                News::Of(ids.iter().map(|id| self.core.store.watch(Topic::Session(*id))).collect())
+            }
         };
         loop {
-            for wake in &mut wakes {
-                wake.seen();
-            }
+            news.seen();
+            let turn = self.core.turns.take(call.caller).await;
             let filter = SessionFilter { under: call.caller.session(), ..SessionFilter::default() };
             let found =
                 self.core.store.sessions_changed(after, filter, limits::MAX_PAGE_ITEMS).await?;
@@ -293,9 +334,8 @@ impl ClaudeCode {
                 }
                 return Ok(Waited { after: found.after.max(after), sessions });
             }
-            let any =
-                futures::future::select_all(wakes.iter_mut().map(|wake| Box::pin(wake.changed())));
-            let _either = tokio::time::timeout_at(deadline, any).await;
+            drop(turn);
+            let _either = tokio::time::timeout_at(deadline, news.after(after)).await;
         }
     }
 

@@ -16,11 +16,7 @@ impl ClaudeCode {
         let end = params.end.unwrap_or(session.head);
         // Nodes of other trees are other people's conversations.
         for id in [Some(end), params.start].into_iter().flatten() {
-            if self.core.store.node(id).await?.tree_id != session.tree {
-                return Err(CallError::not_found(format_args!(
-                    "find the node {id} in this session's tree"
-                )));
-            }
+            self.node_of(&session, id).await?;
         }
         let nodes = match params.start {
             Some(start) => self.core.store.path_between(start, end).await?,

@@ -102,14 +102,14 @@ impl ClaudeCode {
         }
         let mut doomed = self.core.store.descendants(session.id).await?;
         doomed.push(session.id);
-        self.supervisor.end(&doomed, "the session is deleted").await;
+        self.supervisor.end(&doomed, "the session is deleted").await?;
         let delete = DeleteSession { id: session.id, children: Children::Delete };
         let committed =
             self.core.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
         for outcome in &committed.outcomes {
             let Outcome::Deleted(sessions) = outcome else { continue };
             // A child that was started while we were at it must not outlive its records.
-            self.supervisor.end(sessions, "the session is deleted").await;
+            self.supervisor.end(sessions, "the session is deleted").await?;
             for id in sessions {
                 let dir = self.core.settings.session_dir(*id);
                 if let Err(error) = std::fs::remove_dir_all(&dir)

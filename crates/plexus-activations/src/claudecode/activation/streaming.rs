@@ -66,7 +66,7 @@ impl ClaudeCode {
             let at = Cursor { session: session.id, chat: started.chat, next: 0 };
             return Ok(stream_reply(self.events_from(session.id, at, Some(started.chat))));
         }
-        self.wait_for_turn(session.id, started.chat, wait).await?;
+        self.wait_for_turn(call.caller, session.id, started.chat, wait).await?;
         let poll = PollParams { chat: Some(started.chat), ..PollParams::new(session.id) };
         Reply::of(&self.poll(call, poll).await?)
     }

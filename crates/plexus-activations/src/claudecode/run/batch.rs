@@ -312,6 +312,13 @@ impl Run {
                 )))?;
                 draft.after.push(After::Put(control::answer_error(&request_id, &words)));
             }
+            Step::Unnamed { request_id } => {
+                draft.event(&ChatEvent::notice(
+                    "the agent asked without a request_id that is a string, and was refused",
+                ))?;
+                let words = "request_id must be a string";
+                draft.after.push(After::Put(control::answer_unnamed(&request_id, words)));
+            }
             Step::Accepted { tool_use_id, source } => {
                 self.check_accepted(draft, &tool_use_id, &source).await?
             }
@@ -422,12 +429,7 @@ impl Run {
             match step {
                 Step::Event(_) => {}
                 Step::Asked(ask) => {
-                    let answer =
-                        super::deny(&format!("denied: the request could not be taken: {why}"));
-                    draft
-                        .after
-                        .push(After::Put(control::answer_permission(&ask.request_id, &answer)));
-                    draft.translation.refused.insert(ask.request_id);
+                    self.refuse(&mut draft, &ask, &format!("take the request: {why}"))?;
                 }
                 step => self.apply(&mut draft, step).await?,
             }

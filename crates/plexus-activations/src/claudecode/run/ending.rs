@@ -12,7 +12,7 @@ use plexus_store::{
 use plexus_wire::{ChatEvent, Usage};
 use serde_json::json;
 
-use super::{Keeping, Over, Run, STORE_RETRY, approvals_of};
+use super::{Keeping, Over, Pumped, Run, STORE_RETRY, approvals_of};
 use crate::claudecode::Core;
 use crate::claudecode::config::SessionState;
 use crate::claudecode::event::ToNewEvent;
@@ -22,6 +22,18 @@ use crate::scrub;
 
 /// How much of what a shim said goes into the reason of a chat's end.
 const MAX_SHIM_WORDS: usize = 2_048;
+
+/// How often a journal that cannot be read is tried again after its child has ended: for a minute.
+const READ_TRIES: u32 = 240;
+
+/// Whether the journal of a child that has ended was read to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It was.
+    Read,
+    /// It could not be read.
+    Unread,
+}
 
 /// How a process ended, as far as anybody knows.
 enum Exit<'a> {
@@ -134,11 +146,7 @@ impl Run {
             // The shim was killed: what it held is ended first, while its parents still show whose it is.
             self.kill_all().await;
         }
-        while self.pump().await? {}
-        // The shim writes whole lines; only one that was killed leaves half of one behind.
-        if let Some(tail) = self.journal.drain_tail() {
-            self.unwritten.push_back(tail);
-        }
+        let rest = self.read_to_the_end().await?;
         while !self.unwritten.is_empty() {
             self.store_lines().await?;
         }
@@ -154,10 +162,32 @@ impl Run {
         }
         plexus_fault::point!("end.committed");
         // Everything of it is in the store: nothing here is needed any more, and the MCP configuration holds a token.
-        if let Err(error) = std::fs::remove_dir_all(self.dir.path()) {
+        if rest == Rest::Read
+            && let Err(error) = std::fs::remove_dir_all(self.dir.path())
+        {
             tracing::debug!(run = %self.key, %error, "could not remove a run directory");
         }
         Ok(())
+    }
+
+    /// Stores the journal up to its end. A journal that cannot be read is tried again for a while:
+    /// whoever took all descriptors may give some back.
+    async fn read_to_the_end(&mut self) -> Result<Rest, Over> {
+        let mut tries = 0;
+        loop {
+            match self.pump().await? {
+                Pumped::Stored => tries = 0,
+                Pumped::Nothing => break,
+                Pumped::Unreadable if tries < READ_TRIES => tries += 1,
+                Pumped::Unreadable => {
+                    tracing::error!(run = %self.key, dir = %self.dir.path().display(), "the last output of a child cannot be read; its run directory is kept");
+                    return Ok(Rest::Unread);
+                }
+            }
+        }
+        // The shim writes whole lines; only one that was killed leaves half of one behind.
+        self.unwritten.extend(self.journal.drain_tail());
+        Ok(Rest::Read)
     }
 
     /// The chat that was handed to this process in the moment it left, and that it never heard of: another process has to serve it.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plexus_core::{ApprovalId, CallError};
 use plexus_store::RunKey;
@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 /// Commands that may wait for a run.
 pub(crate) const COMMAND_QUEUE: usize = 256;
+
+/// How long a run may take to answer. One that cannot store anything takes no commands meanwhile.
+const ASK_PATIENCE: Duration = Duration::from_secs(15);
 
 /// What others ask of a run.
 #[derive(Debug)]
@@ -83,8 +86,14 @@ impl RunHandle {
     ) -> Result<(), CallError> {
         let (done, answer) = oneshot::channel();
         let gone = || CallError::conflict(format_args!("{what}: the chat has just ended"));
-        self.commands.send(command(done)).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        let asking = async {
+            self.commands.send(command(done)).await.map_err(|_| gone())?;
+            answer.await.map_err(|_| gone())?
+        };
+        tokio::time::timeout(ASK_PATIENCE, asking).await.unwrap_or_else(|_| {
+            Err(CallError::unavailable(format_args!("{what}: the run does not answer"))
+                .with_hint("try again, and look whether the disk is full"))
+        })
     }
 }
 

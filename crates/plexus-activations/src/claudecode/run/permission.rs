@@ -5,18 +5,23 @@
 
 use claude_code::control;
 use claude_code::journal::LineContent;
+use plexus_core::CallError;
 use plexus_core::digest::input_digest;
 use plexus_store::{
     Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority,
-    Stage, StoreError, UnixMillis, Verdict,
+    Stage, StoreError, UnixMillis, Verdict, limits,
 };
 use plexus_wire::{Breach, ChatEvent, ProjectSettings};
 
 use super::Run;
 use super::batch::{After, Draft};
 use crate::claudecode::launch::Channel;
-use crate::claudecode::translate::{Answered, Ask, Echo, as_json};
+use crate::claudecode::translate::{Answered, Ask, Echo};
 use crate::loopback::approvals::Question;
+use crate::loopback::input::acceptable;
+
+/// How many refused requests of one run are remembered. A child with more is looping, and is ended.
+const MAX_REFUSED: usize = 4_096;
 
 impl Run {
     pub(super) async fn open(&self, draft: &mut Draft, ask: &Ask) -> Result<(), StoreError> {
@@ -25,6 +30,23 @@ impl Run {
         draft.commit_now = true;
         // Read anew: a mode or a rule may have been set since the session was read last.
         let session = self.core.store.session(self.key.session).await?;
+        let input = match JsonText::parse(ask.input.get())
+            .and_then(|input| acceptable(&input).map(|_| input))
+        {
+            Ok(input) => input,
+            Err(error) => return self.refuse(draft, ask, &CallError::from(error).message),
+        };
+        let opened = |change: &&Change| matches!(change, Change::OpenApproval(_));
+        let waiting =
+            session.pending_approvals as usize + draft.changes.iter().filter(opened).count();
+        let full = waiting >= limits::MAX_PENDING_PER_SESSION;
+        if full && self.by_request(&ask.request_id).await?.is_none() {
+            let why = format!(
+                "ask another question: {} of this session wait for an answer, the most it may have",
+                limits::MAX_PENDING_PER_SESSION
+            );
+            return self.refuse(draft, ask, &why);
+        }
         let question = Question {
             session: &session,
             chat: draft.translation.chat.as_ref().map(|chat| chat.number),
@@ -33,10 +55,26 @@ impl Run {
             request_id: &ask.request_id,
             tool_name: &ask.tool_name,
             tool_use_id: &ask.tool_use_id,
-            input: as_json(&ask.input),
+            input,
             description: ask.description.clone(),
         };
         draft.changes.extend(self.core.approvals.plan(&question).await?);
+        Ok(())
+    }
+
+    /// Denies a request that nobody is asked about, and remembers it so that its echo is no
+    /// surprise.
+    pub(super) fn refuse(&self, draft: &mut Draft, ask: &Ask, why: &str) -> Result<(), StoreError> {
+        let words = format!("denied: could not {why}");
+        draft.event(&ChatEvent::notice(format!("{} was {words}", ask.tool_name)))?;
+        let answer = control::answer_permission(&ask.request_id, &super::deny(&words));
+        draft.after.push(After::Put(answer));
+        draft.translation.refused.insert(ask.request_id.clone());
+        if draft.translation.refused.len() > MAX_REFUSED {
+            draft.after.push(After::Stop(format!(
+                "the agent made more than {MAX_REFUSED} requests that could not be taken"
+            )));
+        }
         Ok(())
     }
 
@@ -275,7 +313,8 @@ fn same_input(
 ) -> Result<bool, StoreError> {
     let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
     let approved: serde_json::Value = edited.unwrap_or(&record.input).read()?;
-    let echoed = echoed.and_then(|raw| raw.to_value().ok());
+    // What cannot be read as what it says is not what was approved.
+    let echoed = echoed.and_then(|raw| JsonText::parse(raw.get()).ok()?.read().ok());
     Ok(echoed.is_some_and(|echoed| input_digest(&echoed) == input_digest(&approved)))
 }
 

@@ -37,7 +37,7 @@ pub(super) fn control_response(response: &ControlResponse) -> Step {
             ControlRequestBody::CanUseTool(ask) => {
                 Some(as_ask(request.request_id.as_str().to_owned(), ask))
             }
-            ControlRequestBody::Other { .. } => None,
+            ControlRequestBody::Other { .. } | ControlRequestBody::Unnamed { .. } => None,
         });
         asks.collect()
     });

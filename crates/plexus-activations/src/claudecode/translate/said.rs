@@ -107,7 +107,11 @@ fn tool_result(line: &ClaudeStreamJsonEvent, result: &ToolResult) -> ChatEvent {
 
 /// Keeps blocks that are not only text (images, references to tools) as the CLI wrote them.
 fn blocks_as_written(line: &ClaudeStreamJsonEvent, tool_use_id: &str) -> JsonText {
-    let whole: Value = serde_json::from_str(line.raw()).unwrap_or(Value::Null);
+    let whole = as_json(line.raw_json()).to_value();
+    if whole.is_string() {
+        // It cannot be read as values, and is kept as its text.
+        return JsonText::from(whole);
+    }
     let blocks = whole["message"]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found = blocks.iter().find(|block| block["tool_use_id"] == tool_use_id);
     JsonText::from(found.map_or(Value::Null, |block| block["content"].clone()))
@@ -121,7 +125,8 @@ pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Ste
     })
 }
 
-/// The parser has checked this JSON already; an empty object stands in for what could not be kept, which it rules out.
-pub(crate) fn as_json(raw: &RawJson) -> JsonText {
-    JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::empty_object())
+/// Keeps JSON of the CLI as it was written. What would be read as something else than it says is
+/// kept as a string.
+pub(super) fn as_json(raw: &RawJson) -> JsonText {
+    JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::from(Value::from(raw.get())))
 }

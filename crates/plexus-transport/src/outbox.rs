@@ -1,0 +1,81 @@
+//! What waits to be written to one WebSocket: bounded in messages and in bytes, and counted as held by its caller.
+
+use std::sync::Arc;
+
+use axum::extract::ws::{Message, WebSocket};
+use futures::SinkExt;
+use futures::stream::SplitSink;
+use plexus_core::Caller;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::limits::{SOCKET_QUEUE, SOCKET_QUEUE_BYTES};
+use crate::shares::{Shares, Taken};
+
+/// Opens the outbox of a socket. The task ends when the last [`Outbox`] is gone, or when the socket cannot be written to.
+pub(crate) fn open(
+    mut sink: SplitSink<WebSocket, Message>,
+    bytes: Arc<Shares>,
+    caller: Caller,
+) -> (Outbox, JoinHandle<()>) {
+    let (queue, mut waiting) = mpsc::channel::<Waiting>(SOCKET_QUEUE);
+    let writer = tokio::spawn(async move {
+        while let Some(Waiting { message, _held }) = waiting.recv().await {
+            if sink.send(message).await.is_err() {
+                return;
+            }
+        }
+    });
+    let room = Arc::new(Semaphore::new(SOCKET_QUEUE_BYTES));
+    (Outbox { queue, room, bytes, caller }, writer)
+}
+
+/// The way to one socket's writer. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    queue: mpsc::Sender<Waiting>,
+    /// Bytes that may still be queued.
+    room: Arc<Semaphore>,
+    bytes: Arc<Shares>,
+    caller: Caller,
+}
+
+struct Waiting {
+    message: Message,
+    _held: Option<(OwnedSemaphorePermit, Taken)>,
+}
+
+/// The socket is closed.
+#[derive(Debug)]
+pub(crate) struct Closed;
+
+impl Outbox {
+    /// Writes a small answer, once there is room for it.
+    pub(crate) async fn answer(&self, text: String) -> Result<(), Closed> {
+        let held = self.bytes.charge(self.caller, text.len());
+        self.item(text, held).await
+    }
+
+    /// Writes an answer or an item of a stream, which is counted already, once there is room for it.
+    pub(crate) async fn item(&self, text: String, held: Taken) -> Result<(), Closed> {
+        let wanted = u32::try_from(text.len().min(SOCKET_QUEUE_BYTES)).map_err(|_| Closed)?;
+        let room = tokio::select! {
+            room = Arc::clone(&self.room).acquire_many_owned(wanted) => room.map_err(|_| Closed)?,
+            () = self.queue.closed() => return Err(Closed),
+        };
+        let waiting = Waiting { message: Message::Text(text.into()), _held: Some((room, held)) };
+        self.queue.send(waiting).await.map_err(|_| Closed)
+    }
+
+    /// Writes something small that is no answer, once there is room in the queue.
+    pub(crate) async fn say(&self, message: Message) {
+        // A closed socket has nobody to tell.
+        let _closed = self.queue.send(Waiting { message, _held: None }).await;
+    }
+
+    /// Asks the client whether it lives. A full queue says that it is slow, and asks by itself.
+    pub(crate) fn ping(&self) {
+        let ping = Waiting { message: Message::Ping(Default::default()), _held: None };
+        let _full = self.queue.try_send(ping);
+    }
+}

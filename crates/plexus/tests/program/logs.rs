@@ -1,0 +1,75 @@
+//! What the log never holds, at any level: inputs of tool calls, prompts, settings of a session,
+//! tokens.
+
+use serde_json::{Value, json};
+
+use crate::place::{Place, eventually};
+use crate::serve::{Server, log_of, token};
+
+/// Words that are nowhere else.
+const CANARIES: [&str; 8] = [
+    "canary-command",
+    "canary-prompt",
+    "canary-system",
+    "canary-variable",
+    "canary-metadata",
+    "canary-edit",
+    "canary-parameter",
+    "canary-answer",
+];
+
+fn ended(place: &Place, session: &str) -> bool {
+    let shown = place.call("claudecode.get", &json!({"session_id": session}));
+    shown["session"]["status"] == "complete"
+}
+
+/// Plays one supervised chat with a canary in everything that a caller or an agent says.
+fn supervised(place: &Place, channel: &str) {
+    let session = place.call(
+        "claudecode.create",
+        &json!({
+            "name": channel, "working_dir": place.work(), "channel": channel,
+            "system_prompt": "canary-system", "env": {"CANARY": "canary-variable"},
+            "metadata": {"note": "canary-metadata"},
+        }),
+    )["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let command = json!({"command": "echo canary-command; [ -n \"$X\" ] && cat < /dev/null"});
+    let prompt = format!("sim:\n# canary-prompt\ntool Bash {command}\nsay canary-answer");
+    place.call("claudecode.chat_async", &json!({"session_id": session, "prompt": prompt}));
+    let approval: Value = place.pending();
+    let edit = json!({"command": "echo canary-edit"});
+    place.call(
+        "loopback.respond",
+        &json!({"approval_id": approval["id"], "approve": true, "updated_input": edit}),
+    );
+    eventually("the end of the chat", || ended(place, &session).then_some(()));
+}
+
+#[test]
+fn no_input_prompt_or_token_reaches_the_log_at_any_level() {
+    let place = Place::new();
+    let server = Server::start(&place, &["--set", "log=trace"]);
+    // With a rule for commands, each of them is parsed.
+    let rule = json!({"decision": "deny", "pattern": "Bash(curl:*)"});
+    place.call("loopback.rule_add", &rule);
+    for channel in ["control", "mcp"] {
+        supervised(&place, channel);
+    }
+    let parent = place.call("identity.parent", &json!({"name": "outside"}));
+    place.fails(&["call", "claudecode.get", r#"{"canary-parameter": "canary-parameter"}"#]);
+    place.fails(&["call", "claudecode.get", r#"{"session_id": "canary-parameter"}"#]);
+    let log = log_of(&place);
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "the log is not at its lowest level");
+    for canary in CANARIES {
+        let line = log.lines().find(|line| line.contains(canary));
+        assert_eq!(line, None, "{canary} is in the log");
+    }
+    for secret in [token(&place), parent["token"].as_str().unwrap().to_owned()] {
+        assert!(!log.contains(&secret), "a token is in the log");
+    }
+    assert!(!log.contains("plx_"), "a token is in the log");
+    server.kill_9();
+}
