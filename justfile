@@ -30,6 +30,7 @@ real-claude:
 real-codex:
     bash scripts/install-codex-cli.sh
     PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p codex_app --test real_codex
+    PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p agent_api --all-features --test real_codex
 
 # What takes minutes with the real CLI, and races in full; no part of CI.
 slow:

@@ -86,7 +86,7 @@ pub struct AgentWrapperCompletion {
 /// Whether the agent did what it was asked. An exit status alone does not tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentWrapperOutcome {
-    /// The agent says that it is done.
+    /// The agent says that it is done, and its backend has declined nothing that it asked for.
     Succeeded,
     /// It is not done.
     Failed {
@@ -96,7 +96,7 @@ pub enum AgentWrapperOutcome {
 }
 
 /// The status of a run that failed before a process was started.
-#[cfg(feature = "claude_code")]
+#[cfg(any(feature = "claude_code", feature = "codex"))]
 pub(crate) fn failed_status() -> ExitStatus {
     #[cfg(unix)]
     return std::os::unix::process::ExitStatusExt::from_raw(1 << 8);

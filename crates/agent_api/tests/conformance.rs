@@ -1,4 +1,5 @@
-//! Every statement of the contract, over the scripted backend and over `claude_code` with the simulator.
+//! Every statement of the contract, over the scripted backend, over `claude_code` with the simulator,
+//! and over `codex` with a scripted server.
 //!
 //! A statement that does not apply is reported as ignored. Which ones may be is written down here, so that a capability that
 //! goes missing cannot pass for a statement that does not apply.
@@ -47,13 +48,16 @@ fn main() -> ExitCode {
     let mut trials = trials("scripted", NOT_FOR_SCRIPTED, || Box::new(ScriptedSubject::new()));
     #[cfg(target_os = "linux")]
     {
-        use support::claude::ClaudeSubject;
+        use support::{claude::ClaudeSubject, codex::CodexSubject};
         trials.extend(self::trials("claude_code_with_simulator", &[], || {
             Box::new(ClaudeSubject::over_simulator())
         }));
+        trials.extend(self::trials("codex_with_stand_in", &[], || {
+            Box::new(CodexSubject::over_stand_in())
+        }));
         trials.push(Trial::test(
-            "s36_two_backends_serve_one_gateway",
-            two_backends_serve_one_gateway,
+            "s36_three_backends_serve_one_gateway",
+            three_backends_serve_one_gateway,
         ));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -84,19 +88,20 @@ fn trials(
     conformance::statements().into_iter().map(trial).collect()
 }
 
-/// Statement 36: a second backend beside the first, and neither knows of the other.
+/// Statement 36: backends beside each other, and none knows of the others.
 #[cfg(target_os = "linux")]
-fn two_backends_serve_one_gateway() -> Result<(), Failed> {
-    let subjects: [Box<dyn Subject>; 2] = [
+fn three_backends_serve_one_gateway() -> Result<(), Failed> {
+    let subjects: [Box<dyn Subject>; 3] = [
         Box::new(ScriptedSubject::new()),
         Box::new(support::claude::ClaudeSubject::over_simulator()),
+        Box::new(support::codex::CodexSubject::over_stand_in()),
     ];
     run(async {
         let mut gateway = AgentWrapperGateway::new();
         for subject in &subjects {
             gateway.register(subject.backend())?;
         }
-        for (subject, kind) in subjects.iter().zip(["scripted", "claude_code"]) {
+        for (subject, kind) in subjects.iter().zip(["scripted", "claude_code", "codex"]) {
             let kind = AgentWrapperKind::new(kind)?;
             let request = subject.request(&Scenario::Say { text: "hello".to_owned() }).unwrap();
             let handle = gateway.run(&kind, request).await?;

@@ -20,9 +20,9 @@ pub mod send;
 
 pub use agent_lines::LineError as CodexLineError;
 pub use client::{
-    CallError, CodexClient, CodexConnection, CodexError, HANDSHAKE_TIMEOUT, Launch, LaunchError,
-    MAX_HELD_LINES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, SendError, Sender,
-    TESTED_VERSION, Trust, probe_version,
+    CLOSE_GRACE, CallError, CodexClient, CodexConnection, CodexError, HANDSHAKE_TIMEOUT, Launch,
+    LaunchError, MAX_HELD_LINES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, SendError,
+    Sender, TESTED_VERSION, Trust, probe_version,
 };
 pub use event::{Answer, Notification, Outcome, RpcError, ServerBody, ServerLine, ServerRequest};
 pub use id::RequestId;

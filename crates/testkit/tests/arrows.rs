@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("agent_lines", &[]),
     ("claude_code", &["agent_lines"]),
     ("codex_app", &["agent_lines"]),
-    ("agent_api", &["claude_code"]),
+    ("agent_api", &["agent_lines", "claude_code", "codex_app"]),
     ("plexus-fault", &[]),
     ("plexus-tls", &[]),
     ("plexus-wire", &[]),

@@ -4,6 +4,9 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod claude;
+#[cfg(target_os = "linux")]
+pub(crate) mod codex;
+pub(crate) mod codex_server;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
 

@@ -1,7 +1,9 @@
 //! The program that a backend under test starts: this test program itself, in another role.
 //!
-//! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as asked, and then becomes the
-//! simulator, or the real CLI when [`REAL_CLI`] names one. So the tests need no other file than themselves.
+//! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as
+//! asked, and then becomes the simulator of Claude Code, the scripted server of Codex when
+//! [`CODEX_SERVER`] is set, or the real CLI when [`REAL_CLI`] names one. So the tests need no other
+//! file than themselves.
 
 use std::{
     collections::BTreeMap,
@@ -17,8 +19,12 @@ use std::{
 use agent_api::conformance::Launch;
 use serde::{Deserialize, Serialize};
 
+use super::codex_server;
+
 /// Where to note what was started; also what makes this program a stand-in.
 pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
+/// Makes it the scripted server of Codex instead of the simulator.
+pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
 /// The CLI to become instead of the simulator.
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
 /// Makes it start a process that outlives its welcome and holds its output open.
@@ -27,6 +33,9 @@ pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
 pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";
 /// A secret to print on every stream in every wrong form before the agent says anything.
 pub(crate) const LEAK: &str = "AGENT_API_LEAK";
+
+/// The ending of the file that holds the model which an agent was told later.
+const MODEL: &str = "model";
 
 /// What one start looked like from inside.
 #[derive(Serialize, Deserialize)]
@@ -39,7 +48,7 @@ struct Record {
 /// Plays the stand-in and returns its exit code, or `None` when this process is the test program. Call it first in `main`.
 pub(crate) fn play_if_asked() -> Option<ExitCode> {
     let dir = env::var_os(RECORD_DIR)?;
-    record(Path::new(&dir));
+    let record = record(Path::new(&dir));
     if env::var_os(DESCENDANT).is_some() {
         // Left behind on purpose, in the background of a shell: whoever ends this process must find it.
         let left = Command::new("sh").args(["-c", "sleep 100000 &"]).status().unwrap();
@@ -55,6 +64,9 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
     let args = env::args_os().skip(1);
     match env::var_os(REAL_CLI) {
         Some(cli) => Some(become_the_real_cli(cli, args)),
+        None if env::var_os(CODEX_SERVER).is_some() => {
+            Some(codex_server::serve(&record.with_extension(MODEL)))
+        }
         None => Some(plexus_sim::main_with_args(args)),
     }
 }
@@ -72,7 +84,8 @@ fn become_the_real_cli(_: OsString, _: impl Iterator<Item = OsString>) -> ExitCo
     panic!("a process cannot become another one here");
 }
 
-fn record(dir: &Path) {
+/// Notes what this process was started with, and returns where.
+fn record(dir: &Path) -> PathBuf {
     let record = Record {
         working_dir: env::current_dir().unwrap(),
         env: env::vars().collect(),
@@ -83,6 +96,7 @@ fn record(dir: &Path) {
     let path = dir.join(format!("{now:030}-{}", std::process::id()));
     fs::write(path.with_extension("part"), serde_json::to_vec(&record).unwrap()).unwrap();
     fs::rename(path.with_extension("part"), path.with_extension("json")).unwrap();
+    path
 }
 
 fn leak(secret: &str) {
@@ -132,8 +146,22 @@ pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
     paths.sort();
     paths
         .iter()
-        .map(|path| launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap()))
+        .map(|path| {
+            let launch = launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap());
+            // Codex is told its model in a line, and not on its command line.
+            let told = fs::read_to_string(path.with_extension(MODEL)).ok();
+            Launch { model: launch.model.or(told), ..launch }
+        })
         .collect()
+}
+
+/// Codex is given its directories in one setting, as an array that is JSON too.
+fn writable_roots(record: &Record) -> Vec<String> {
+    let setting = |argument: &String| {
+        let roots = argument.strip_prefix("sandbox_workspace_write.writable_roots=")?;
+        serde_json::from_str(roots).ok()
+    };
+    record.args.iter().find_map(setting).unwrap_or_default()
 }
 
 fn launch(record: &Record) -> Launch {
@@ -147,6 +175,10 @@ fn launch(record: &Record) -> Launch {
         working_dir: record.working_dir.clone(),
         env: record.env.clone(),
         model: values_of("--model").pop(),
-        add_dirs: values_of("--add-dir").into_iter().map(PathBuf::from).collect(),
+        add_dirs: values_of("--add-dir")
+            .into_iter()
+            .chain(writable_roots(record))
+            .map(PathBuf::from)
+            .collect(),
     }
 }

@@ -41,6 +41,7 @@ impl RawJson {
     }
 
     /// Returns the JSON text.
+    #[inline]
     pub fn get(&self) -> &str {
         let start = self.start as usize;
         self.line.get(start..start + self.len as usize).unwrap_or("null")

@@ -123,6 +123,7 @@ impl LineReader {
 pub struct NotAnObject;
 
 /// Removes what may stand around a value: white space, a carriage return, a byte order mark.
+#[inline]
 fn trim(line: &str) -> &str {
     line.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}')
 }

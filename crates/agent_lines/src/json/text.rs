@@ -54,6 +54,7 @@ impl Text {
 
 /// The scanner only records offsets between ASCII bytes of the same line, so the slice always
 /// exists.
+#[inline]
 fn part(line: &str, start: u32, len: u32) -> &str {
     line.get(start as usize..start as usize + len as usize).unwrap_or_default()
 }

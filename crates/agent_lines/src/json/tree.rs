@@ -13,11 +13,13 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
+    #[inline]
     pub(super) fn new(text: &'a Arc<str>, nodes: &'a [Node]) -> Self {
         Self { text, nodes }
     }
 
     /// The line's value, if the scan recorded one.
+    #[inline]
     pub(super) fn root(&'a self) -> Option<Value<'a>> {
         Value::at(self, 0)
     }
@@ -183,6 +185,7 @@ pub(super) fn each_outer_string<'a>(
 }
 
 /// The string that `node` is, decoded if it has escapes.
+#[inline]
 fn string(line: &str, node: Node) -> Option<Cow<'_, str>> {
     let inner = line
         .get(node.start as usize + 1..(node.end as usize).saturating_sub(1))

@@ -1,6 +1,7 @@
 //! A live conversation with a server.
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use crate::{Answer, RequestId};
 /// How long the server may take to answer `initialize`: half a second was seen, a busy machine may
 /// need much more.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a server may stay after its input was closed: a tenth of a second was seen.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
 /// How many lines are kept for later while [`CodexConnection::call`] waits for its answer. A call
 /// takes milliseconds, in which a few notifications come.
@@ -177,10 +181,20 @@ impl CodexConnection {
     }
 
     /// Closes the server's input, reads what it still says, and returns how it ended. Commands that
-    /// still run are ended with it.
+    /// still run are ended with it, and a server that stays longer than [`CLOSE_GRACE`] is ended.
     pub async fn close(mut self) -> Result<ExitStatus, RunError> {
         self.sender.close();
-        while self.events.next().await.is_some() {}
+        let mut grace = pin!(tokio::time::sleep(CLOSE_GRACE));
+        let mut is_asked = false;
+        loop {
+            tokio::select! {
+                line = self.events.next() => if line.is_none() { break },
+                () = &mut grace, if !is_asked => {
+                    is_asked = true;
+                    self.termination.terminate();
+                }
+            }
+        }
         self.completion.await
     }
 

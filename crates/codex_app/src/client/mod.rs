@@ -10,7 +10,7 @@ mod version;
 use agent_lines::child::{ChildOptions, Input, StartError};
 
 pub use connection::{
-    CallError, CodexConnection, HANDSHAKE_TIMEOUT, MAX_HELD_LINES, SendError, Sender,
+    CLOSE_GRACE, CallError, CodexConnection, HANDSHAKE_TIMEOUT, MAX_HELD_LINES, SendError, Sender,
 };
 pub use launch::{Launch, LaunchError, Trust};
 pub use version::{

@@ -6,6 +6,9 @@ use std::{
 
 use super::sessions::{ClaudeCodeSessionLookup, ClaudeCodeTranscripts};
 use crate::AgentWrapperRunRequest;
+pub use crate::backends::shared::config::{
+    AgentEnvironment as ClaudeCodeEnvironment, ProjectSettings as ClaudeCodeProjectSettings,
+};
 
 /// Defaults of the backend. A request overrides what it names; the default of all of it is what an installed CLI needs.
 #[derive(Clone)]
@@ -28,26 +31,6 @@ pub struct ClaudeCodeBackendConfig {
     pub termination_grace: Option<Duration>,
     /// Finds the session that `{"selector":"last"}` means.
     pub sessions: Arc<dyn ClaudeCodeSessionLookup>,
-}
-
-/// What a run finds in its environment beside what it is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClaudeCodeEnvironment {
-    /// Everything that this process has.
-    #[default]
-    Inherit,
-    /// Nothing.
-    Clear,
-}
-
-/// What counts of the settings, hooks and MCP servers that lie in the working directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClaudeCodeProjectSettings {
-    /// None of it: a directory that somebody else wrote cannot run anything unasked.
-    #[default]
-    Ignore,
-    /// All of it, as if the user had started the CLI there.
-    Trust,
 }
 
 impl Default for ClaudeCodeBackendConfig {

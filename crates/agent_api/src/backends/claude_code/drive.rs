@@ -9,8 +9,8 @@ use super::translate::Translator;
 use crate::{
     AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
     AgentWrapperOutcome, CANCELLED, TIMED_OUT,
+    backends::shared::outcome::End,
     gate::{Forwarded, RunSink},
-    run::failed_status,
 };
 
 /// One run of the CLI.
@@ -79,21 +79,6 @@ impl Run {
             }
         }
     }
-}
-
-/// How a run ended, for its completion.
-type End = Result<AgentWrapperCompletion, AgentWrapperError>;
-
-/// Ends a run whose session was not found, without a process.
-pub(super) async fn refuse(reason: &'static str, kind: AgentWrapperKind, sink: RunSink) {
-    // Whoever does not read the event reads the completion.
-    let _ = sink.send(AgentWrapperEvent::error(&kind, reason)).await;
-    sink.end(Ok(AgentWrapperCompletion {
-        status: failed_status(),
-        outcome: AgentWrapperOutcome::Failed { reason: reason.to_owned() },
-        final_text: None,
-        data: None,
-    }));
 }
 
 /// Joins what was told with how the process exited; also returns the last event, which for a failed run is its one terminal

@@ -6,7 +6,10 @@ use super::{
     config::{ClaudeCodeBackendConfig, ClaudeCodeEnvironment, ClaudeCodeProjectSettings},
     sessions::SessionToUse,
 };
-use crate::{AgentWrapperError, AgentWrapperRunRequest, validate::CheckedRequest};
+use crate::{
+    AgentWrapperError, AgentWrapperRunRequest, backends::shared::outcome::in_full,
+    validate::CheckedRequest,
+};
 
 /// Tells the CLI that it runs in a sandbox: without it, root may not turn its checks off.
 const IN_SANDBOX: (&str, &str) = ("IS_SANDBOX", "1");
@@ -69,18 +72,6 @@ fn print_request(
         SessionToUse::Resume(id) => print.resume(id),
         SessionToUse::Fork(id) => print.resume(id).fork_session(true),
     }
-}
-
-/// An error with its causes on one line. What the CLI printed is in none of them: it was not started.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

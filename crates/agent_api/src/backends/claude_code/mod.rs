@@ -27,13 +27,11 @@ use futures::{FutureExt, future::BoxFuture};
 pub use config::{ClaudeCodeBackendConfig, ClaudeCodeEnvironment, ClaudeCodeProjectSettings};
 pub use sessions::{ClaudeCodeSessionLookup, ClaudeCodeTranscripts};
 
-use self::{
-    drive::{Run, refuse},
-    translate::Translator,
-};
+use self::{drive::Run, translate::Translator};
 use crate::{
     AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent,
     AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest,
+    backends::shared::{config::SANDBOX_WARNING, outcome::refuse},
     capabilities as ids, gate, validate,
 };
 
@@ -42,10 +40,6 @@ pub const AGENT_KIND: &str = "claude_code";
 
 /// Says that a run is one process of the CLI in print mode with stream-json output. It takes no value.
 pub const PRINT_STREAM_JSON: &str = "backend.claude_code.print_stream_json";
-
-/// What a run without the CLI's own checks says before everything else.
-const SANDBOX_WARNING: &str =
-    "warning: the agent's permission checks are off (external sandbox); the host alone isolates it";
 
 /// Runs the Claude Code CLI.
 #[derive(Clone, Debug)]

@@ -8,7 +8,10 @@ use std::process::ExitStatus;
 
 use claude_code::event::{message::AssistantMeta, result::ResultEvent};
 
-use crate::{AgentWrapperOutcome, SESSION_NOT_FOUND};
+use crate::{
+    AgentWrapperOutcome,
+    backends::shared::outcome::{Failure, exit_in_words},
+};
 
 /// What the lines of a run say about its end.
 #[derive(Debug, Default)]
@@ -17,22 +20,6 @@ pub(super) struct Verdict {
     result: Option<Result<(), Failure>>,
     /// A failure that the CLI reported as a message before its `result`; it knows more than the `result` does.
     reported: Option<Failure>,
-}
-
-/// Why a run failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    NotLoggedIn,
-    SessionNotFound,
-    TurnLimit,
-    Budget,
-    StructuredOutput,
-    /// The service refused a request or failed, with its HTTP status where there was one.
-    Service(Option<i64>),
-    /// The agent stopped in the middle, by an error of its own or an interrupt.
-    Execution,
-    /// The agent calls it an error and we have no name for it.
-    Other,
 }
 
 impl Verdict {
@@ -108,48 +95,6 @@ fn names_no_session(error: &str) -> bool {
     error.starts_with("No conversation found with session ID")
         || (error.contains("--resume requires a valid session ID")
             && error.contains("does not match any session"))
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotLoggedIn => {
-                f.write_str("the agent is not logged in, or its credentials were refused")
-            }
-            Self::SessionNotFound => f.write_str(SESSION_NOT_FOUND),
-            Self::TurnLimit => f.write_str("the agent reached its limit of turns"),
-            Self::Budget => f.write_str("the agent reached its limit of cost"),
-            Self::StructuredOutput => {
-                f.write_str("the agent could not produce the structured output it was asked for")
-            }
-            Self::Service(Some(429)) => {
-                f.write_str("the agent's service refused it: too many requests (status 429)")
-            }
-            Self::Service(Some(status @ 500..=599)) => {
-                write!(f, "the agent's service failed (status {status})")
-            }
-            Self::Service(Some(status)) => {
-                write!(f, "the agent's service refused the request (status {status})")
-            }
-            Self::Service(None) => {
-                f.write_str("the agent could not reach its service, or was refused by it")
-            }
-            Self::Execution => f.write_str("the agent stopped with an error while it worked"),
-            Self::Other => f.write_str("the agent reported an error"),
-        }
-    }
-}
-
-/// Says how a process exited, to follow "the agent".
-fn exit_in_words(status: ExitStatus) -> String {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return format!("was ended by signal {signal}");
-    }
-    match status.code() {
-        Some(code) => format!("ended with exit code {code}"),
-        None => "ended".to_owned(),
-    }
 }
 
 #[cfg(test)]

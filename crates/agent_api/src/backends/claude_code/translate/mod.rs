@@ -4,8 +4,6 @@
 //! our own words: nothing else that the CLI printed is in any event. A line of a type that nobody knows is an
 //! [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line that cannot be read an error event; the run goes on.
 
-mod said;
-mod session;
 mod tool;
 
 use claude_code::{
@@ -18,13 +16,16 @@ use claude_code::{
 };
 use serde_json::Value;
 
-use self::{
-    said::{Said, Unseen},
-    session::Session,
-    tool::Tools,
+use self::tool::Tools;
+use super::outcome::Verdict;
+use crate::{
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
+    backends::shared::{
+        outcome::Failure,
+        said::{Said, Unseen},
+        session::Session,
+    },
 };
-use super::outcome::{Failure, Verdict};
-use crate::{AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind};
 
 /// What one run has told so far.
 #[derive(Debug)]

@@ -5,14 +5,11 @@ use std::collections::HashMap;
 use claude_code::event::message::{
     ContentBlock, MessageContent, ServerToolResult, ToolResult, ToolUse,
 };
-use serde_json::{Value, json};
 
 use crate::{
-    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED,
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
+    backends::shared::tool::{MAX_OPEN_USES, ToolFacet},
 };
-
-/// Uses whose result may still come. Far more than a model starts at once; beyond it a result lacks its tool's name.
-const MAX_OPEN_USES: usize = 1_024;
 
 /// The uses whose result has not come yet.
 #[derive(Debug, Default)]
@@ -32,15 +29,12 @@ impl Tools {
         if self.open.len() < MAX_OPEN_USES {
             self.open.insert(tool.id.to_string(), tool.name.to_string());
         }
-        let facet = Facet {
-            kind: "tool_use",
-            phase: "start",
-            status: "running",
+        let facet = ToolFacet {
             name: Some(&tool.name),
             use_id: Some(&tool.id),
-            message_id,
-            parent,
-            result_bytes: 0,
+            turn_id: message_id,
+            thread_id: parent,
+            ..ToolFacet::started("tool_use")
         };
         facet.on(AgentWrapperEventKind::ToolCall, kind)
     }
@@ -80,57 +74,14 @@ impl Tools {
         parent: Option<&str>,
     ) -> AgentWrapperEvent {
         let name = use_id.and_then(|id| self.open.remove(id));
-        let (phase, status) = if failed { ("fail", "failed") } else { ("complete", "completed") };
-        let name = name.as_deref();
-        let facet = Facet {
-            kind: "tool_result",
-            phase,
-            status,
-            name,
+        let facet = ToolFacet {
+            name: name.as_deref(),
             use_id,
-            message_id: None,
-            parent,
+            thread_id: parent,
             result_bytes,
+            ..ToolFacet::ended("tool_result", failed)
         };
         facet.on(AgentWrapperEventKind::ToolResult, kind)
-    }
-}
-
-/// What a tool event tells.
-struct Facet<'a> {
-    kind: &'static str,
-    phase: &'static str,
-    status: &'static str,
-    name: Option<&'a str>,
-    use_id: Option<&'a str>,
-    message_id: Option<&'a str>,
-    /// The use whose subagent does this.
-    parent: Option<&'a str>,
-    result_bytes: usize,
-}
-
-impl Facet<'_> {
-    fn on(&self, event: AgentWrapperEventKind, kind: &AgentWrapperKind) -> AgentWrapperEvent {
-        let bare = AgentWrapperEvent::bare(kind, event);
-        AgentWrapperEvent { channel: Some("tool".to_owned()), ..bare }.with_data(self.json())
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "schema": TOOLS_STRUCTURED,
-            "tool": {
-                "backend_item_id": self.use_id,
-                "thread_id": self.parent,
-                "turn_id": self.message_id,
-                "kind": self.kind,
-                "phase": self.phase,
-                "status": self.status,
-                "exit_code": null,
-                "bytes": {"stdout": 0, "stderr": 0, "diff": 0, "result": self.result_bytes},
-                "tool_name": self.name,
-                "tool_use_id": self.use_id,
-            },
-        })
     }
 }
 

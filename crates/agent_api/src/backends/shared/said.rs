@@ -1,11 +1,11 @@
 //! Text, once: what was forwarded as deltas is not forwarded again when it comes whole, nor when a broken answer is repeated.
 //!
-//! With partial messages on, the CLI writes the deltas of a text and then the whole text, in a line of its own, under the same
+//! An agent writes the deltas of a text and then the whole text, in a line of its own, under the same
 //! message id and before the end of the message. Blocks come whole in the order in which they were streamed, so a queue of
-//! what is open is all there is to remember. Where the CLI streams nothing, or stops half way, the whole line brings what is
+//! what is open is all there is to remember. Where the agent streams nothing, or stops half way, the whole line brings what is
 //! missing.
 //!
-//! A message that ends while a text of it is still open was abandoned: the connection broke, and the CLI asks again, under a
+//! A message that ends while a text of it is still open was abandoned: the connection broke, and the agent asks again, under a
 //! new id. What the reader has seen cannot be taken back, so the new answer is held back as long as it repeats the old
 //! one. When it says something else instead, it is forwarded from its beginning, with a word that it begins again.
 
@@ -22,7 +22,7 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// What the model has said on its main thread.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(crate) struct Said {
     streamed: VecDeque<StreamedMessage>,
     abandoned: Option<Abandoned>,
     last: LastMessage,
@@ -30,10 +30,10 @@ pub(super) struct Said {
 
 /// The part of a text that the reader has not seen.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Unseen<'a> {
-    pub(super) text: Cow<'a, str>,
+pub(crate) struct Unseen<'a> {
+    pub(crate) text: Cow<'a, str>,
     /// Whether this takes the place of something that was seen.
-    pub(super) begins_again: bool,
+    pub(crate) begins_again: bool,
 }
 
 /// How much of a message has been forwarded as deltas.
@@ -52,7 +52,7 @@ struct StreamedBlock {
     text: String,
 }
 
-/// A text that was seen and then abandoned by the CLI.
+/// A text that was seen and then abandoned by the agent.
 #[derive(Debug)]
 struct Abandoned {
     id: Option<String>,
@@ -69,7 +69,7 @@ struct LastMessage {
 
 impl Said {
     /// A message begins to be streamed.
-    pub(super) fn message_starts(&mut self, id: Option<&str>) {
+    pub(crate) fn message_starts(&mut self, id: Option<&str>) {
         if self.streamed.len() == MESSAGES_REMEMBERED {
             self.streamed.pop_front();
         }
@@ -81,14 +81,14 @@ impl Said {
     }
 
     /// A text block of the current message begins to be streamed.
-    pub(super) fn block_starts(&mut self, index: u64) {
+    pub(crate) fn block_starts(&mut self, index: u64) {
         if let Some(message) = self.streamed.back_mut() {
             message.open.push_back(StreamedBlock { index, bytes: 0, text: String::new() });
         }
     }
 
     /// A piece of the current message's text comes: returns what of it is to be forwarded.
-    pub(super) fn delta<'a>(&mut self, index: u64, text: &'a str) -> Unseen<'a> {
+    pub(crate) fn delta<'a>(&mut self, index: u64, text: &'a str) -> Unseen<'a> {
         let Some(message) = self.streamed.back_mut() else { return self.unseen(text) };
         if !message.open.iter().any(|block| block.index == index) {
             message.open.push_back(StreamedBlock { index, bytes: 0, text: String::new() });
@@ -105,7 +105,7 @@ impl Said {
     }
 
     /// A message ends. One with an open text was abandoned; after any other, what was abandoned before it is history.
-    pub(super) fn message_stops(&mut self) {
+    pub(crate) fn message_stops(&mut self) {
         let Some(message) = self.streamed.back() else { return };
         if message.open.is_empty() {
             self.abandoned = None;
@@ -119,12 +119,12 @@ impl Said {
     }
 
     /// The turn goes on with something else than an answer, so nothing will be repeated.
-    pub(super) fn goes_on(&mut self) {
+    pub(crate) fn goes_on(&mut self) {
         self.abandoned = None;
     }
 
     /// A text comes whole: returns what of it is to be forwarded.
-    pub(super) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> Unseen<'a> {
+    pub(crate) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> Unseen<'a> {
         let message =
             self.streamed.iter_mut().find(|message| id.is_some() && message.id.as_deref() == id);
         let Some(block) = message.and_then(|message| message.open.pop_front()) else {
@@ -142,12 +142,12 @@ impl Said {
     }
 
     /// Whether this message comes as deltas too.
-    pub(super) fn is_streamed(&self, id: Option<&str>) -> bool {
+    pub(crate) fn is_streamed(&self, id: Option<&str>) -> bool {
         self.streamed.iter().any(|message| id.is_some() && message.id.as_deref() == id)
     }
 
     /// The text of the last message that had any.
-    pub(super) fn last_message(self) -> Option<String> {
+    pub(crate) fn last_message(self) -> Option<String> {
         let mut text = self.last.text?;
         bounds::cut(&mut text, MAX_KEPT_BYTES);
         Some(text)

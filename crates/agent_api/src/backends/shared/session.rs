@@ -8,7 +8,7 @@ use crate::{
 
 /// What is known of the session's id.
 #[derive(Debug, Default)]
-pub(super) enum Session {
+pub(crate) enum Session {
     #[default]
     Unknown,
     /// It was told.
@@ -19,7 +19,7 @@ pub(super) enum Session {
 
 impl Session {
     /// Notes the id that a line names; returns what to tell about it, which happens once.
-    pub(super) fn note(&mut self, id: &str, kind: &AgentWrapperKind) -> Option<AgentWrapperEvent> {
+    pub(crate) fn note(&mut self, id: &str, kind: &AgentWrapperKind) -> Option<AgentWrapperEvent> {
         if !matches!(self, Self::Unknown) || id.trim().is_empty() {
             return None;
         }
@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// The facet of a session that was told.
-    pub(super) fn facet(&self) -> Option<Value> {
+    pub(crate) fn facet(&self) -> Option<Value> {
         match self {
             Self::Told(id) => Some(facet(id)),
             Self::Unknown | Self::TooLong => None,

@@ -1,0 +1,296 @@
+//! The task that owns one run: speaks with the server, forwards what its lines mean, ends it when
+//! asked, and says how it ended.
+
+use std::{ops::ControlFlow, pin::pin, process::ExitStatus};
+
+use agent_lines::child::RunError;
+use codex_app::{
+    CallError, CodexConnection, Notification, ServerBody, ServerLine,
+    event::answer::{AccountState, ThreadOpened, ThreadPage},
+    send::{AccountRead, Initialize},
+};
+use codex_app::{ClientRequest, Outcome};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{
+    answer,
+    launch::{self, Plan},
+    translate::Translator,
+};
+use crate::{
+    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
+    AgentWrapperOutcome, CANCELLED, TIMED_OUT,
+    backends::shared::outcome::{End, Failure},
+    extensions::{SessionSelector, SessionStart},
+    gate::{Forwarded, RunSink},
+};
+
+/// One run of the CLI.
+pub(super) struct Run {
+    pub(super) server: CodexConnection,
+    pub(super) plan: Plan,
+    /// Held by the first run of a backend until its server has answered.
+    pub(super) first: Option<OwnedMutexGuard<bool>>,
+    pub(super) translator: Translator,
+    pub(super) kind: AgentWrapperKind,
+    /// What is said before everything else.
+    pub(super) opening: Option<AgentWrapperEvent>,
+}
+
+/// Why a conversation with the server stops.
+enum Stop {
+    /// The turn is over, or will not begin: the translator knows how it went.
+    Over,
+    /// The server's output has ended.
+    Ended,
+    /// Somebody cancelled the run.
+    Cancelled,
+}
+
+impl Run {
+    /// Runs to the end. The process is gone before the sink is told of it.
+    pub(super) async fn drive(self, sink: RunSink) {
+        let Self { mut server, plan, first, mut translator, kind, opening } = self;
+        let mut talk =
+            Talk { server: &mut server, plan: &plan, translator: &mut translator, sink: &sink };
+        let stop = tokio::select! {
+            biased;
+            () = sink.cancelled() => Stop::Cancelled,
+            stop = talk.through(opening, first) => stop,
+        };
+        let exit = match stop {
+            Stop::Cancelled => {
+                // How it ends does not matter any more, only that it has.
+                let _ = server.end().await;
+                return sink.end(Err(AgentWrapperError::backend(CANCELLED)));
+            }
+            Stop::Over => {
+                let termination = server.termination();
+                let mut close = pin!(server.close());
+                tokio::select! {
+                    biased;
+                    () = sink.cancelled() => {
+                        termination.terminate();
+                        let _ = close.await;
+                        return sink.end(Err(AgentWrapperError::backend(CANCELLED)));
+                    }
+                    exit = &mut close => exit,
+                }
+            }
+            Stop::Ended => server.ended().await,
+        };
+        let (end, last) = end_of(exit, translator, &kind);
+        if let Some(last) = last {
+            // A reader that is gone reads the completion instead.
+            let _ = sink.send(last).await;
+        }
+        sink.end(end);
+    }
+}
+
+/// The conversation with the server.
+struct Talk<'a> {
+    server: &'a mut CodexConnection,
+    plan: &'a Plan,
+    translator: &'a mut Translator,
+    sink: &'a RunSink,
+}
+
+/// Goes on, or stops for a reason.
+type Step<T = ()> = ControlFlow<Stop, T>;
+
+impl Talk<'_> {
+    /// From the handshake to the end of the turn.
+    async fn through(
+        &mut self,
+        opening: Option<AgentWrapperEvent>,
+        first: Option<OwnedMutexGuard<bool>>,
+    ) -> Stop {
+        let steps = async {
+            self.tell(opening).await?;
+            let hello = Initialize::new("agent_api", env!("CARGO_PKG_VERSION"));
+            let greeted = self.server.handshake(hello).await;
+            self.answered(greeted, |_| Failure::Handshake)?;
+            if let Some(mut first) = first {
+                *first = true;
+            }
+            self.look_at_login().await?;
+            let thread_id = self.open_thread().await?;
+            let told = self.translator.session(&thread_id);
+            self.tell(told).await?;
+            let taken = self.server.call(self.plan.turn(&thread_id)).await;
+            self.answered(taken, |_| Failure::PromptRefused)?;
+            loop {
+                self.line(&thread_id).await?;
+            }
+        };
+        let stopped: Step<std::convert::Infallible> = steps.await;
+        match stopped {
+            ControlFlow::Break(stop) => stop,
+        }
+    }
+
+    /// Fails before the first prompt where nobody is logged in.
+    async fn look_at_login(&mut self) -> Step {
+        let account = ClientRequest::AccountRead(AccountRead::default());
+        let state = self.server.call(account).await;
+        let state: AccountState = self.read(state, |_| Failure::Handshake)?;
+        if state.account.is_none() && state.requires_openai_auth {
+            return self.fail(Failure::NotLoggedIn);
+        }
+        Step::Continue(())
+    }
+
+    /// Begins, resumes or forks the thread, and returns its id.
+    async fn open_thread(&mut self) -> Step<String> {
+        let id = match launch::selector(&self.plan.session) {
+            None => None,
+            Some(SessionSelector::Id(id)) => Some(id.clone()),
+            Some(SessionSelector::Last) => {
+                let page = self.server.call(self.plan.list_last()).await;
+                let page: ThreadPage = self.read(page, |_| Failure::SessionRefused)?;
+                match page.data.first() {
+                    Some(thread) => Some(thread.id.to_string()),
+                    None => return self.fail(Failure::NoSession),
+                }
+            }
+        };
+        let open = match (&self.plan.session, id) {
+            (SessionStart::Resume(_), Some(id)) => self.plan.resume(id),
+            (SessionStart::Fork(_), Some(id)) => self.plan.fork(id),
+            (SessionStart::New, _) | (_, None) => self.plan.begin(),
+        };
+        let is_new = matches!(self.plan.session, SessionStart::New);
+        let opened = self.server.call(open).await;
+        let opened: ThreadOpened = self.read(opened, |message| match message {
+            _ if is_new => Failure::Handshake,
+            message if names_no_thread(message) => Failure::SessionNotFound,
+            _ => Failure::SessionRefused,
+        })?;
+        if !self.plan.is_kept_by(&opened) {
+            return self.fail(Failure::Limits);
+        }
+        Step::Continue(opened.thread.id.to_string())
+    }
+
+    /// Reads one line and does what it wants.
+    async fn line(&mut self, thread_id: &str) -> Step {
+        let line = match self.server.next_line().await {
+            None => return Step::Break(Stop::Ended),
+            Some(Err(_)) => {
+                let earlier = self.translator.unreadable();
+                return self.tell(earlier).await;
+            }
+            Some(Ok(line)) => line,
+        };
+        let earlier = self.translator.earlier_unreadable();
+        self.tell(earlier).await?;
+        match &line.body {
+            ServerBody::Request { id, request } => {
+                // One that cannot be sent is for a server that is gone or reads no more, which the
+                // next line or the run's own timeout shows.
+                let _ = self.server.sender().send(&answer::no(id.clone(), request));
+                let declined = self.translator.declined();
+                self.tell(Some(declined)).await
+            }
+            ServerBody::Notification(told) if is_about(&line, thread_id) => {
+                let events = self.translator.notification(told, &line);
+                for event in events {
+                    self.tell(Some(event)).await?;
+                }
+                match **told {
+                    Notification::TurnCompleted(_) => Step::Break(Stop::Over),
+                    _ => Step::Continue(()),
+                }
+            }
+            ServerBody::Notification(_) | ServerBody::Answer(_) => Step::Continue(()),
+        }
+    }
+
+    async fn tell(&mut self, event: Option<AgentWrapperEvent>) -> Step {
+        let Some(event) = event else { return Step::Continue(()) };
+        // An event that nobody reads is as good as sent: the run is drained to its end.
+        match self.sink.send(event).await {
+            Forwarded::Sent | Forwarded::Unread => Step::Continue(()),
+            Forwarded::Cancelled => Step::Break(Stop::Cancelled),
+        }
+    }
+
+    fn fail<T>(&mut self, failure: Failure) -> Step<T> {
+        self.translator.verdict.note_failure(failure);
+        Step::Break(Stop::Over)
+    }
+
+    /// What was answered; a refusal is the failure that `refused` makes of its words.
+    fn answered<T>(
+        &mut self,
+        answer: Result<T, CallError>,
+        refused: impl FnOnce(&str) -> Failure,
+    ) -> Step<T> {
+        match answer {
+            Ok(answer) => Step::Continue(answer),
+            Err(CallError::Ended) => Step::Break(Stop::Ended),
+            Err(CallError::Refused(error)) => self.fail(refused(&error.message)),
+            Err(
+                CallError::Send(_)
+                | CallError::Silent
+                | CallError::TooManyLines
+                | CallError::Unreadable,
+            ) => self.fail(Failure::Handshake),
+        }
+    }
+
+    /// The same, with the answer typed.
+    fn read<T: agent_lines::json::FromJson>(
+        &mut self,
+        answer: Result<Outcome, CallError>,
+        refused: impl FnOnce(&str) -> Failure,
+    ) -> Step<T> {
+        let answer = answer.and_then(|outcome| outcome.read().ok_or(CallError::Unreadable));
+        self.answered(answer, refused)
+    }
+}
+
+/// Whether a notification is about the run's own thread, or about none.
+fn is_about(line: &ServerLine, thread_id: &str) -> bool {
+    line.thread_id.as_deref().is_none_or(|id| id == thread_id)
+}
+
+/// The server has no code for this one, so its words are matched: all forms of them were seen.
+fn names_no_thread(message: &str) -> bool {
+    ["no rollout found", "invalid session id", "invalid thread id"]
+        .iter()
+        .any(|words| message.starts_with(words))
+}
+
+/// Joins what was told with how the process exited; also returns the last event, which for a failed
+/// run is its one terminal error.
+fn end_of(
+    exit: Result<ExitStatus, RunError>,
+    translator: Translator,
+    kind: &AgentWrapperKind,
+) -> (End, Option<AgentWrapperEvent>) {
+    let status = match exit {
+        Ok(status) => status,
+        Err(error) => {
+            let message = match error {
+                RunError::Timeout { .. } => TIMED_OUT,
+                RunError::RunLost => "the run was given up because its runtime was shut down",
+                RunError::Wait(_) => "could not tell how the agent ended",
+            };
+            let last = AgentWrapperEvent::error(kind, message);
+            return (Err(AgentWrapperError::backend(message)), Some(last));
+        }
+    };
+    let told = translator.told();
+    let outcome = told.verdict.outcome(status);
+    let last = match &outcome {
+        AgentWrapperOutcome::Succeeded => told.unreadable,
+        AgentWrapperOutcome::Failed { reason } => {
+            Some(AgentWrapperEvent::error(kind, reason.as_str()))
+        }
+    };
+    let end =
+        AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
+    (Ok(end), last)
+}

@@ -1,0 +1,188 @@
+//! A checked request becomes a server process, and what is to be said to it.
+
+use agent_lines::child::{ChildOptions, Environment};
+use codex_app::{
+    ClientRequest, CodexClient, CodexConnection, Launch, Trust,
+    event::answer::ThreadOpened,
+    send::{Input, ThreadFork, ThreadList, ThreadResume, ThreadStart, TurnStart},
+};
+
+use super::config::{CodexBackendConfig, CodexEnvironment, CodexProjectSettings};
+use crate::{
+    AgentWrapperError, AgentWrapperRunRequest,
+    backends::shared::outcome::in_full,
+    extensions::{SessionSelector, SessionStart},
+    validate::CheckedRequest,
+};
+
+/// What is to be said to the server.
+#[derive(Debug)]
+pub(super) struct Plan {
+    launch: Launch,
+    cwd: String,
+    prompt: String,
+    model: Option<String>,
+    limits: Limits,
+    pub(super) session: SessionStart,
+}
+
+/// What the agent may do, in the server's words: said to it, and expected in its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Limits {
+    approval_policy: &'static str,
+    sandbox: &'static str,
+    /// The sandbox as the answer spells it.
+    sandbox_type: &'static str,
+}
+
+/// Sandboxed; what wants more asks, and is declined by us.
+const SANDBOXED: Limits = Limits {
+    approval_policy: "on-request",
+    sandbox: "workspace-write",
+    sandbox_type: "workspaceWrite",
+};
+
+/// The host isolates the agent: it may do what the process may, and asks nobody.
+const UNCHECKED: Limits = Limits {
+    approval_policy: "never",
+    sandbox: "danger-full-access",
+    sandbox_type: "dangerFullAccess",
+};
+
+/// Questions come to us, and to no model that would answer in our place.
+const REVIEWER: &str = "user";
+
+impl Plan {
+    pub(super) fn new(
+        config: &CodexBackendConfig,
+        request: &AgentWrapperRunRequest,
+        checked: CheckedRequest,
+    ) -> Result<Self, AgentWrapperError> {
+        // The server compares directories by their whole path, and a link would be another one.
+        let cwd = checked.working_dir.canonicalize().map_err(|_| {
+            AgentWrapperError::invalid_request("the working directory does not exist")
+        })?;
+        let trust = match config.project_settings {
+            CodexProjectSettings::Ignore => Trust::Untrusted,
+            CodexProjectSettings::Trust => Trust::Trusted,
+        };
+        let launch = Launch::new(&cwd).trust(trust);
+        let launch = checked.add_dirs.iter().fold(launch, |launch, dir| launch.writable(dir));
+        let cwd = cwd.into_os_string().into_string().map_err(|_| {
+            AgentWrapperError::invalid_request("the working directory's path is not UTF-8")
+        })?;
+        Ok(Self {
+            launch,
+            cwd,
+            prompt: request.prompt.clone(),
+            model: checked.model,
+            limits: if checked.external_sandbox { UNCHECKED } else { SANDBOXED },
+            session: checked.session,
+        })
+    }
+
+    /// Asks for the last thread of the directory, whatever began it.
+    pub(super) fn list_last(&self) -> ClientRequest {
+        ClientRequest::ThreadList(ThreadList {
+            cwd: Some(self.cwd.clone()),
+            limit: Some(1),
+            sort_key: Some("updated_at".to_owned()),
+            model_providers: Some(Vec::new()),
+            ..ThreadList::default()
+        })
+    }
+
+    /// Begins a thread.
+    pub(super) fn begin(&self) -> ClientRequest {
+        ClientRequest::ThreadStart(ThreadStart {
+            cwd: Some(self.cwd.clone()),
+            model: self.model.clone(),
+            approval_policy: Some(self.limits.approval_policy.into()),
+            sandbox: Some(self.limits.sandbox.to_owned()),
+            approvals_reviewer: Some(REVIEWER.to_owned()),
+            ..ThreadStart::default()
+        })
+    }
+
+    /// Goes on with a thread. Its limits are kept with it, and said again.
+    pub(super) fn resume(&self, thread_id: String) -> ClientRequest {
+        ClientRequest::ThreadResume(ThreadResume {
+            thread_id,
+            cwd: Some(self.cwd.clone()),
+            model: self.model.clone(),
+            approval_policy: Some(self.limits.approval_policy.into()),
+            sandbox: Some(self.limits.sandbox.to_owned()),
+            approvals_reviewer: Some(REVIEWER.to_owned()),
+            exclude_turns: Some(true),
+            ..ThreadResume::default()
+        })
+    }
+
+    /// Goes on with a copy of a thread.
+    pub(super) fn fork(&self, thread_id: String) -> ClientRequest {
+        ClientRequest::ThreadFork(ThreadFork {
+            thread_id,
+            cwd: Some(self.cwd.clone()),
+            model: self.model.clone(),
+            approval_policy: Some(self.limits.approval_policy.into()),
+            sandbox: Some(self.limits.sandbox.to_owned()),
+            approvals_reviewer: Some(REVIEWER.to_owned()),
+            exclude_turns: Some(true),
+            ..ThreadFork::default()
+        })
+    }
+
+    /// Sends the prompt.
+    pub(super) fn turn(&self, thread_id: &str) -> ClientRequest {
+        ClientRequest::TurnStart(TurnStart {
+            thread_id: thread_id.to_owned(),
+            input: vec![Input::text(self.prompt.as_str())],
+            ..TurnStart::default()
+        })
+    }
+
+    /// Whether the server says that it uses the limits which it was given.
+    pub(super) fn is_kept_by(&self, opened: &ThreadOpened) -> bool {
+        let policy: Option<String> =
+            opened.approval_policy.as_ref().and_then(|policy| policy.parse().ok());
+        let sandbox = opened.sandbox.as_ref().and_then(|sandbox| sandbox.to_value().ok());
+        let sandbox_type = sandbox.as_ref().and_then(|sandbox| sandbox["type"].as_str());
+        policy.as_deref() == Some(self.limits.approval_policy)
+            && sandbox_type == Some(self.limits.sandbox_type)
+            && opened.approvals_reviewer.as_deref() == Some(REVIEWER)
+    }
+}
+
+/// The selector of a session that is to be continued.
+pub(super) fn selector(session: &SessionStart) -> Option<&SessionSelector> {
+    match session {
+        SessionStart::New => None,
+        SessionStart::Resume(selector) | SessionStart::Fork(selector) => Some(selector),
+    }
+}
+
+/// Starts the process; it runs when this returns. Later variables win, so the order of the
+/// environment is the order of say.
+pub(super) fn start(
+    config: &CodexBackendConfig,
+    request: AgentWrapperRunRequest,
+    plan: &Plan,
+) -> Result<CodexConnection, AgentWrapperError> {
+    let mut child = ChildOptions::new(config.binary.as_deref().unwrap_or("codex".as_ref()))
+        .environment(match config.environment {
+            CodexEnvironment::Inherit => Environment::Inherit,
+            CodexEnvironment::Clear => Environment::Clear,
+        });
+    for (name, value) in config.env.iter().chain(&request.env) {
+        child = child.env(name, value);
+    }
+    if let Some(grace) = config.termination_grace {
+        child = child.termination_grace(grace);
+    }
+    if let Some(timeout) = request.timeout.or(config.default_timeout) {
+        child = child.timeout(timeout);
+    }
+    CodexClient::new(child)
+        .start(&plan.launch)
+        .map_err(|error| AgentWrapperError::backend(in_full(&error)))
+}

@@ -1,0 +1,144 @@
+//! The backend that runs the Codex CLI as an app-server.
+//!
+//! A request becomes one server process with one thread and one turn (`launch`); one task (`drive`)
+//! speaks with it, turns its lines into events (`translate`), answers its questions (`answer`) and
+//! says how it ended. Sessions to resume or fork are looked up by the server itself.
+//!
+//! What the backend decides for its user:
+//! - Text arrives while the model writes it, and once.
+//! - Commands run in Codex's own sandbox: they write in the working directory and in the directories
+//!   that the request adds, and have no network. Whatever wants more asks; nobody is there to
+//!   answer, so it is declined and the turn goes on. That is so whatever
+//!   `agent_api.exec.non_interactive` says.
+//! - A run in which something was declined has [failed](crate::AgentWrapperOutcome::Failed), even if
+//!   the model says that it is done: it was kept from something that it thought it needed.
+//! - The settings, rules, hooks, MCP servers and instructions of the directory it works in count
+//!   only when the configuration [trusts them](CodexProjectSettings::Trust).
+//! - The policy, the sandbox and the reviewer that the server says it uses are held against what was
+//!   asked for; a server that says otherwise gets no prompt.
+//! - `agent_api.exec.external_sandbox.v1` turns sandbox and questions off, and says so first.
+//! - A command that still runs when the turn is over is ended with the server.
+
+mod answer;
+mod config;
+mod drive;
+mod launch;
+mod translate;
+mod verdict;
+
+use std::sync::Arc;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio::sync::Mutex;
+
+pub use config::{CodexBackendConfig, CodexEnvironment, CodexProjectSettings};
+
+use self::{drive::Run, launch::Plan, translate::Translator};
+use crate::{
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent,
+    AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest,
+    backends::shared::config::SANDBOX_WARNING, capabilities as ids, gate, validate,
+};
+
+/// The kind of this backend.
+pub const AGENT_KIND: &str = "codex";
+
+/// Says that a run is one process of `codex app-server` with one turn. It takes no value.
+pub const APP_SERVER: &str = "backend.codex.app_server";
+
+/// Runs the Codex CLI.
+#[derive(Clone, Debug)]
+pub struct CodexBackend {
+    config: Arc<CodexBackendConfig>,
+    kind: AgentWrapperKind,
+    /// Whether a server of this backend has ever answered. Several that start at once in a home
+    /// which was never used break each other's database, so until then they start one by one.
+    greeted: Arc<Mutex<bool>>,
+}
+
+impl CodexBackend {
+    /// Makes the backend. Nothing is started and nothing is looked at until a run is.
+    pub fn new(config: CodexBackendConfig) -> Self {
+        #[expect(
+            clippy::expect_used,
+            reason = "the name is a constant of this file, and a test makes a backend with it"
+        )]
+        let kind = AgentWrapperKind::new(AGENT_KIND).expect("the name of this backend is a kind");
+        Self { config: Arc::new(config), kind, greeted: Arc::new(Mutex::new(false)) }
+    }
+
+    async fn start(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> Result<AgentWrapperRunControl, AgentWrapperError> {
+        let config = &self.config;
+        let checked = validate::check(
+            &self.kind,
+            &self.capabilities(),
+            &request,
+            config.default_working_dir.as_deref(),
+        )?;
+        if request.extensions.contains_key(APP_SERVER) {
+            return Err(AgentWrapperError::invalid_request(format!(
+                "{APP_SERVER}: takes no value"
+            )));
+        }
+        let is_unchecked = checked.external_sandbox;
+        let first = Arc::clone(&self.greeted).lock_owned().await;
+        let first = (!*first).then_some(first);
+        let plan = Plan::new(config, &request, checked)?;
+        let server = launch::start(config, request, &plan)?;
+        let (control, sink) = gate::open(self.kind.clone());
+        let run = Run {
+            server,
+            plan,
+            first,
+            translator: Translator::new(self.kind.clone()),
+            kind: self.kind.clone(),
+            opening: is_unchecked.then(|| AgentWrapperEvent::status(&self.kind, SANDBOX_WARNING)),
+        };
+        tokio::spawn(run.drive(sink));
+        Ok(control)
+    }
+}
+
+impl AgentWrapperBackend for CodexBackend {
+    fn kind(&self) -> AgentWrapperKind {
+        self.kind.clone()
+    }
+
+    fn capabilities(&self) -> AgentWrapperCapabilities {
+        let always = [
+            ids::RUN,
+            ids::EVENTS,
+            ids::EVENTS_LIVE,
+            ids::CONTROL_CANCEL,
+            ids::TOOLS_STRUCTURED,
+            ids::TOOLS_RESULTS,
+            ids::FINAL_TEXT,
+            ids::SESSION_HANDLE,
+            ids::SESSION_RESUME,
+            ids::SESSION_FORK,
+            ids::CONFIG_MODEL,
+            ids::EXEC_ADD_DIRS,
+            ids::EXEC_NON_INTERACTIVE,
+            APP_SERVER,
+        ];
+        let sandbox = self.config.allow_external_sandbox_exec.then_some(ids::EXEC_EXTERNAL_SANDBOX);
+        always.into_iter().chain(sandbox).collect()
+    }
+
+    fn run(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>> {
+        async move { Ok(self.start(request).await?.handle) }.boxed()
+    }
+
+    fn run_control(
+        &self,
+        request: AgentWrapperRunRequest,
+    ) -> BoxFuture<'_, Result<AgentWrapperRunControl, AgentWrapperError>> {
+        self.start(request).boxed()
+    }
+}

@@ -1,0 +1,273 @@
+//! Turns the lines of one run into events, and remembers what the end of the run needs.
+//!
+//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
+//! session's id, and otherwise our own words: nothing else that the server printed is in any event.
+//! A line of a kind that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a
+//! line that cannot be read an error event; the run goes on.
+
+mod tool;
+
+use codex_app::{
+    Notification, ServerLine,
+    event::{Item, ItemBody},
+};
+use serde_json::Value;
+
+use self::tool::Tools;
+use super::verdict::Verdict;
+use crate::{
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
+    backends::shared::{
+        said::{Said, Unseen},
+        session::Session,
+    },
+};
+
+/// The text of a message is one block.
+const BLOCK: u64 = 0;
+
+/// What one run has told so far.
+#[derive(Debug)]
+pub(super) struct Translator {
+    kind: AgentWrapperKind,
+    said: Said,
+    /// The message that is being written.
+    message: Option<OpenMessage>,
+    /// Counts messages: after a broken answer two may have the same id.
+    messages: u64,
+    session: Session,
+    tools: Tools,
+    pub(super) verdict: Verdict,
+    /// Whether the line before could not be read. It is told when another line follows: the last
+    /// line of an agent that was ended in the middle of a word is no news beside the end itself.
+    unreadable: bool,
+}
+
+#[derive(Debug)]
+struct OpenMessage {
+    item_id: String,
+    /// Its number, as the id that no other message has.
+    id: String,
+}
+
+/// What the lines of a run come to.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) verdict: Verdict,
+    pub(super) final_text: Option<String>,
+    /// The facet that names the session.
+    pub(super) session: Option<Value>,
+    /// The error of a last line that could not be read; of interest only when nothing worse has
+    /// happened.
+    pub(super) unreadable: Option<AgentWrapperEvent>,
+}
+
+impl Translator {
+    pub(super) fn new(kind: AgentWrapperKind) -> Self {
+        Self {
+            kind,
+            said: Said::default(),
+            message: None,
+            messages: 0,
+            session: Session::default(),
+            tools: Tools::default(),
+            verdict: Verdict::default(),
+            unreadable: false,
+        }
+    }
+
+    /// Notes the session's id; returns what to tell about it, which happens once.
+    pub(super) fn session(&mut self, id: &str) -> Option<AgentWrapperEvent> {
+        self.session.note(id, &self.kind)
+    }
+
+    /// Notes a line that could not be read; returns the error of the one before it.
+    pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
+        let earlier = self.earlier_unreadable();
+        self.unreadable = true;
+        earlier
+    }
+
+    /// Returns the error of a line before this one that could not be read.
+    pub(super) fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
+        std::mem::take(&mut self.unreadable).then(|| {
+            AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
+        })
+    }
+
+    /// Notes that a question was answered with no.
+    pub(super) fn declined(&mut self) -> AgentWrapperEvent {
+        self.verdict.note_declined();
+        self.status("a tool was refused")
+    }
+
+    /// Translates a notification of the run's own thread into the events it stands for, often none.
+    pub(super) fn notification(
+        &mut self,
+        told: &Notification,
+        line: &ServerLine,
+    ) -> Vec<AgentWrapperEvent> {
+        let mut events = Vec::new();
+        match told {
+            Notification::TurnStarted(_) => events.push(self.status("a turn begins")),
+            Notification::TurnCompleted(note) => self.verdict.note_turn(&note.turn),
+            Notification::ItemStarted(note) => self.item_started(&note.item, line, &mut events),
+            Notification::ItemCompleted(note) => self.item_completed(&note.item, line, &mut events),
+            Notification::AgentMessageDelta(delta) => {
+                self.open_message(&delta.item_id);
+                let unseen = self.said.delta(BLOCK, &delta.delta);
+                say(&self.kind, unseen, &mut events);
+            }
+            // A failure that is not tried again comes with the end of the turn.
+            Notification::Error(note) if note.will_retry => {
+                events.push(self.status("a request failed and is tried again"));
+            }
+            Notification::Unknown { .. } => events.push(self.unknown()),
+            // The rest comes whole later, or is of no use to a reader.
+            Notification::Error(_)
+            | Notification::ThreadStarted(_)
+            | Notification::ThreadStatusChanged(_)
+            | Notification::ThreadSettingsUpdated(_)
+            | Notification::TokenUsageUpdated(_)
+            | Notification::ReasoningDelta(_)
+            | Notification::PlanDelta(_)
+            | Notification::OutputDelta(_)
+            | Notification::TerminalInteraction(_)
+            | Notification::RequestResolved(_)
+            | Notification::Notice(_)
+            | Notification::McpServerStatus(_)
+            | Notification::Hook { .. }
+            | Notification::ApprovalReview { .. }
+            | Notification::Untyped { .. } => {}
+        }
+        events
+    }
+
+    /// Says what it all came to.
+    pub(super) fn told(mut self) -> Told {
+        let unreadable = self.earlier_unreadable();
+        Told {
+            verdict: self.verdict,
+            final_text: self.said.last_message(),
+            session: self.session.facet(),
+            unreadable,
+        }
+    }
+
+    fn item_started(
+        &mut self,
+        item: &Item,
+        line: &ServerLine,
+        events: &mut Vec<AgentWrapperEvent>,
+    ) {
+        match &item.body {
+            ItemBody::AgentMessage(_) => {
+                // One of the same id that was never completed broke off.
+                self.close_message();
+                self.open_message(&item.id);
+            }
+            ItemBody::Reasoning(_) => events.push(self.status("thinking")),
+            ItemBody::ContextCompaction => {
+                events.push(self.status("summarising the conversation"));
+            }
+            ItemBody::Unknown { .. } => events.push(self.unknown()),
+            ItemBody::UserMessage(_)
+            | ItemBody::Plan(_)
+            | ItemBody::SubAgentActivity(_)
+            | ItemBody::Untyped { .. } => {}
+            ItemBody::CommandExecution(_)
+            | ItemBody::FileChange(_)
+            | ItemBody::McpToolCall(_)
+            | ItemBody::DynamicToolCall(_)
+            | ItemBody::CollabAgentToolCall(_)
+            | ItemBody::WebSearch(_)
+            | ItemBody::ImageView(_) => {
+                self.goes_on();
+                events.extend(self.tools.started(&self.kind, item, line));
+            }
+        }
+    }
+
+    fn item_completed(
+        &mut self,
+        item: &Item,
+        line: &ServerLine,
+        events: &mut Vec<AgentWrapperEvent>,
+    ) {
+        match &item.body {
+            ItemBody::AgentMessage(message) => {
+                self.open_message(&item.id);
+                let id = self.message.as_ref().map(|open| open.id.as_str());
+                let unseen = self.said.whole(id, &message.text);
+                say(&self.kind, unseen, events);
+                self.close_message();
+            }
+            ItemBody::ContextCompaction => {
+                events.push(self.status("the conversation was summarised"));
+            }
+            ItemBody::Plan(_) => events.push(self.status("a plan was made")),
+            // Told when it began.
+            ItemBody::Unknown { .. }
+            | ItemBody::Reasoning(_)
+            | ItemBody::UserMessage(_)
+            | ItemBody::SubAgentActivity(_)
+            | ItemBody::Untyped { .. } => {}
+            ItemBody::CommandExecution(_)
+            | ItemBody::FileChange(_)
+            | ItemBody::McpToolCall(_)
+            | ItemBody::DynamicToolCall(_)
+            | ItemBody::CollabAgentToolCall(_)
+            | ItemBody::WebSearch(_)
+            | ItemBody::ImageView(_) => {
+                self.goes_on();
+                events.extend(self.tools.completed(&self.kind, item, line));
+            }
+        }
+    }
+
+    /// Begins a message unless it is the one that is being written.
+    fn open_message(&mut self, item_id: &str) {
+        if self.message.as_ref().is_some_and(|open| open.item_id == item_id) {
+            return;
+        }
+        self.close_message();
+        self.messages += 1;
+        let id = self.messages.to_string();
+        self.said.message_starts(Some(&id));
+        self.said.block_starts(BLOCK);
+        self.message = Some(OpenMessage { item_id: item_id.to_owned(), id });
+    }
+
+    /// Ends the message that is being written, completed or not.
+    fn close_message(&mut self) {
+        if self.message.take().is_some() {
+            self.said.message_stops();
+        }
+    }
+
+    /// The turn goes on with something else than an answer, so nothing will be repeated.
+    fn goes_on(&mut self) {
+        self.close_message();
+        self.said.goes_on();
+    }
+
+    fn status(&self, message: &str) -> AgentWrapperEvent {
+        AgentWrapperEvent::status(&self.kind, message)
+    }
+
+    fn unknown(&self) -> AgentWrapperEvent {
+        AgentWrapperEvent::bare(&self.kind, AgentWrapperEventKind::Unknown)
+    }
+}
+
+fn say(kind: &AgentWrapperKind, unseen: Unseen<'_>, events: &mut Vec<AgentWrapperEvent>) {
+    if unseen.begins_again {
+        events.push(AgentWrapperEvent::status(kind, "an answer broke off and begins again"));
+    }
+    if !unseen.text.is_empty() {
+        events.push(AgentWrapperEvent::text(kind, unseen.text));
+    }
+}
+
+#[cfg(test)]
+mod tests;

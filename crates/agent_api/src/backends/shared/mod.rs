@@ -1,0 +1,13 @@
+//! What backends have in common.
+//!
+//! - [`said`]: text, once, however often an agent repeats it.
+//! - [`session`]: the session's id, told once and again at the end.
+//! - [`tool`]: the facet of tool events.
+//! - [`outcome`]: why a run failed, in our own words.
+//! - [`config`]: what the configurations of backends decide alike.
+
+pub(super) mod config;
+pub(super) mod outcome;
+pub(super) mod said;
+pub(super) mod session;
+pub(super) mod tool;

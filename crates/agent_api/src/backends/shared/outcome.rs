@@ -1,0 +1,126 @@
+//! Why a run failed, in our own words: nothing that an agent printed is in them.
+
+use std::process::ExitStatus;
+
+use crate::{
+    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
+    AgentWrapperOutcome, NO_SESSION_FOUND, SESSION_NOT_FOUND, gate::RunSink, run::failed_status,
+};
+
+/// How a run ended, for its completion.
+pub(crate) type End = Result<AgentWrapperCompletion, AgentWrapperError>;
+
+/// Why a run failed. No backend knows all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    NotLoggedIn,
+    SessionNotFound,
+    /// There is no session to continue.
+    NoSession,
+    TurnLimit,
+    Budget,
+    StructuredOutput,
+    /// The service refused a request or failed, with its HTTP status where there was one.
+    Service(Option<i64>),
+    /// The account may not use the service any more for now.
+    UsageLimit,
+    /// The conversation no longer fits the model.
+    ContextWindow,
+    /// The service does not have the model.
+    ModelNotFound,
+    /// Somebody ended the turn.
+    Interrupted,
+    /// The agent asked for leave, and nobody was there to give it.
+    Declined,
+    /// The agent does not keep to the limits that it was started with.
+    Limits,
+    /// The agent did not begin to work as its protocol says.
+    Handshake,
+    /// The agent did not take the prompt.
+    PromptRefused,
+    /// The session is there, and could not be continued.
+    SessionRefused,
+    /// The agent stopped in the middle, by an error of its own or an interrupt.
+    Execution,
+    /// The agent calls it an error and we have no name for it.
+    Other,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotLoggedIn => {
+                f.write_str("the agent is not logged in, or its credentials were refused")
+            }
+            Self::SessionNotFound => f.write_str(SESSION_NOT_FOUND),
+            Self::NoSession => f.write_str(NO_SESSION_FOUND),
+            Self::TurnLimit => f.write_str("the agent reached its limit of turns"),
+            Self::Budget => f.write_str("the agent reached its limit of cost"),
+            Self::StructuredOutput => {
+                f.write_str("the agent could not produce the structured output it was asked for")
+            }
+            Self::Service(Some(429)) => {
+                f.write_str("the agent's service refused it: too many requests (status 429)")
+            }
+            Self::Service(Some(status @ 500..=599)) => {
+                write!(f, "the agent's service failed (status {status})")
+            }
+            Self::Service(Some(status)) => {
+                write!(f, "the agent's service refused the request (status {status})")
+            }
+            Self::Service(None) => {
+                f.write_str("the agent could not reach its service, or was refused by it")
+            }
+            Self::UsageLimit => f.write_str("the agent's account has reached its usage limit"),
+            Self::ContextWindow => f.write_str("the conversation no longer fits the agent's model"),
+            Self::ModelNotFound => f.write_str("the agent's service does not have that model"),
+            Self::Interrupted => f.write_str("the agent's turn was interrupted"),
+            Self::Declined => {
+                f.write_str("the agent asked for leave, and nobody was there to give it")
+            }
+            Self::Limits => f.write_str("the agent did not take the limits that it was given"),
+            Self::Handshake => f.write_str("the agent could not be spoken to"),
+            Self::PromptRefused => f.write_str("the agent did not take the prompt"),
+            Self::SessionRefused => f.write_str("the session could not be continued"),
+            Self::Execution => f.write_str("the agent stopped with an error while it worked"),
+            Self::Other => f.write_str("the agent reported an error"),
+        }
+    }
+}
+
+/// Says how a process exited, to follow "the agent".
+pub(crate) fn exit_in_words(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("was ended by signal {signal}");
+    }
+    match status.code() {
+        Some(code) => format!("ended with exit code {code}"),
+        None => "ended".to_owned(),
+    }
+}
+
+/// An error with its causes on one line. What an agent printed is in none of them: it was not
+/// started.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Ends a run that failed without a process.
+pub(crate) async fn refuse(reason: &str, kind: AgentWrapperKind, sink: RunSink) {
+    // Whoever does not read the event reads the completion.
+    let _ = sink.send(AgentWrapperEvent::error(&kind, reason)).await;
+    sink.end(Ok(AgentWrapperCompletion {
+        status: failed_status(),
+        outcome: AgentWrapperOutcome::Failed { reason: reason.to_owned() },
+        final_text: None,
+        data: None,
+    }));
+}

@@ -1,0 +1,75 @@
+//! Tool events: which tool, which use, how it went and how much came back; never what.
+
+use serde_json::{Value, json};
+
+use crate::{
+    AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED,
+};
+
+/// Uses whose result may still come. Far more than a model starts at once; beyond it a result lacks
+/// its tool's name.
+pub(crate) const MAX_OPEN_USES: usize = 1_024;
+
+/// What a tool event tells.
+#[derive(Debug, Default)]
+pub(crate) struct ToolFacet<'a> {
+    pub(crate) kind: &'static str,
+    pub(crate) phase: &'static str,
+    pub(crate) status: &'static str,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) use_id: Option<&'a str>,
+    /// The turn that the use belongs to, or the message, for an agent that has no turns.
+    pub(crate) turn_id: Option<&'a str>,
+    /// The thread of the use: the conversation, or the use whose subagent does this.
+    pub(crate) thread_id: Option<&'a str>,
+    pub(crate) exit_code: Option<i64>,
+    pub(crate) stdout_bytes: usize,
+    pub(crate) diff_bytes: usize,
+    pub(crate) result_bytes: usize,
+}
+
+impl ToolFacet<'_> {
+    /// The facet of a use that begins.
+    pub(crate) fn started(kind: &'static str) -> Self {
+        Self { kind, phase: "start", status: "running", ..Self::default() }
+    }
+
+    /// The facet of a use that is over.
+    pub(crate) fn ended(kind: &'static str, failed: bool) -> Self {
+        let (phase, status) = if failed { ("fail", "failed") } else { ("complete", "completed") };
+        Self { kind, phase, status, ..Self::default() }
+    }
+
+    /// The event of this facet.
+    pub(crate) fn on(
+        &self,
+        event: AgentWrapperEventKind,
+        kind: &AgentWrapperKind,
+    ) -> AgentWrapperEvent {
+        let bare = AgentWrapperEvent::bare(kind, event);
+        AgentWrapperEvent { channel: Some("tool".to_owned()), ..bare }.with_data(self.json())
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "schema": TOOLS_STRUCTURED,
+            "tool": {
+                "backend_item_id": self.use_id,
+                "thread_id": self.thread_id,
+                "turn_id": self.turn_id,
+                "kind": self.kind,
+                "phase": self.phase,
+                "status": self.status,
+                "exit_code": self.exit_code,
+                "bytes": {
+                    "stdout": self.stdout_bytes,
+                    "stderr": 0,
+                    "diff": self.diff_bytes,
+                    "result": self.result_bytes,
+                },
+                "tool_name": self.name,
+                "tool_use_id": self.use_id,
+            },
+        })
+    }
+}

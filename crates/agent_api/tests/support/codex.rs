@@ -1,0 +1,141 @@
+//! The `codex` backend as a subject of the conformance suite: over a scripted server, or over the
+//! real CLI.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use agent_api::{
+    AgentWrapperBackend, AgentWrapperRunRequest,
+    backends::codex::{CodexBackend, CodexBackendConfig, CodexEnvironment},
+    conformance::{Defaults, Launch, Scenario, Subject},
+};
+use testkit::responses_api::ResponsesApi;
+
+use super::stand_in::{self, CODEX_SERVER, DESCENDANT, LEAK, REAL_CLI, RECORD_DIR};
+
+/// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it.
+pub(crate) type PromptOf = fn(&Scenario) -> Option<String>;
+
+/// The backend, with folders of its own.
+pub(crate) struct CodexSubject {
+    folder: tempfile::TempDir,
+    config: CodexBackendConfig,
+    prompt_of: PromptOf,
+    marker: String,
+    /// Who knows which model the real CLI asked for.
+    api: Option<Arc<ResponsesApi>>,
+}
+
+impl CodexSubject {
+    /// The backend over a scripted server.
+    pub(crate) fn over_stand_in() -> Self {
+        let scenario_itself = |scenario: &Scenario| serde_json::to_string(scenario).ok();
+        let mut subject = Self::new(env::temp_dir(), scenario_itself);
+        let home = subject.folder.path().join("home").display().to_string();
+        subject.config.env.insert("CODEX_HOME".to_owned(), home);
+        subject.config.env.insert(CODEX_SERVER.to_owned(), "1".to_owned());
+        subject
+    }
+
+    /// The backend over the real CLI, with the environment that keeps it away from everything real.
+    pub(crate) fn over_real_cli(
+        cli: &Path,
+        prompt_of: PromptOf,
+        env: Vec<(String, String)>,
+        api: Arc<ResponsesApi>,
+    ) -> Self {
+        // The CLI's sandbox hides the folder for temporary files from commands.
+        let mut subject = Self::new(PathBuf::from("/var/tmp"), prompt_of);
+        subject.config.env.extend(env);
+        subject.config.env.insert(REAL_CLI.to_owned(), cli.display().to_string());
+        subject.config.environment = CodexEnvironment::Clear;
+        subject.api = Some(api);
+        subject
+    }
+
+    fn new(below: PathBuf, prompt_of: PromptOf) -> Self {
+        let folder = tempfile::tempdir_in(below).unwrap();
+        for part in ["work", "records", "home"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        let marker = format!("agent-api-test{}", folder.path().display());
+        let records = folder.path().join("records").display().to_string();
+        let config = CodexBackendConfig {
+            binary: Some(env::current_exe().unwrap()),
+            env: [
+                (RECORD_DIR.to_owned(), records),
+                ("AGENT_API_MARKER".to_owned(), marker.clone()),
+            ]
+            .into(),
+            ..CodexBackendConfig::default()
+        };
+        Self { folder, config, prompt_of, marker, api: None }
+    }
+
+    /// Where the agents work.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// A request with this prompt, in this subject's directory.
+    pub(crate) fn prompt(&self, prompt: impl Into<String>) -> AgentWrapperRunRequest {
+        let mut request = AgentWrapperRunRequest::new(prompt);
+        request.working_dir = Some(self.work());
+        request
+    }
+}
+
+impl Subject for CodexSubject {
+    fn backend(&self) -> Arc<dyn AgentWrapperBackend> {
+        Arc::new(CodexBackend::new(self.config.clone()))
+    }
+
+    fn backend_with(&self, defaults: &Defaults) -> Option<Arc<dyn AgentWrapperBackend>> {
+        let mut config = self.config.clone();
+        config.env.extend(defaults.env.clone());
+        config.default_working_dir = defaults.working_dir.clone();
+        config.default_timeout = defaults.timeout;
+        Some(Arc::new(CodexBackend::new(config)))
+    }
+
+    fn backend_in_sandbox(&self) -> Option<Arc<dyn AgentWrapperBackend>> {
+        let config =
+            CodexBackendConfig { allow_external_sandbox_exec: true, ..self.config.clone() };
+        Some(Arc::new(CodexBackend::new(config)))
+    }
+
+    fn request(&self, scenario: &Scenario) -> Option<AgentWrapperRunRequest> {
+        let mut request = self.prompt((self.prompt_of)(scenario)?);
+        match scenario {
+            Scenario::Hang { .. } => {
+                drop(request.env.insert(DESCENDANT.to_owned(), "1".to_owned()))
+            }
+            Scenario::Leak { secret, .. } => {
+                drop(request.env.insert(LEAK.to_owned(), secret.clone()))
+            }
+            Scenario::UseTool { .. }
+            | Scenario::Say { .. }
+            | Scenario::NeedLeave { .. }
+            | Scenario::Flood { .. }
+            | Scenario::Fail { .. } => {}
+        }
+        Some(request)
+    }
+
+    fn launches(&self) -> Vec<Launch> {
+        let mut launches = stand_in::launches(&self.folder.path().join("records"));
+        // What the real CLI does with its model shows where it asks for it.
+        if let (Some(api), Some(last)) = (&self.api, launches.last_mut()) {
+            let asked = api.requests().pop();
+            last.model = asked.and_then(|body| Some(body["model"].as_str()?.to_owned()));
+        }
+        launches
+    }
+
+    fn living(&self) -> usize {
+        testkit::process::marked(&self.marker).unwrap().len()
+    }
+}
