@@ -30,10 +30,10 @@ mod linux {
     use std::path::{Path, PathBuf};
 
     use agent_api::{
-        AgentWrapperEvent, AgentWrapperOutcome, AgentWrapperRunRequest, capabilities,
-        conformance::{self, Scenario, Statement, Subject, Verdict},
+        AgentWrapperOutcome, AgentWrapperRunRequest, capabilities,
+        conformance::{self, Scenario, Subject},
     };
-    use anyhow::{Result, bail, ensure};
+    use anyhow::{Result, ensure};
     use serde_json::json;
     use testkit::{
         messages_api::{Failure, MessagesApi, Step, prompt},
@@ -42,6 +42,7 @@ mod linux {
 
     use super::support::{
         Ended,
+        cases::{check, numbered},
         claude::{ClaudeSubject, run_to_end},
     };
 
@@ -56,7 +57,9 @@ mod linux {
         statements
             .filter(|statement| !DOES_NOT_APPLY.contains(&statement.name()))
             .fold(Suite::new(), |suite, statement| {
-                suite.case(numbered(statement), move |cli| check(statement, cli))
+                suite.case(numbered(statement), async move |cli: PathBuf| {
+                    check(statement, &Stage::set(&cli).await?.subject).await
+                })
             })
             .case(
                 "nobody_logged_in_is_a_failure_in_our_words",
@@ -74,20 +77,6 @@ mod linux {
             .case("an_external_sandbox_asks_nobody", an_external_sandbox_asks_nobody)
             .case("a_broken_answer_is_not_said_twice", a_broken_answer_is_not_said_twice)
             .case("hooks_of_the_directory_do_not_run", hooks_of_the_directory_do_not_run)
-    }
-
-    /// A suite wants names that live as long as the program, and these do.
-    fn numbered(statement: Statement) -> &'static str {
-        format!("s{}_{}", statement.number(), statement.name()).leak()
-    }
-
-    async fn check(statement: Statement, cli: PathBuf) -> Result<()> {
-        let Stage { subject, .. } = &Stage::set(&cli).await?;
-        match statement.check(subject).await {
-            Verdict::Holds => Ok(()),
-            Verdict::DoesNotApply(why) => bail!("this should apply: {why}"),
-            Verdict::Broken(what) => bail!("{what}"),
-        }
     }
 
     /// A service, a sandbox and the backend in it.
@@ -213,18 +202,7 @@ mod linux {
         let stage = Stage::set(&cli).await?;
         let step = Step::text("half of this text").slowly(4, 100).failing_first(Failure::Cut, 1);
         let ended = stage.run(stage.script(&[step])).await?;
-        ended.succeeded()?;
-        let retried = |event: &AgentWrapperEvent| {
-            event.message.as_deref().is_some_and(|said| said.contains("tried again"))
-        };
-        let before = ended.events.iter().take_while(|event| !retried(event));
-        let seen: String = before.filter_map(|event| event.text.as_deref()).collect();
-        ensure!(
-            !seen.is_empty() && seen.len() < ended.text().len(),
-            "the answer did not break in the middle: {seen:?}"
-        );
-        ensure!(ended.text() == "half of this text", "{:?} in {:#?}", ended.text(), ended.events);
-        Ok(())
+        ended.broke_off_and_was_said_once("half of this text")
     }
 
     async fn hooks_of_the_directory_do_not_run(cli: PathBuf) -> Result<()> {

@@ -33,10 +33,10 @@ mod linux {
     };
 
     use agent_api::{
-        AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperRunRequest, capabilities,
-        conformance::{self, Scenario, Statement, Subject, Verdict},
+        AgentWrapperEventKind, AgentWrapperRunRequest, capabilities,
+        conformance::{self, Scenario, Subject},
     };
-    use anyhow::{Result, bail, ensure};
+    use anyhow::{Result, ensure};
     use serde_json::json;
     use testkit::{
         real_cli::suite::Suite,
@@ -44,7 +44,12 @@ mod linux {
         responses_api::{Failure, ResponsesApi, Step, prompt},
     };
 
-    use super::support::{Ended, claude::run_to_end, codex::CodexSubject};
+    use super::support::{
+        Ended,
+        cases::{check, numbered},
+        claude::run_to_end,
+        codex::CodexSubject,
+    };
 
     /// The one scenario that a script in a prompt has no room for.
     const DOES_NOT_APPLY: &[&str] = &["a_timeout_fires_while_nobody_reads"];
@@ -57,7 +62,9 @@ mod linux {
         statements
             .filter(|statement| !DOES_NOT_APPLY.contains(&statement.name()))
             .fold(Suite::of(real_codex::CLI), |suite, statement| {
-                suite.case(numbered(statement), move |cli| check(statement, cli))
+                suite.case(numbered(statement), async move |cli: PathBuf| {
+                    check(statement, &Stage::set(&cli).await?.subject).await
+                })
             })
             .case(
                 "nobody_logged_in_is_a_failure_in_our_words",
@@ -70,20 +77,6 @@ mod linux {
             .case("a_broken_answer_is_not_said_twice", a_broken_answer_is_not_said_twice)
             .case("a_hostile_repository_changes_nothing", a_hostile_repository_changes_nothing)
             .case("first_runs_at_once_do_not_break_each_other", first_runs_at_once)
-    }
-
-    /// A suite wants names that live as long as the program, and these do.
-    fn numbered(statement: Statement) -> &'static str {
-        format!("s{}_{}", statement.number(), statement.name()).leak()
-    }
-
-    async fn check(statement: Statement, cli: PathBuf) -> Result<()> {
-        let Stage { subject, .. } = &Stage::set(&cli).await?;
-        match statement.check(subject).await {
-            Verdict::Holds => Ok(()),
-            Verdict::DoesNotApply(why) => bail!("this should apply: {why}"),
-            Verdict::Broken(what) => bail!("{what}"),
-        }
     }
 
     /// A service, a sandbox and the backend in it.
@@ -213,18 +206,7 @@ mod linux {
         let stage = Stage::set(&cli).await?;
         let step = Step::text("half of this text").slowly(4, 1).failing_first(Failure::Cut, 1);
         let ended = stage.run(stage.script(&[step])).await?;
-        ended.succeeded()?;
-        let retried = |event: &AgentWrapperEvent| {
-            event.message.as_deref().is_some_and(|said| said.contains("tried again"))
-        };
-        let before = ended.events.iter().take_while(|event| !retried(event));
-        let seen: String = before.filter_map(|event| event.text.as_deref()).collect();
-        ensure!(
-            !seen.is_empty() && seen.len() < ended.text().len(),
-            "the answer did not break in the middle: {seen:?}"
-        );
-        ensure!(ended.text() == "half of this text", "{:?} in {:#?}", ended.text(), ended.events);
-        Ok(())
+        ended.broke_off_and_was_said_once("half of this text")
     }
 
     async fn a_hostile_repository_changes_nothing(cli: PathBuf) -> Result<()> {

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+pub(crate) mod cases;
 #[cfg(target_os = "linux")]
 pub(crate) mod claude;
 #[cfg(target_os = "linux")]
@@ -41,6 +42,22 @@ impl Ended {
             }
             other => bail!("the run ended with {other:?} after {:?}", self.events),
         }
+    }
+
+    /// Checks that an answer broke off in the middle and was said once all the same.
+    pub(crate) fn broke_off_and_was_said_once(&self, text: &str) -> Result<()> {
+        self.succeeded()?;
+        let retried = |event: &AgentWrapperEvent| {
+            event.message.as_deref().is_some_and(|said| said.contains("tried again"))
+        };
+        let before = self.events.iter().take_while(|event| !retried(event));
+        let seen: String = before.filter_map(|event| event.text.as_deref()).collect();
+        ensure!(
+            !seen.is_empty() && seen.len() < text.len(),
+            "the answer did not break in the middle: {seen:?}"
+        );
+        ensure!(self.text() == text, "{:?} in {:#?}", self.text(), self.events);
+        Ok(())
     }
 
     /// Checks that the run failed for this reason and that its last event says so.

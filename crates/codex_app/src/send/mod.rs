@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 
 pub use answer::{ClientAnswer, Decision, ElicitationAnswer};
 pub use params::{
-    AccountRead, ClientInfo, Initialize, Input, ThreadFork, ThreadList, ThreadRef, ThreadResume,
-    ThreadStart, TurnInterrupt, TurnStart, TurnSteer,
+    AccountRead, ClientInfo, Initialize, Input, ThreadFork, ThreadList, ThreadOptions, ThreadRef,
+    ThreadResume, ThreadStart, TurnInterrupt, TurnStart, TurnSteer,
 };
 pub use request::ClientRequest;
 

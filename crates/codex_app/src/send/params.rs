@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// Declares structs: first, in brackets, the fields that are always there, then those that are left
-/// out when they are not set.
+/// out when they are not set, at last the fields of another struct that stand beside them.
 macro_rules! params {
     ($(
         $(#[$meta:meta])*
         pub struct $name:ident {
             $([ $( $(#[$required_meta:meta])* $required:ident: $required_type:ty, )* ])?
             $( $(#[$optional_meta:meta])* $optional:ident: $optional_type:ty, )*
+            $( ..$flat:ident: $flat_type:ty )?
         }
     )*) => {$(
         $(#[$meta])*
@@ -24,6 +25,11 @@ macro_rules! params {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $optional: Option<$optional_type>,
             )*
+            $(
+                /// What the thread may do, and with which model.
+                #[serde(flatten)]
+                pub $flat: $flat_type,
+            )?
             /// What this crate has no name for.
             #[serde(flatten)]
             pub extra: Map<String, Value>,
@@ -56,45 +62,18 @@ params! {
 
     /// Begins a thread.
     pub struct ThreadStart {
-        /// Where it works; an absolute path. With a writable sandbox the server trusts what lies
-        /// there unless the command line says otherwise: see [`Launch`](crate::Launch).
-        cwd: String,
-        /// The model.
-        model: String,
-        /// When it asks: `untrusted`, `on-request` or `never`.
-        approval_policy: Value,
-        /// `read-only`, `workspace-write` or `danger-full-access`.
-        sandbox: String,
-        /// Who answers; `user` is whoever speaks this protocol.
-        approvals_reviewer: String,
-        /// Instructions of the operator.
-        developer_instructions: String,
-        /// Settings that count for this thread.
-        config: Map<String, Value>,
+        ..options: ThreadOptions
     }
 
-    /// Goes on with a thread. Policy, sandbox and model are kept with it, and are sent again.
+    /// Goes on with a thread. Its options are kept with it, and are sent again all the same.
     pub struct ThreadResume {
         [
             /// The thread.
             thread_id: String,
         ]
-        /// As in [`ThreadStart`].
-        cwd: String,
-        /// As in [`ThreadStart`].
-        model: String,
-        /// As in [`ThreadStart`].
-        approval_policy: Value,
-        /// As in [`ThreadStart`].
-        sandbox: String,
-        /// As in [`ThreadStart`].
-        approvals_reviewer: String,
-        /// As in [`ThreadStart`].
-        developer_instructions: String,
-        /// As in [`ThreadStart`].
-        config: Map<String, Value>,
         /// Whether the answer is to leave out the turns so far, which may be many.
         exclude_turns: bool,
+        ..options: ThreadOptions
     }
 
     /// Copies a thread.
@@ -105,22 +84,9 @@ params! {
         ]
         /// The last turn that the copy has; it must be over.
         last_turn_id: String,
-        /// As in [`ThreadStart`].
-        cwd: String,
-        /// As in [`ThreadStart`].
-        model: String,
-        /// As in [`ThreadStart`].
-        approval_policy: Value,
-        /// As in [`ThreadStart`].
-        sandbox: String,
-        /// As in [`ThreadStart`].
-        approvals_reviewer: String,
-        /// As in [`ThreadStart`].
-        developer_instructions: String,
-        /// As in [`ThreadStart`].
-        config: Map<String, Value>,
         /// As in [`ThreadResume`].
         exclude_turns: bool,
+        ..options: ThreadOptions
     }
 
     /// Lists the threads that are kept, the newest first.
@@ -188,6 +154,34 @@ params! {
         /// Whether the login is to be refreshed first.
         refresh_token: bool,
     }
+}
+
+/// What a thread may do, and with which model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadOptions {
+    /// Where it works; an absolute path. With a writable sandbox the server trusts what lies
+    /// there unless the command line says otherwise: see [`Launch`](crate::Launch).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// The model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// When it asks: `untrusted`, `on-request` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_policy: Option<Value>,
+    /// `read-only`, `workspace-write` or `danger-full-access`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// Who answers; `user` is whoever speaks this protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approvals_reviewer: Option<String>,
+    /// Instructions of the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub developer_instructions: Option<String>,
+    /// Settings that count for this thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Map<String, Value>>,
 }
 
 /// One part of a prompt.

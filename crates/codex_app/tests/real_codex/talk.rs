@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use codex_app::event::answer::ThreadOpened;
 use codex_app::event::thread::Turn;
 use codex_app::event::{Item, Notification};
-use codex_app::send::{Initialize, Input, ThreadStart, TurnStart};
+use codex_app::send::{Initialize, Input, ThreadOptions, ThreadStart, TurnStart};
 use codex_app::{
     ClientLine, ClientRequest, CodexClient, CodexConnection, Decision, Launch, RequestId,
     ServerBody, ServerLine, ServerRequest,
@@ -60,13 +60,14 @@ impl Setting {
     }
 
     pub(crate) fn policy(&self, approval: &str, sandbox: &str) -> ThreadStart {
-        ThreadStart {
+        let options = ThreadOptions {
             cwd: Some(self.sandbox.work().display().to_string()),
             approval_policy: Some(approval.into()),
             sandbox: Some(sandbox.to_owned()),
             approvals_reviewer: Some("user".to_owned()),
-            ..ThreadStart::default()
-        }
+            ..ThreadOptions::default()
+        };
+        ThreadStart { options, ..ThreadStart::default() }
     }
 
     /// A server with a strict thread.

@@ -1,15 +1,12 @@
 //! The task that owns one run: reads the CLI's lines, forwards what they mean, ends the process when asked, and says how it ended.
 
-use std::process::ExitStatus;
-
 use claude_code::{ClaudeCodeError, ClaudePrintStreamJsonHandle};
 use futures::StreamExt;
 
 use super::translate::Translator;
 use crate::{
-    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
-    AgentWrapperOutcome, CANCELLED, TIMED_OUT,
-    backends::shared::outcome::End,
+    AgentWrapperError, AgentWrapperEvent, AgentWrapperKind, CANCELLED,
+    backends::shared::outcome::{Lost, end_of},
     gate::{Forwarded, RunSink},
 };
 
@@ -70,7 +67,14 @@ impl Run {
                 sink.end(Err(AgentWrapperError::backend(CANCELLED)));
             }
             Reading::Ended => {
-                let (end, last) = end_of(completion.await, translator, &kind);
+                let exit = completion.await.map_err(|error| match error {
+                    ClaudeCodeError::Timeout { .. } => Lost::TimedOut,
+                    ClaudeCodeError::RunLost => Lost::RuntimeGone,
+                    // The others are errors of starting, and the process was started.
+                    _ => Lost::Unknown,
+                });
+                let (verdict, told) = translator.told();
+                let (end, last) = end_of(exit, |status| verdict.outcome(status), told, &kind);
                 if let Some(last) = last {
                     // A reader that is gone reads the completion instead.
                     let _ = sink.send(last).await;
@@ -79,41 +83,4 @@ impl Run {
             }
         }
     }
-}
-
-/// Joins what was told with how the process exited; also returns the last event, which for a failed run is its one terminal
-/// error.
-fn end_of(
-    exit: Result<ExitStatus, ClaudeCodeError>,
-    translator: Translator,
-    kind: &AgentWrapperKind,
-) -> (End, Option<AgentWrapperEvent>) {
-    let status = match exit {
-        Ok(status) => status,
-        Err(error) => {
-            let message = match error {
-                ClaudeCodeError::Timeout { .. } => TIMED_OUT,
-                ClaudeCodeError::RunLost => {
-                    "the run was given up because its runtime was shut down"
-                }
-                // The others are errors of starting, and the process was started.
-                _ => "could not tell how the agent ended",
-            };
-            return (
-                Err(AgentWrapperError::backend(message)),
-                Some(AgentWrapperEvent::error(kind, message)),
-            );
-        }
-    };
-    let told = translator.told();
-    let outcome = told.verdict.outcome(status);
-    let last = match &outcome {
-        AgentWrapperOutcome::Succeeded => told.unreadable,
-        AgentWrapperOutcome::Failed { reason } => {
-            Some(AgentWrapperEvent::error(kind, reason.as_str()))
-        }
-    };
-    let end =
-        AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
-    (Ok(end), last)
 }

@@ -1,15 +1,14 @@
 //! The task that owns one run: speaks with the server, forwards what its lines mean, ends it when
 //! asked, and says how it ended.
 
-use std::{ops::ControlFlow, pin::pin, process::ExitStatus};
+use std::{ops::ControlFlow, pin::pin};
 
 use agent_lines::child::RunError;
 use codex_app::{
-    CallError, CodexConnection, Notification, ServerBody, ServerLine,
+    CallError, ClientRequest, CodexConnection, Notification, Outcome, ServerBody, ServerLine,
     event::answer::{AccountState, ThreadOpened, ThreadPage},
     send::{AccountRead, Initialize},
 };
-use codex_app::{ClientRequest, Outcome};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
@@ -18,9 +17,8 @@ use super::{
     translate::Translator,
 };
 use crate::{
-    AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
-    AgentWrapperOutcome, CANCELLED, TIMED_OUT,
-    backends::shared::outcome::{End, Failure},
+    AgentWrapperError, AgentWrapperEvent, AgentWrapperKind, CANCELLED,
+    backends::shared::outcome::{Failure, Lost, end_of},
     extensions::{SessionSelector, SessionStart},
     gate::{Forwarded, RunSink},
 };
@@ -79,7 +77,13 @@ impl Run {
             }
             Stop::Ended => server.ended().await,
         };
-        let (end, last) = end_of(exit, translator, &kind);
+        let exit = exit.map_err(|error| match error {
+            RunError::Timeout { .. } => Lost::TimedOut,
+            RunError::RunLost => Lost::RuntimeGone,
+            RunError::Wait(_) => Lost::Unknown,
+        });
+        let (verdict, told) = translator.told();
+        let (end, last) = end_of(exit, |status| verdict.outcome(status), told, &kind);
         if let Some(last) = last {
             // A reader that is gone reads the completion instead.
             let _ = sink.send(last).await;
@@ -261,36 +265,4 @@ fn names_no_thread(message: &str) -> bool {
     ["no rollout found", "invalid session id", "invalid thread id"]
         .iter()
         .any(|words| message.starts_with(words))
-}
-
-/// Joins what was told with how the process exited; also returns the last event, which for a failed
-/// run is its one terminal error.
-fn end_of(
-    exit: Result<ExitStatus, RunError>,
-    translator: Translator,
-    kind: &AgentWrapperKind,
-) -> (End, Option<AgentWrapperEvent>) {
-    let status = match exit {
-        Ok(status) => status,
-        Err(error) => {
-            let message = match error {
-                RunError::Timeout { .. } => TIMED_OUT,
-                RunError::RunLost => "the run was given up because its runtime was shut down",
-                RunError::Wait(_) => "could not tell how the agent ended",
-            };
-            let last = AgentWrapperEvent::error(kind, message);
-            return (Err(AgentWrapperError::backend(message)), Some(last));
-        }
-    };
-    let told = translator.told();
-    let outcome = told.verdict.outcome(status);
-    let last = match &outcome {
-        AgentWrapperOutcome::Succeeded => told.unreadable,
-        AgentWrapperOutcome::Failed { reason } => {
-            Some(AgentWrapperEvent::error(kind, reason.as_str()))
-        }
-    };
-    let end =
-        AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
-    (Ok(end), last)
 }

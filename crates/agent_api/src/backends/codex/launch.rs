@@ -4,7 +4,7 @@ use agent_lines::child::{ChildOptions, Environment};
 use codex_app::{
     ClientRequest, CodexClient, CodexConnection, Launch, Trust,
     event::answer::ThreadOpened,
-    send::{Input, ThreadFork, ThreadList, ThreadResume, ThreadStart, TurnStart},
+    send::{Input, ThreadFork, ThreadList, ThreadOptions, ThreadResume, ThreadStart, TurnStart},
 };
 
 use super::config::{CodexBackendConfig, CodexEnvironment, CodexProjectSettings};
@@ -94,26 +94,15 @@ impl Plan {
 
     /// Begins a thread.
     pub(super) fn begin(&self) -> ClientRequest {
-        ClientRequest::ThreadStart(ThreadStart {
-            cwd: Some(self.cwd.clone()),
-            model: self.model.clone(),
-            approval_policy: Some(self.limits.approval_policy.into()),
-            sandbox: Some(self.limits.sandbox.to_owned()),
-            approvals_reviewer: Some(REVIEWER.to_owned()),
-            ..ThreadStart::default()
-        })
+        ClientRequest::ThreadStart(ThreadStart { options: self.options(), ..Default::default() })
     }
 
     /// Goes on with a thread. Its limits are kept with it, and said again.
     pub(super) fn resume(&self, thread_id: String) -> ClientRequest {
         ClientRequest::ThreadResume(ThreadResume {
             thread_id,
-            cwd: Some(self.cwd.clone()),
-            model: self.model.clone(),
-            approval_policy: Some(self.limits.approval_policy.into()),
-            sandbox: Some(self.limits.sandbox.to_owned()),
-            approvals_reviewer: Some(REVIEWER.to_owned()),
             exclude_turns: Some(true),
+            options: self.options(),
             ..ThreadResume::default()
         })
     }
@@ -122,14 +111,21 @@ impl Plan {
     pub(super) fn fork(&self, thread_id: String) -> ClientRequest {
         ClientRequest::ThreadFork(ThreadFork {
             thread_id,
+            exclude_turns: Some(true),
+            options: self.options(),
+            ..ThreadFork::default()
+        })
+    }
+
+    fn options(&self) -> ThreadOptions {
+        ThreadOptions {
             cwd: Some(self.cwd.clone()),
             model: self.model.clone(),
             approval_policy: Some(self.limits.approval_policy.into()),
             sandbox: Some(self.limits.sandbox.to_owned()),
             approvals_reviewer: Some(REVIEWER.to_owned()),
-            exclude_turns: Some(true),
-            ..ThreadFork::default()
-        })
+            ..ThreadOptions::default()
+        }
     }
 
     /// Sends the prompt.

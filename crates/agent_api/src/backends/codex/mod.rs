@@ -37,7 +37,8 @@ use self::{drive::Run, launch::Plan, translate::Translator};
 use crate::{
     AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent,
     AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest,
-    backends::shared::config::SANDBOX_WARNING, capabilities as ids, gate, validate,
+    backends::shared::config::{SANDBOX_WARNING, capabilities_of},
+    gate, validate,
 };
 
 /// The kind of this backend.
@@ -108,24 +109,7 @@ impl AgentWrapperBackend for CodexBackend {
     }
 
     fn capabilities(&self) -> AgentWrapperCapabilities {
-        let always = [
-            ids::RUN,
-            ids::EVENTS,
-            ids::EVENTS_LIVE,
-            ids::CONTROL_CANCEL,
-            ids::TOOLS_STRUCTURED,
-            ids::TOOLS_RESULTS,
-            ids::FINAL_TEXT,
-            ids::SESSION_HANDLE,
-            ids::SESSION_RESUME,
-            ids::SESSION_FORK,
-            ids::CONFIG_MODEL,
-            ids::EXEC_ADD_DIRS,
-            ids::EXEC_NON_INTERACTIVE,
-            APP_SERVER,
-        ];
-        let sandbox = self.config.allow_external_sandbox_exec.then_some(ids::EXEC_EXTERNAL_SANDBOX);
-        always.into_iter().chain(sandbox).collect()
+        capabilities_of(APP_SERVER, self.config.allow_external_sandbox_exec)
     }
 
     fn run(

@@ -11,15 +11,16 @@ use codex_app::{
     Notification, ServerLine,
     event::{Item, ItemBody},
 };
-use serde_json::Value;
 
 use self::tool::Tools;
 use super::verdict::Verdict;
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
     backends::shared::{
+        outcome::Told,
         said::{Said, Unseen},
         session::Session,
+        unreadable::Unreadable,
     },
 };
 
@@ -38,9 +39,7 @@ pub(super) struct Translator {
     session: Session,
     tools: Tools,
     pub(super) verdict: Verdict,
-    /// Whether the line before could not be read. It is told when another line follows: the last
-    /// line of an agent that was ended in the middle of a word is no news beside the end itself.
-    unreadable: bool,
+    unreadable: Unreadable,
 }
 
 #[derive(Debug)]
@@ -48,18 +47,6 @@ struct OpenMessage {
     item_id: String,
     /// Its number, as the id that no other message has.
     id: String,
-}
-
-/// What the lines of a run come to.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) verdict: Verdict,
-    pub(super) final_text: Option<String>,
-    /// The facet that names the session.
-    pub(super) session: Option<Value>,
-    /// The error of a last line that could not be read; of interest only when nothing worse has
-    /// happened.
-    pub(super) unreadable: Option<AgentWrapperEvent>,
 }
 
 impl Translator {
@@ -72,7 +59,7 @@ impl Translator {
             session: Session::default(),
             tools: Tools::default(),
             verdict: Verdict::default(),
-            unreadable: false,
+            unreadable: Unreadable::default(),
         }
     }
 
@@ -83,16 +70,12 @@ impl Translator {
 
     /// Notes a line that could not be read; returns the error of the one before it.
     pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
-        let earlier = self.earlier_unreadable();
-        self.unreadable = true;
-        earlier
+        self.unreadable.note(&self.kind)
     }
 
     /// Returns the error of a line before this one that could not be read.
     pub(super) fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
-        std::mem::take(&mut self.unreadable).then(|| {
-            AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
-        })
+        self.unreadable.earlier(&self.kind)
     }
 
     /// Notes that a question was answered with no.
@@ -144,14 +127,13 @@ impl Translator {
     }
 
     /// Says what it all came to.
-    pub(super) fn told(mut self) -> Told {
-        let unreadable = self.earlier_unreadable();
-        Told {
-            verdict: self.verdict,
+    pub(super) fn told(mut self) -> (Verdict, Told) {
+        let told = Told {
             final_text: self.said.last_message(),
             session: self.session.facet(),
-            unreadable,
-        }
+            unreadable: self.unreadable.earlier(&self.kind),
+        };
+        (self.verdict, told)
     }
 
     fn item_started(
@@ -160,6 +142,11 @@ impl Translator {
         line: &ServerLine,
         events: &mut Vec<AgentWrapperEvent>,
     ) {
+        if let Some(call) = self.tools.started(&self.kind, item, line) {
+            self.goes_on();
+            events.push(call);
+            return;
+        }
         match &item.body {
             ItemBody::AgentMessage(_) => {
                 // One of the same id that was never completed broke off.
@@ -171,20 +158,8 @@ impl Translator {
                 events.push(self.status("summarising the conversation"));
             }
             ItemBody::Unknown { .. } => events.push(self.unknown()),
-            ItemBody::UserMessage(_)
-            | ItemBody::Plan(_)
-            | ItemBody::SubAgentActivity(_)
-            | ItemBody::Untyped { .. } => {}
-            ItemBody::CommandExecution(_)
-            | ItemBody::FileChange(_)
-            | ItemBody::McpToolCall(_)
-            | ItemBody::DynamicToolCall(_)
-            | ItemBody::CollabAgentToolCall(_)
-            | ItemBody::WebSearch(_)
-            | ItemBody::ImageView(_) => {
-                self.goes_on();
-                events.extend(self.tools.started(&self.kind, item, line));
-            }
+            // A call was told above; the rest is of no use to a reader.
+            _ => {}
         }
     }
 
@@ -206,22 +181,8 @@ impl Translator {
                 events.push(self.status("the conversation was summarised"));
             }
             ItemBody::Plan(_) => events.push(self.status("a plan was made")),
-            // Told when it began.
-            ItemBody::Unknown { .. }
-            | ItemBody::Reasoning(_)
-            | ItemBody::UserMessage(_)
-            | ItemBody::SubAgentActivity(_)
-            | ItemBody::Untyped { .. } => {}
-            ItemBody::CommandExecution(_)
-            | ItemBody::FileChange(_)
-            | ItemBody::McpToolCall(_)
-            | ItemBody::DynamicToolCall(_)
-            | ItemBody::CollabAgentToolCall(_)
-            | ItemBody::WebSearch(_)
-            | ItemBody::ImageView(_) => {
-                self.goes_on();
-                events.extend(self.tools.completed(&self.kind, item, line));
-            }
+            // A call has a result; the rest was told when it began.
+            _ => events.extend(self.tools.completed(&self.kind, item, line)),
         }
     }
 

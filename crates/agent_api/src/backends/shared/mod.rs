@@ -3,7 +3,8 @@
 //! - [`said`]: text, once, however often an agent repeats it.
 //! - [`session`]: the session's id, told once and again at the end.
 //! - [`tool`]: the facet of tool events.
-//! - [`outcome`]: why a run failed, in our own words.
+//! - [`unreadable`]: lines that could not be read.
+//! - [`outcome`]: how a run ended, and why it failed, in our own words.
 //! - [`config`]: what the configurations of backends decide alike.
 
 pub(super) mod config;
@@ -11,3 +12,4 @@ pub(super) mod outcome;
 pub(super) mod said;
 pub(super) mod session;
 pub(super) mod tool;
+pub(super) mod unreadable;

@@ -2,13 +2,70 @@
 
 use std::process::ExitStatus;
 
+use serde_json::Value;
+
 use crate::{
     AgentWrapperCompletion, AgentWrapperError, AgentWrapperEvent, AgentWrapperKind,
-    AgentWrapperOutcome, NO_SESSION_FOUND, SESSION_NOT_FOUND, gate::RunSink, run::failed_status,
+    AgentWrapperOutcome, NO_SESSION_FOUND, SESSION_NOT_FOUND, TIMED_OUT, gate::RunSink,
+    run::failed_status,
 };
 
 /// How a run ended, for its completion.
 pub(crate) type End = Result<AgentWrapperCompletion, AgentWrapperError>;
+
+/// What the lines of a run come to, beside its outcome.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) final_text: Option<String>,
+    /// The facet that names the session.
+    pub(crate) session: Option<Value>,
+    /// The error of a last line that could not be read; of interest only when nothing worse has
+    /// happened.
+    pub(crate) unreadable: Option<AgentWrapperEvent>,
+}
+
+/// Why nobody can tell how a process exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// It took longer than it may, and was ended.
+    TimedOut,
+    /// Its owner was shut down.
+    RuntimeGone,
+    /// The system did not say.
+    Unknown,
+}
+
+/// Joins what was told with how the process exited; also returns the last event, which for a failed
+/// run is its one terminal error.
+pub(crate) fn end_of(
+    exit: Result<ExitStatus, Lost>,
+    outcome: impl FnOnce(ExitStatus) -> AgentWrapperOutcome,
+    told: Told,
+    kind: &AgentWrapperKind,
+) -> (End, Option<AgentWrapperEvent>) {
+    let status = match exit {
+        Ok(status) => status,
+        Err(lost) => {
+            let message = match lost {
+                Lost::TimedOut => TIMED_OUT,
+                Lost::RuntimeGone => "the run was given up because its runtime was shut down",
+                Lost::Unknown => "could not tell how the agent ended",
+            };
+            let last = AgentWrapperEvent::error(kind, message);
+            return (Err(AgentWrapperError::backend(message)), Some(last));
+        }
+    };
+    let outcome = outcome(status);
+    let last = match &outcome {
+        AgentWrapperOutcome::Succeeded => told.unreadable,
+        AgentWrapperOutcome::Failed { reason } => {
+            Some(AgentWrapperEvent::error(kind, reason.as_str()))
+        }
+    };
+    let end =
+        AgentWrapperCompletion { status, outcome, final_text: told.final_text, data: told.session };
+    (Ok(end), last)
+}
 
 /// Why a run failed. No backend knows all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,16 +14,16 @@ use claude_code::{
         system::SystemEvent,
     },
 };
-use serde_json::Value;
 
 use self::tool::Tools;
 use super::outcome::Verdict;
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
     backends::shared::{
-        outcome::Failure,
+        outcome::{Failure, Told},
         said::{Said, Unseen},
         session::Session,
+        unreadable::Unreadable,
     },
 };
 
@@ -35,20 +35,7 @@ pub(super) struct Translator {
     session: Session,
     tools: Tools,
     verdict: Verdict,
-    /// Whether the line before could not be read. It is told when another line follows: the last line of an agent that was
-    /// ended in the middle of a word is no news beside the end itself.
-    unreadable: bool,
-}
-
-/// What the lines of a run come to.
-#[derive(Debug)]
-pub(super) struct Told {
-    pub(super) verdict: Verdict,
-    pub(super) final_text: Option<String>,
-    /// The facet that names the session.
-    pub(super) session: Option<Value>,
-    /// The error of a last line that could not be read; of interest only when nothing worse has happened.
-    pub(super) unreadable: Option<AgentWrapperEvent>,
+    unreadable: Unreadable,
 }
 
 impl Translator {
@@ -59,13 +46,13 @@ impl Translator {
             session: Session::default(),
             tools: Tools::default(),
             verdict: Verdict::default(),
-            unreadable: false,
+            unreadable: Unreadable::default(),
         }
     }
 
     /// Translates one line into the events it stands for, often none.
     pub(super) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<AgentWrapperEvent> {
-        let mut events: Vec<_> = self.earlier_unreadable().into_iter().collect();
+        let mut events: Vec<_> = self.unreadable.earlier(&self.kind).into_iter().collect();
         let before = events.len();
         match &line.body {
             EventBody::Result(result) => self.verdict.note_result(result),
@@ -102,26 +89,17 @@ impl Translator {
 
     /// Notes a line that could not be read; returns the error of the one before it.
     pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
-        let earlier = self.earlier_unreadable();
-        self.unreadable = true;
-        earlier
-    }
-
-    fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
-        std::mem::take(&mut self.unreadable).then(|| {
-            AgentWrapperEvent::error(&self.kind, "a line of the agent's output could not be read")
-        })
+        self.unreadable.note(&self.kind)
     }
 
     /// Says what it all came to.
-    pub(super) fn told(mut self) -> Told {
-        let unreadable = self.earlier_unreadable();
-        Told {
-            verdict: self.verdict,
+    pub(super) fn told(mut self) -> (Verdict, Told) {
+        let told = Told {
             final_text: self.said.last_message(),
             session: self.session.facet(),
-            unreadable,
-        }
+            unreadable: self.unreadable.earlier(&self.kind),
+        };
+        (self.verdict, told)
     }
 
     fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {

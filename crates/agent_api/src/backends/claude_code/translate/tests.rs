@@ -1,7 +1,7 @@
 //! Recorded logs of the real CLI, translated.
 
 use claude_code::ClaudeStreamJsonParser;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::capabilities::{SESSION_HANDLE, TOOLS_STRUCTURED};
@@ -27,7 +27,7 @@ impl Played {
                 Err(_) => events.extend(translator.unreadable()),
             }
         }
-        Self { events, told: translator.told() }
+        Self { events, told: translator.told().1 }
     }
 
     fn fixture(name: &str) -> Self {

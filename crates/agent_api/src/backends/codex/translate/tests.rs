@@ -21,7 +21,7 @@ fn translate(lines: impl Iterator<Item = String>) -> (Vec<AgentWrapperEvent>, To
             events.extend(translator.notification(told, &line));
         }
     }
-    (events, translator.told())
+    (events, translator.told().1)
 }
 
 fn text(events: &[AgentWrapperEvent]) -> String {

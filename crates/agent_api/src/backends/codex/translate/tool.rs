@@ -23,23 +23,23 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// The event of a call that was announced.
+    /// The event of a call that was announced; none for an item that is no call.
     pub(super) fn started(
         &mut self,
         kind: &AgentWrapperKind,
         item: &Item,
         line: &ServerLine,
     ) -> Option<AgentWrapperEvent> {
+        let name = name(&item.body)?;
         if self.open.len() < MAX_OPEN_USES {
             *self.open.entry(item.id.to_string()).or_default() += 1;
         }
         let facet = facet(item, line, ToolFacet::started("tool_use"));
-        let name = name(&item.body)?;
         Some(ToolFacet { name: Some(&name), ..facet }.on(AgentWrapperEventKind::ToolCall, kind))
     }
 
     /// The events of a call that is over: its result, and before it the call itself if nobody told
-    /// of it.
+    /// of it. None for an item that is no call.
     pub(super) fn completed(
         &mut self,
         kind: &AgentWrapperKind,
