@@ -105,6 +105,12 @@ async fn what_cannot_start_says_why() {
 }
 
 #[test]
+fn debug_shows_no_value_of_the_environment() {
+    let shown = format!("{:?}", ChildOptions::new("x").env("TOKEN", "hunter2"));
+    assert!(shown.contains("TOKEN") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
 fn versions_are_read_and_compared() {
     let version = |text| CliVersion::parse(text);
     assert_eq!(version("v0.166.0-alpha.1").map(|v| v.to_string()).as_deref(), Some("0.166.0"));

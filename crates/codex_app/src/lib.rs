@@ -20,7 +20,7 @@ pub mod send;
 
 pub use agent_lines::LineError as CodexLineError;
 pub use client::{
-    CLOSE_GRACE, CallError, CodexClient, CodexConnection, CodexError, HANDSHAKE_TIMEOUT, Launch,
+    CALL_TIMEOUT, CLOSE_GRACE, CallError, CodexClient, CodexConnection, CodexError, Launch,
     LaunchError, MAX_HELD_LINES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, SendError,
     Sender, TESTED_VERSION, Trust, probe_version,
 };

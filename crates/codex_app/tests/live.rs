@@ -147,6 +147,16 @@ async fn a_refusal_an_end_and_a_flood_are_errors_of_the_call() {
     child.wait_until_nothing_is_left().await;
 }
 
+/// Time is paused: what never comes is waited for without waiting.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_is_an_error_of_the_call() {
+    let child = Scripted::new("exec sleep 3600");
+    let mut server = child.start();
+    let hello = server.handshake(Initialize::new("test", "0")).await;
+    assert_eq!(hello, Err(CallError::Silent));
+    server.end().await.expect("ends");
+}
+
 #[tokio::test]
 async fn a_dropped_connection_leaves_nothing_behind() {
     let detached = if cfg!(target_os = "linux") { "setsid" } else { "" };

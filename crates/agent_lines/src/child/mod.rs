@@ -11,6 +11,7 @@ mod run;
 mod stderr;
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,7 +35,7 @@ use run::RunOptions;
 pub const DEFAULT_TERMINATION_GRACE: Duration = Duration::from_secs(3);
 
 /// How a program is started and held.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ChildOptions {
     binary: PathBuf,
     environment: Environment,
@@ -43,6 +44,22 @@ pub struct ChildOptions {
     timeout: Option<Duration>,
     max_line_bytes: usize,
     termination_grace: Duration,
+}
+
+/// Shows the names of the environment and not its values: those are where keys live.
+impl fmt::Debug for ChildOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("ChildOptions")
+            .field("binary", &self.binary)
+            .field("environment", &self.environment)
+            .field("env", &names)
+            .field("working_dir", &self.working_dir)
+            .field("timeout", &self.timeout)
+            .field("max_line_bytes", &self.max_line_bytes)
+            .field("termination_grace", &self.termination_grace)
+            .finish()
+    }
 }
 
 /// What a child finds in its environment besides the variables it is given.

@@ -12,14 +12,14 @@ use agent_lines::child::{
 };
 use futures::StreamExt as _;
 
+use crate::RequestId;
 use crate::event::answer::Initialized;
 use crate::event::{Outcome, RpcError, ServerBody, ServerLine};
 use crate::send::{ClientLine, ClientRequest, Initialize};
-use crate::{Answer, RequestId};
 
-/// How long the server may take to answer `initialize`: half a second was seen, a busy machine may
-/// need much more.
-pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the server may take to answer a request. Half a second was seen, for `initialize`; a busy
+/// machine, or an MCP server that has to start first, may need much more.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a server may stay after its input was closed: a tenth of a second was seen.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub enum CallError {
     #[error("the Codex server ended before it answered")]
     Ended,
     /// The server did not answer in time.
-    #[error("the Codex server did not answer within {} s", HANDSHAKE_TIMEOUT.as_secs())]
+    #[error("the Codex server did not answer within {} s", CALL_TIMEOUT.as_secs())]
     Silent,
     /// The server talked and talked.
     #[error("more than {MAX_HELD_LINES} lines came before the answer")]
@@ -130,12 +130,9 @@ impl CodexConnection {
         self.stderr_tail.clone()
     }
 
-    /// Introduces us, and waits for the answer up to [`HANDSHAKE_TIMEOUT`].
+    /// Introduces us, and waits for the answer.
     pub async fn handshake(&mut self, initialize: Initialize) -> Result<Initialized, CallError> {
-        let call = self.call(ClientRequest::Initialize(initialize));
-        let outcome = tokio::time::timeout(HANDSHAKE_TIMEOUT, call)
-            .await
-            .map_err(|_| CallError::Silent)??;
+        let outcome = self.call(ClientRequest::Initialize(initialize)).await?;
         let answer = outcome.read().ok_or(CallError::Unreadable)?;
         self.sender.send(&ClientLine::initialized())?;
         Ok(answer)
@@ -149,21 +146,23 @@ impl CodexConnection {
         Ok(id)
     }
 
-    /// Sends a request and waits for its answer; a refusal is an error. What comes meanwhile is
-    /// kept for [`CodexConnection::next_line`]. A future that is dropped loses no line.
+    /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`]; a refusal is an error. What
+    /// comes meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped loses no
+    /// line.
     pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
         let id = self.request(request)?;
+        let answer = tokio::time::timeout(CALL_TIMEOUT, self.answer_to(&id)).await;
+        match answer.map_err(|_| CallError::Silent)?? {
+            Outcome::Error(error) => Err(CallError::Refused(error)),
+            result => Ok(result),
+        }
+    }
+
+    async fn answer_to(&mut self, id: &RequestId) -> Result<Outcome, CallError> {
         loop {
-            let line = self.events.next().await.ok_or(CallError::Ended)?;
-            match line {
-                Ok(ServerLine {
-                    body: ServerBody::Answer(Answer { id: answered, outcome }),
-                    ..
-                }) if answered == id => {
-                    return match outcome {
-                        Outcome::Error(error) => Err(CallError::Refused(error)),
-                        result => Ok(result),
-                    };
+            match self.events.next().await.ok_or(CallError::Ended)? {
+                Ok(ServerLine { body: ServerBody::Answer(answer), .. }) if answer.id == *id => {
+                    return Ok(answer.outcome);
                 }
                 other if self.held.len() < MAX_HELD_LINES => self.held.push_back(other),
                 _ => return Err(CallError::TooManyLines),

@@ -10,7 +10,7 @@ mod version;
 use agent_lines::child::{ChildOptions, Input, StartError};
 
 pub use connection::{
-    CLOSE_GRACE, CallError, CodexConnection, HANDSHAKE_TIMEOUT, MAX_HELD_LINES, SendError, Sender,
+    CALL_TIMEOUT, CLOSE_GRACE, CallError, CodexConnection, MAX_HELD_LINES, SendError, Sender,
 };
 pub use launch::{Launch, LaunchError, Trust};
 pub use version::{
