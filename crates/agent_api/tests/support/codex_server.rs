@@ -1,8 +1,8 @@
-//! A scripted `codex app-server`: plays the scenario that stands in its prompt, in lines as the real
-//! one writes them.
+//! A scripted `codex app-server`: plays the scenario that stands in its prompt, in lines as the
+//! real one writes them.
 //!
-//! What it remembers of threads is in files below `CODEX_HOME`, made by their first turn as the real
-//! one does.
+//! What it remembers of threads is in files below `CODEX_HOME`, made by their first turn as the
+//! real one does.
 
 use std::{
     env, fs,

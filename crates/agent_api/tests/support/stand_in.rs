@@ -29,7 +29,8 @@ pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
 /// Makes it start a process that outlives its welcome and holds its output open.
 pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
-/// Makes it say this many texts and succeed, by itself: many times faster than a simulator that does everything right.
+/// Makes it say this many texts and succeed, by itself: many times faster than a simulator that
+/// does everything right.
 pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";
 /// A secret to print on every stream in every wrong form before the agent says anything.
 pub(crate) const LEAK: &str = "AGENT_API_LEAK";
@@ -45,12 +46,14 @@ struct Record {
     args: Vec<String>,
 }
 
-/// Plays the stand-in and returns its exit code, or `None` when this process is the test program. Call it first in `main`.
+/// Plays the stand-in and returns its exit code, or `None` when this process is the test program.
+/// Call it first in `main`.
 pub(crate) fn play_if_asked() -> Option<ExitCode> {
     let dir = env::var_os(RECORD_DIR)?;
     let record = record(Path::new(&dir));
     if env::var_os(DESCENDANT).is_some() {
-        // Left behind on purpose, in the background of a shell: whoever ends this process must find it.
+        // Left behind on purpose, in the background of a shell: whoever ends this process must find
+        // it.
         let left = Command::new("sh").args(["-c", "sleep 100000 &"]).status().unwrap();
         assert!(left.success());
     }
@@ -92,7 +95,8 @@ fn record(dir: &Path) -> PathBuf {
         args: env::args().skip(1).collect(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-    // Named by time so that starts have an order, and renamed so that a reader sees all of it or nothing.
+    // Named by time so that starts have an order, and renamed so that a reader sees all of it or
+    // nothing.
     let path = dir.join(format!("{now:030}-{}", std::process::id()));
     fs::write(path.with_extension("part"), serde_json::to_vec(&record).unwrap()).unwrap();
     fs::rename(path.with_extension("part"), path.with_extension("json")).unwrap();

@@ -17,8 +17,8 @@ use crate::event::answer::Initialized;
 use crate::event::{Outcome, RpcError, ServerBody, ServerLine};
 use crate::send::{ClientLine, ClientRequest, Initialize};
 
-/// How long the server may take to answer a request. Half a second was seen, for `initialize`; a busy
-/// machine, or an MCP server that has to start first, may need much more.
+/// How long the server may take to answer a request. Half a second was seen, for `initialize`; a
+/// busy machine, or an MCP server that has to start first, may need much more.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a server may stay after its input was closed: a tenth of a second was seen.
@@ -146,9 +146,9 @@ impl CodexConnection {
         Ok(id)
     }
 
-    /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`]; a refusal is an error. What
-    /// comes meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped loses no
-    /// line.
+    /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`]; a refusal is an error.
+    /// What comes meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped
+    /// loses no line.
     pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
         let id = self.request(request)?;
         let answer = tokio::time::timeout(CALL_TIMEOUT, self.answer_to(&id)).await;

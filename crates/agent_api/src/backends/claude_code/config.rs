@@ -10,7 +10,8 @@ pub use crate::backends::shared::config::{
     AgentEnvironment as ClaudeCodeEnvironment, ProjectSettings as ClaudeCodeProjectSettings,
 };
 
-/// Defaults of the backend. A request overrides what it names; the default of all of it is what an installed CLI needs.
+/// Defaults of the backend. A request overrides what it names; the default of all of it is what an
+/// installed CLI needs.
 #[derive(Clone)]
 pub struct ClaudeCodeBackendConfig {
     /// The program; `claude` from the search path without it.
@@ -23,7 +24,8 @@ pub struct ClaudeCodeBackendConfig {
     pub env: BTreeMap<String, String>,
     /// What a run inherits.
     pub environment: ClaudeCodeEnvironment,
-    /// Whether a request may turn the CLI's permission checks off with `agent_api.exec.external_sandbox.v1`.
+    /// Whether a request may turn the CLI's permission checks off with
+    /// `agent_api.exec.external_sandbox.v1`.
     pub allow_external_sandbox_exec: bool,
     /// What counts of the settings that lie in the working directory.
     pub project_settings: ClaudeCodeProjectSettings,

@@ -1,4 +1,5 @@
-//! The task that owns one run: reads the CLI's lines, forwards what they mean, ends the process when asked, and says how it ended.
+//! The task that owns one run: reads the CLI's lines, forwards what they mean, ends the process
+//! when asked, and says how it ended.
 
 use claude_code::{ClaudeCodeError, ClaudePrintStreamJsonHandle};
 use futures::StreamExt;
@@ -60,7 +61,8 @@ impl Run {
         match reading {
             Reading::Cancelled => {
                 termination.terminate();
-                // Nobody reads on, and a child that waits for room in a pipe would not hear that it should end.
+                // Nobody reads on, and a child that waits for room in a pipe would not hear that it
+                // should end.
                 drop(events);
                 // How it ends does not matter any more, only that it has.
                 let _ = completion.await;

@@ -39,7 +39,8 @@ pub(super) async fn start(
         .map_err(|error| AgentWrapperError::backend(in_full(&error)))
 }
 
-/// Translates the request into the CLI's terms. Later variables win, so the order of the environment is the order of say.
+/// Translates the request into the CLI's terms. Later variables win, so the order of the
+/// environment is the order of say.
 fn print_request(
     config: &ClaudeCodeBackendConfig,
     request: AgentWrapperRunRequest,

@@ -1,8 +1,9 @@
 //! How a run ended, in our own words.
 //!
-//! The CLI tells it in several places that do not agree: a `result` line that says `success` may be a failed login, an exit
-//! code of 0 may be an interrupt, and a run that is killed has no `result` at all. The order of trust is: a failing `result`,
-//! then the exit of the process, then the absence of a `result`.
+//! The CLI tells it in several places that do not agree: a `result` line that says `success` may be
+//! a failed login, an exit code of 0 may be an interrupt, and a run that is killed has no `result`
+//! at all. The order of trust is: a failing `result`, then the exit of the process, then the
+//! absence of a `result`.
 
 use std::process::ExitStatus;
 
@@ -18,7 +19,8 @@ use crate::{
 pub(super) struct Verdict {
     /// The last `result`: a task in the background can bring a second one.
     result: Option<Result<(), Failure>>,
-    /// A failure that the CLI reported as a message before its `result`; it knows more than the `result` does.
+    /// A failure that the CLI reported as a message before its `result`; it knows more than the
+    /// `result` does.
     reported: Option<Failure>,
 }
 
@@ -75,7 +77,8 @@ impl Failure {
             "error_max_turns" => Self::TurnLimit,
             "error_max_budget_usd" => Self::Budget,
             "error_max_structured_output_retries" => Self::StructuredOutput,
-            // The CLI has no code for this one, so its words are matched: both forms of them were seen.
+            // The CLI has no code for this one, so its words are matched: both forms of them were
+            // seen.
             _ if result.errors.iter().any(|error| names_no_session(error)) => Self::SessionNotFound,
             "success" => Self::of_status(result.api_error_status),
             "error_during_execution" => Self::Execution,

@@ -1,8 +1,9 @@
 //! Which session a run continues, found out before anything is started.
 //!
-//! The CLI's own `--continue` silently starts a new session where there is none, so it is never used: the last session is looked
-//! up here and then resumed by its id. An id is left to the CLI, which refuses one it does not know; only what cannot be
-//! an id is refused here, because the CLI would take it for a title and resume whatever is called like that.
+//! The CLI's own `--continue` silently starts a new session where there is none, so it is never
+//! used: the last session is looked up here and then resumed by its id. An id is left to the CLI,
+//! which refuses one it does not know; only what cannot be an id is refused here, because the CLI
+//! would take it for a title and resume whatever is called like that.
 
 use std::{
     fs::{self, File},
@@ -23,8 +24,9 @@ use crate::{
 
 /// Finds the last session of a directory.
 pub trait ClaudeCodeSessionLookup: Send + Sync {
-    /// Returns the id of the session that was last used in `working_dir`, which is canonical. `config_dir` is where the CLI
-    /// keeps what it remembers: `CLAUDE_CONFIG_DIR`, or `.claude` in the home directory.
+    /// Returns the id of the session that was last used in `working_dir`, which is canonical.
+    /// `config_dir` is where the CLI keeps what it remembers: `CLAUDE_CONFIG_DIR`, or `.claude` in
+    /// the home directory.
     fn last(&self, config_dir: &Path, working_dir: &Path) -> io::Result<Option<String>>;
 }
 
@@ -85,7 +87,8 @@ fn is_session_id(text: &str) -> bool {
 /// The CLI cuts the name of a project's folder here and adds a hash.
 const MAX_FOLDER_NAME: usize = 200;
 
-/// The working directory stands in the first lines of a transcript; after these it does not come any more.
+/// The working directory stands in the first lines of a transcript; after these it does not come
+/// any more.
 const LINES_TO_LOOK_AT: usize = 64;
 
 /// The longest beginning of a transcript that is read: a first prompt may be long.
@@ -137,7 +140,8 @@ fn folders_of(projects: &Path, working_dir: &Path) -> io::Result<Vec<PathBuf>> {
     if name.len() <= MAX_FOLDER_NAME {
         return Ok(vec![projects.join(name)]);
     }
-    // What follows the cut is a hash of the CLI's own; the transcripts inside tell which folder is meant.
+    // What follows the cut is a hash of the CLI's own; the transcripts inside tell which folder is
+    // meant.
     let beginning = &name[..MAX_FOLDER_NAME];
     let is_candidate = |entry: &fs::DirEntry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning))
@@ -145,7 +149,8 @@ fn folders_of(projects: &Path, working_dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries(projects)?.into_iter().filter(is_candidate).map(|entry| entry.path()).collect())
 }
 
-/// The CLI's name for a directory: everything but letters and digits becomes a dash, counted as JavaScript counts.
+/// The CLI's name for a directory: everything but letters and digits becomes a dash, counted as
+/// JavaScript counts.
 fn folder_name(dir: &Path) -> String {
     let dash_unless_plain = |unit: u16| match u8::try_from(unit) {
         Ok(byte) if byte.is_ascii_alphanumeric() => char::from(byte),

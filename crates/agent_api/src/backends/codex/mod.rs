@@ -6,16 +6,16 @@
 //!
 //! What the backend decides for its user:
 //! - Text arrives while the model writes it, and once.
-//! - Commands run in Codex's own sandbox: they write in the working directory and in the directories
-//!   that the request adds, and have no network. Whatever wants more asks; nobody is there to
-//!   answer, so it is declined and the turn goes on. That is so whatever
+//! - Commands run in Codex's own sandbox: they write in the working directory and in the
+//!   directories that the request adds, and have no network. Whatever wants more asks; nobody is
+//!   there to answer, so it is declined and the turn goes on. That is so whatever
 //!   `agent_api.exec.non_interactive` says.
-//! - A run in which something was declined has [failed](crate::AgentWrapperOutcome::Failed), even if
-//!   the model says that it is done: it was kept from something that it thought it needed.
+//! - A run in which something was declined has [failed](crate::AgentWrapperOutcome::Failed), even
+//!   if the model says that it is done: it was kept from something that it thought it needed.
 //! - The settings, rules, hooks, MCP servers and instructions of the directory it works in count
 //!   only when the configuration [trusts them](CodexProjectSettings::Trust).
-//! - The policy, the sandbox and the reviewer that the server says it uses are held against what was
-//!   asked for; a server that says otherwise gets no prompt.
+//! - The policy, the sandbox and the reviewer that the server says it uses are held against what
+//!   was asked for; a server that says otherwise gets no prompt.
 //! - `agent_api.exec.external_sandbox.v1` turns sandbox and questions off, and says so first.
 //! - A command that still runs when the turn is over is ended with the server.
 

@@ -2,8 +2,8 @@
 //!
 //! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
 //! session's id, and otherwise our own words: nothing else that the server printed is in any event.
-//! A line of a kind that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a
-//! line that cannot be read an error event; the run goes on.
+//! A line of a kind that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and
+//! a line that cannot be read an error event; the run goes on.
 
 mod tool;
 

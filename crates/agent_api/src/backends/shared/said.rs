@@ -1,13 +1,15 @@
-//! Text, once: what was forwarded as deltas is not forwarded again when it comes whole, nor when a broken answer is repeated.
+//! Text, once: what was forwarded as deltas is not forwarded again when it comes whole, nor when a
+//! broken answer is repeated.
 //!
-//! An agent writes the deltas of a text and then the whole text, in a line of its own, under the same
-//! message id and before the end of the message. Blocks come whole in the order in which they were streamed, so a queue of
-//! what is open is all there is to remember. Where the agent streams nothing, or stops half way, the whole line brings what is
-//! missing.
+//! An agent writes the deltas of a text and then the whole text, in a line of its own, under the
+//! same message id and before the end of the message. Blocks come whole in the order in which they
+//! were streamed, so a queue of what is open is all there is to remember. Where the agent streams
+//! nothing, or stops half way, the whole line brings what is missing.
 //!
-//! A message that ends while a text of it is still open was abandoned: the connection broke, and the agent asks again, under a
-//! new id. What the reader has seen cannot be taken back, so the new answer is held back as long as it repeats the old
-//! one. When it says something else instead, it is forwarded from its beginning, with a word that it begins again.
+//! A message that ends while a text of it is still open was abandoned: the connection broke, and
+//! the agent asks again, under a new id. What the reader has seen cannot be taken back, so the new
+//! answer is held back as long as it repeats the old one. When it says something else instead, it
+//! is forwarded from its beginning, with a word that it begins again.
 
 use std::{borrow::Cow, collections::VecDeque};
 
@@ -16,8 +18,8 @@ use crate::bounds;
 /// Messages whose whole lines may still come. One is enough for what was seen; a few cost nothing.
 const MESSAGES_REMEMBERED: usize = 8;
 
-/// The longest text of a message that is kept, about twice what a model can write into one. A run that never stops talking must
-/// not fill the memory of whoever listens.
+/// The longest text of a message that is kept, about twice what a model can write into one. A run
+/// that never stops talking must not fill the memory of whoever listens.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// What the model has said on its main thread.
@@ -104,7 +106,8 @@ impl Said {
         self.unseen(text)
     }
 
-    /// A message ends. One with an open text was abandoned; after any other, what was abandoned before it is history.
+    /// A message ends. One with an open text was abandoned; after any other, what was abandoned
+    /// before it is history.
     pub(crate) fn message_stops(&mut self) {
         let Some(message) = self.streamed.back() else { return };
         if message.open.is_empty() {
@@ -135,7 +138,8 @@ impl Said {
             // It was not abandoned, its whole line was only late.
             self.abandoned = None;
         }
-        // A whole text shorter than its deltas, or other than they were, cannot be made good: what was said stays said.
+        // A whole text shorter than its deltas, or other than they were, cannot be made good: what
+        // was said stays said.
         let rest = text.get(block.bytes..).unwrap_or_default();
         self.last.add(id, rest);
         self.unseen(rest)

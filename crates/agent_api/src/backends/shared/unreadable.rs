@@ -2,8 +2,8 @@
 
 use crate::{AgentWrapperEvent, AgentWrapperKind};
 
-/// Whether the line before could not be read. It is told when another line follows: the last line of
-/// an agent that was ended in the middle of a word is no news beside the end itself.
+/// Whether the line before could not be read. It is told when another line follows: the last line
+/// of an agent that was ended in the middle of a word is no news beside the end itself.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable(bool);
 

@@ -1,8 +1,9 @@
 //! Turns the lines of one run of the CLI into events, and remembers what the end of the run needs.
 //!
-//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the session's id, and otherwise
-//! our own words: nothing else that the CLI printed is in any event. A line of a type that nobody knows is an
-//! [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line that cannot be read an error event; the run goes on.
+//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
+//! session's id, and otherwise our own words: nothing else that the CLI printed is in any event. A
+//! line of a type that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a
+//! line that cannot be read an error event; the run goes on.
 
 mod tool;
 
@@ -70,18 +71,21 @@ impl Translator {
             | EventBody::CommandLifecycle(_)
             | EventBody::ToolUseSummary(_)
             | EventBody::PromptSuggestion(_) => {}
-            // A run in print mode is asked nothing on its output, so these are as unknown as a type without a name.
+            // A run in print mode is asked nothing on its output, so these are as unknown as a type
+            // without a name.
             EventBody::ControlRequest(_)
             | EventBody::ControlResponse(_)
             | EventBody::ControlCancelRequest(_)
             | EventBody::Unknown { .. } => events.push(self.unknown()),
         }
-        // A result about a session that does not exist names it all the same; that is no session to tell anybody of.
+        // A result about a session that does not exist names it all the same; that is no session to
+        // tell anybody of.
         if !self.verdict.is_session_not_found()
             && let Some(id) = line.session_id()
             && let Some(status) = self.session.note(id, &self.kind)
         {
-            // Before everything else that this line says: whoever shows the text may want to know where it belongs.
+            // Before everything else that this line says: whoever shows the text may want to know
+            // where it belongs.
             events.insert(before, status);
         }
         events
@@ -103,7 +107,8 @@ impl Translator {
     }
 
     fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {
-        // The CLI reports a failure as if the model had said it. It did not, so it becomes a reason in our own words.
+        // The CLI reports a failure as if the model had said it. It did not, so it becomes a reason
+        // in our own words.
         if line.meta.error.is_some() || line.meta.is_api_error_message == Some(true) {
             self.verdict.note_failure(Failure::of_message(&line.meta));
             return;
@@ -159,7 +164,8 @@ impl Translator {
         text: &str,
         events: &mut Vec<AgentWrapperEvent>,
     ) {
-        // What a subagent says is said to the agent, as the output of a tool, and not to the reader.
+        // What a subagent says is said to the agent, as the output of a tool, and not to the
+        // reader.
         if parent.is_none() {
             let unseen = self.said.whole(message_id, text);
             self.say(unseen, events);
@@ -186,7 +192,8 @@ impl Translator {
                 ContentBlock::ServerToolResult(result) => {
                     events.push(self.tools.server_result(&self.kind, result, parent));
                 }
-                // A prompt, or what the CLI adds to it: the reader wrote the one and has no use for the other.
+                // A prompt, or what the CLI adds to it: the reader wrote the one and has no use for
+                // the other.
                 _ => {}
             }
         }
