@@ -120,6 +120,11 @@ pub enum Command {
     Token,
     /// Look for what usually goes wrong, and say the next step.
     Doctor(Json),
+    /// Run a program inside a wall: it reads and writes listed files and reaches listed hosts.
+    ///
+    /// Exit codes: the program's own, or 125 when the wall could not be built; the program has not
+    /// run then.
+    Confine(super::confine::Confine),
     /// Remove what ended long ago.
     Prune {
         /// How long ago, in days: 30d or 30.

@@ -5,11 +5,13 @@
 //! - [`server`]: finds the server of a data directory, or starts one.
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`sessions`], [`approvals`], [`manage`]: what there is, what waits, and the server itself.
+//! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths, and text made safe to show.
 
 mod approvals;
 pub mod args;
+pub mod confine;
 mod demo;
 mod doctor;
 mod manage;
@@ -101,6 +103,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::McpConfig(config) => manage::mcp_config(global, &config).await,
         Command::Parents(parents) => parents::parents(global, &parents).await,
         Command::Token => manage::token(global),
+        Command::Confine(confine) => confine::confine(confine).await,
         Command::Doctor(form) => doctor::doctor(global, form.json).await,
         Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,
         Command::Migrate { .. } => manage::migrate(global).await,

@@ -1,12 +1,14 @@
 //! `plexus doctor`: looks at everything that usually goes wrong, and says the next step.
 //!
 //! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent and the tools it needs, [`data`] at the data
-//! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store, [`server`] at the server, its port and where it may work.
+//! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store, [`server`] at the server, its port and where it may work, [`wall`] at what
+//! this machine can enforce around a program.
 
 mod agent;
 mod data;
 mod nodes;
 mod server;
+mod wall;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -99,6 +101,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         server::look_at_directory(&data_dir),
         server::look_at_files(),
     ]);
+    findings.extend(wall::look().await);
     if json {
         screen::line(&serde_json::to_string_pretty(&findings)?)?;
     } else {

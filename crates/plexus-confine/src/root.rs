@@ -1,0 +1,236 @@
+//! A file system of its own: an empty root into which the listed paths are mounted, and nothing
+//! else. What is not listed does not exist inside.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
+use rustix::mount::{mount, mount_change, unmount};
+
+use crate::mounts::{self, Table, attach, hold};
+use crate::plan::Plan;
+use crate::stage::StageError;
+
+/// Flags of every file system that we make.
+const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
+/// The most that a program may keep in `/dev/shm`, which is memory.
+const SHM: &std::ffi::CStr = c"mode=0700,size=1g";
+
+/// Makes a user, mount, network and IPC namespace. One user is mapped, to itself: files keep their
+/// owner, and `id` says the same as outside. The processes of a dry run get a namespace too, so that
+/// all of them end with the first.
+pub(crate) fn enter_namespaces(plan: &Plan) -> Result<(), StageError> {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mut flags = CloneFlags::CLONE_NEWUSER
+        | CloneFlags::CLONE_NEWNS
+        | CloneFlags::CLONE_NEWNET
+        | CloneFlags::CLONE_NEWIPC;
+    if plan.overlay.is_some() {
+        flags |= CloneFlags::CLONE_NEWPID;
+    }
+    unshare(flags).map_err(|error| StageError::new("make namespaces", error).next(advice()))?;
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{uid} {uid} 1")),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1")),
+    ] {
+        fs::write(file, text)
+            .map_err(|error| StageError::new(format!("write {file}"), error).next(advice()))?;
+    }
+    Ok(())
+}
+
+/// The next step for a machine that permits no user namespace.
+pub(crate) fn advice() -> &'static str {
+    let is = |name: &str, value: &str| {
+        fs::read_to_string(Path::new("/proc/sys").join(name)).is_ok_and(|text| text.trim() == value)
+    };
+    if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
+        "AppArmor restricts user namespaces here: a profile for the plexus program with `userns,` \
+         permits it"
+    } else if is("user/max_user_namespaces", "0") {
+        "user namespaces are switched off here: sysctl user.max_user_namespaces"
+    } else if is("kernel/unprivileged_userns_clone", "0") {
+        "user namespaces are switched off here: sysctl kernel.unprivileged_userns_clone"
+    } else {
+        "a container or its seccomp filter refuses namespaces: the tier landlock works without"
+    }
+}
+
+/// Replaces the root by one with nothing in it but what the plan lists.
+pub(crate) fn change(plan: &Plan) -> Result<(), StageError> {
+    let step = |doing: &str, error: rustix::io::Errno| StageError::new(doing, error);
+    mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
+        .map_err(|error| step("make the mounts private", error))?;
+    if let Some(state) = &plan.overlay {
+        put_overlay(&plan.working_dir, state)?;
+    }
+    // Everything is held before the names change.
+    let mut trees = hold_all(plan)?;
+    mount("plexus", &plan.temp_dir, "tmpfs", PLAIN, c"mode=0755,size=16m")
+        .map_err(|error| step("make a new root", error))?;
+    std::env::set_current_dir(&plan.temp_dir)
+        .map_err(|error| StageError::new("enter the new root", error))?;
+    // The old root is put on top of the new one and taken away with everything below it.
+    rustix::process::pivot_root(".", ".").map_err(|error| step("change the root", error))?;
+    unmount(".", UnmountFlags::DETACH).map_err(|error| step("leave the old root", error))?;
+    std::env::set_current_dir("/").map_err(|error| StageError::new("enter the root", error))?;
+
+    // Directories before what is mounted below them.
+    trees.sort_by_key(|(path, _)| path.components().count());
+    make_devices()?;
+    for (path, tree) in &trees {
+        mounts::make_point(path, tree)?;
+        attach(tree, path)?;
+    }
+    // Links after the directories that they may lie in.
+    for (name, target) in &plan.links {
+        make_link(name, target)?;
+    }
+    for path in &plan.hide {
+        hide(path)?;
+    }
+    protect(plan)?;
+    make_read_only(plan)
+}
+
+fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, OwnedFd)>, StageError> {
+    let mut trees = Vec::new();
+    for path in plan.read.iter().chain(&plan.write) {
+        trees.push((path.clone(), hold(path)?));
+    }
+    for path in &plan.devices {
+        trees.push((path.clone(), hold(path)?));
+    }
+    for (name, at) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp")] {
+        trees.push((at.into(), hold(&plan.temp_dir.join(name))?));
+    }
+    Ok(trees)
+}
+
+/// Puts a layer over the working directory that takes all changes.
+fn put_overlay(dir: &Path, state: &Path) -> Result<(), StageError> {
+    let (up, work) = (state.join("up"), state.join("work"));
+    for made in [&up, &work] {
+        fs::create_dir_all(made).map_err(|error| StageError::path("make", made, error))?;
+    }
+    let text = |path: &Path| {
+        let text = path.to_str().ok_or_else(|| StageError::path("name", path, "it is no text"))?;
+        Ok::<_, StageError>(text.replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:"))
+    };
+    // `userxattr` makes it work without root; `volatile` leaves out every sync, because nobody
+    // needs these files after a crash.
+    let options = format!(
+        "lowerdir={},upperdir={},workdir={},userxattr,volatile",
+        text(dir)?,
+        text(&up)?,
+        text(&work)?
+    );
+    let options = std::ffi::CString::new(options)
+        .map_err(|error| StageError::path("put a layer over", dir, error))?;
+    mount("overlay", dir, "overlay", PLAIN, options.as_c_str()).map_err(|error| {
+        StageError::path("put a layer over", dir, error)
+            .next("the temporary directory must not itself lie on an overlay file system")
+    })
+}
+
+/// `/dev` with terminals and shared memory of its own. The devices themselves are listed paths.
+fn make_devices() -> Result<(), StageError> {
+    for dir in ["/dev/pts", "/dev/shm"] {
+        fs::create_dir_all(dir).map_err(|error| StageError::new(format!("make {dir}"), error))?;
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", "/dev/pts", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")
+        .map_err(|error| StageError::new("make terminals", error))?;
+    mount("shm", "/dev/shm", "tmpfs", PLAIN, SHM)
+        .map_err(|error| StageError::new("make shared memory", error))?;
+    for (name, target) in [
+        ("/dev/ptmx", "pts/ptmx"),
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdin", "/proc/self/fd/0"),
+        ("/dev/stdout", "/proc/self/fd/1"),
+        ("/dev/stderr", "/proc/self/fd/2"),
+    ] {
+        make_link(Path::new(name), Path::new(target))?;
+    }
+    Ok(())
+}
+
+/// Makes a link, unless a mounted directory has something of that name already.
+fn make_link(name: &Path, target: &Path) -> Result<(), StageError> {
+    if name.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    if let Some(dir) = name.parent() {
+        fs::create_dir_all(dir).map_err(|error| StageError::path("make", dir, error))?;
+    }
+    symlink(target, name).map_err(|error| StageError::path("link", name, error))
+}
+
+/// Covers a path with nothing.
+fn hide(path: &Path) -> Result<(), StageError> {
+    let fail = |error: rustix::io::Errno| StageError::path("hide", path, error);
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_dir() => {
+            mount("nothing", path, "tmpfs", PLAIN | MountFlags::RDONLY, c"mode=0000").map_err(fail)
+        }
+        Ok(_) => attach(&hold(Path::new("/dev/null"))?, path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Mounts the protected places onto themselves, to be made read-only. So are the directories on the
+/// way: a mount point cannot be renamed, but the directory that holds one can, and
+/// `mv .git x; cp -r x .git` would be the way around.
+fn protect(plan: &Plan) -> Result<(), StageError> {
+    let mut pinned: Vec<&Path> = plan.write.iter().map(PathBuf::as_path).collect();
+    for place in &plan.protect {
+        // A link in a writable directory cannot be held by a mount: the watch reports a change.
+        if !place.symlink_metadata().is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
+            continue;
+        }
+        let Some(root) = place.ancestors().find(|dir| plan.write.contains(*dir)) else { continue };
+        let mut on_the_way: Vec<&Path> =
+            place.ancestors().skip(1).take_while(|dir| *dir != root).collect();
+        on_the_way.reverse();
+        for dir in on_the_way {
+            if !pinned.contains(&dir) {
+                attach(&hold(dir)?, dir)?;
+                pinned.push(dir);
+            }
+        }
+        attach(&hold(place)?, place)?;
+    }
+    Ok(())
+}
+
+/// Every mount becomes read-only but the writable ones. A mount keeps the flags that it has: a user
+/// may not take them away.
+fn make_read_only(plan: &Plan) -> Result<(), StageError> {
+    let private = ["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"].map(PathBuf::from);
+    let is_protected = |point: &Path| plan.protect.iter().any(|place| point.starts_with(place));
+    for mount in Table::read()?.mounts {
+        let point = mount.point.as_path();
+        // Read-only and writable roots may contain each other: the nearest one counts.
+        let nearest = point.ancestors().find_map(|dir| {
+            let is_writable = plan.write.contains(dir)
+                || plan.devices.contains(dir)
+                || private.iter().any(|own| own == dir);
+            if is_writable {
+                Some(true)
+            } else if plan.read.contains(dir) {
+                Some(false)
+            } else {
+                None
+            }
+        });
+        if nearest == Some(true) && !is_protected(point) {
+            continue;
+        }
+        mounts::remount_read_only(&mount)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! `plexus confine`: runs any program inside a wall, or only shows what it would change.
+//!
+//! This process stays outside as the egress process, and starts itself again as the stage that
+//! becomes the program. Without the wall nothing runs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, ValueEnum};
+use plexus_confine::dry_run::{self, ChangeKind, End, Preview};
+use plexus_confine::egress::{Bounds, Egress, EgressOptions, HostPattern, ListedHosts};
+use plexus_confine::guard::Watch;
+use plexus_confine::{EXIT_NOT_CONFINED, Machine, Plan, RunDir, StageProgram, Tier, Wall, plan};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{complain, could_not, exit, sanitize, screen};
+
+/// `plexus confine`.
+#[derive(Args, Debug)]
+pub struct Confine {
+    /// How tight: `workspace` reads tool chains and reaches allowed hosts, `strict` does neither.
+    #[arg(long, value_enum, default_value = "workspace")]
+    profile: ProfileName,
+    /// Where the program works and may write [default: here].
+    #[arg(long, value_name = "DIR")]
+    working_dir: Option<PathBuf>,
+    /// The mechanisms that must hold [default: the best that this machine has].
+    #[arg(long, value_enum)]
+    tier: Option<TierName>,
+    /// Let this host through: example.org, *.example.org or example.org:8443.
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<HostPattern>,
+    /// Let this path be read and executed too.
+    #[arg(long, value_name = "PATH")]
+    read: Vec<PathBuf>,
+    /// Let this path be written too.
+    #[arg(long, value_name = "PATH")]
+    write: Vec<PathBuf>,
+    /// Run over a copy, without network, and show which files would change.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the dry run as JSON.
+    #[arg(long, requires = "dry_run")]
+    json: bool,
+    /// The program and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// A profile with a wall.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProfileName {
+    Workspace,
+    Strict,
+}
+
+/// A tier that must hold.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TierName {
+    Full,
+    Landlock,
+}
+
+/// Runs the command.
+pub(super) async fn confine(arguments: Confine) -> Result<u8> {
+    match Run::begin(arguments) {
+        Ok(run) => run.run().await,
+        Err(error) => {
+            complain(&format!("plexus: {error:#}"));
+            Ok(EXIT_NOT_CONFINED)
+        }
+    }
+}
+
+/// One run: its files, and what this machine can enforce.
+struct Run {
+    arguments: Confine,
+    stage: StageProgram,
+    machine: Machine,
+    dir: RunDir,
+    wall: Wall,
+}
+
+impl Run {
+    fn begin(mut arguments: Confine) -> Result<Self> {
+        let stage = StageProgram::this().context("could not find this program")?;
+        let machine = plexus_confine::probe(&stage);
+        let dir = RunDir::new().context("could not make a temporary directory")?;
+        let working_dir = match arguments.working_dir.take() {
+            Some(dir) => dir,
+            None => std::env::current_dir().context("could not find the working directory")?,
+        };
+        let profile = match arguments.profile {
+            ProfileName::Workspace => plexus_confine::Profile::Workspace,
+            ProfileName::Strict => plexus_confine::Profile::Strict,
+        };
+        let mut wall = Wall::new(profile, working_dir, dir.temp_dir());
+        wall.tier = arguments.tier.map(|tier| match tier {
+            TierName::Full => Tier::Full,
+            TierName::Landlock => Tier::Landlock,
+        });
+        wall.home = std::env::var_os("HOME").map(PathBuf::from);
+        wall.read = std::mem::take(&mut arguments.read);
+        wall.write = std::mem::take(&mut arguments.write);
+        wall.hosts = std::mem::take(&mut arguments.allow_host);
+        Ok(Self { arguments, stage, machine, dir, wall })
+    }
+
+    async fn run(self) -> Result<u8> {
+        if self.arguments.dry_run {
+            return tokio::task::spawn_blocking(move || self.dry_run()).await?;
+        }
+        match self.prepare().await {
+            Ok(ready) => ready.run().await,
+            Err(error) => {
+                complain(&format!("plexus: {error:#}"));
+                Ok(EXIT_NOT_CONFINED)
+            }
+        }
+    }
+
+    async fn prepare(mut self) -> Result<Ready> {
+        let egress = match self.arguments.profile {
+            ProfileName::Workspace => Some(self.open_egress().await?),
+            ProfileName::Strict => None,
+        };
+        if let Some(egress) = &egress {
+            self.wall.doors = egress.doors().clone();
+        }
+        let planned = plan(&self.wall, &self.machine).map_err(could_not_build)?;
+        planned.prepare().context("could not prepare the temporary directory")?;
+        let file = self.dir.path().join("plan");
+        planned.write_to(&file).context("could not write the plan")?;
+        Ok(Ready { run: self, egress, planned, file })
+    }
+
+    async fn open_egress(&self) -> Result<Egress> {
+        let options = EgressOptions {
+            decider: Some(Arc::new(ListedHosts(self.wall.hosts.clone()))),
+            model: None,
+            bounds: Bounds::default(),
+        };
+        let tier = self.machine.choose(self.wall.tier).map_err(could_not_build)?;
+        let opened = match tier {
+            Tier::Full => Egress::listen_inside(options, &self.dir.path().join("egress")),
+            Tier::Landlock => Egress::listen_here(options).await,
+        };
+        opened.context("could not open the way to the network")
+    }
+
+    fn dry_run(self) -> Result<u8> {
+        let limits = dry_run::Limits::default();
+        let program = &self.arguments.program;
+        match dry_run::run(&self.stage, &self.machine, &self.wall, program, limits) {
+            Ok(preview) if self.arguments.json => {
+                screen::line(&serde_json::to_string_pretty(&preview)?)?;
+                Ok(exit::OK)
+            }
+            Ok(preview) => show(&preview).map(|()| exit::OK),
+            Err(error) => {
+                complain(&format!("plexus: {:#}", could_not_build(error)));
+                Ok(EXIT_NOT_CONFINED)
+            }
+        }
+    }
+}
+
+fn could_not_build(error: impl std::error::Error) -> anyhow::Error {
+    could_not(error).context("nothing was started")
+}
+
+/// A run whose wall is planned and whose doors are open.
+struct Ready {
+    run: Run,
+    egress: Option<Egress>,
+    planned: Plan,
+    file: PathBuf,
+}
+
+impl Ready {
+    async fn run(self) -> Result<u8> {
+        let Self { run, egress, planned, file } = self;
+        let writable: Vec<PathBuf> = planned.write.iter().cloned().collect();
+        let watch = Watch::begin(&writable);
+        let (program, arguments) =
+            run.arguments.program.split_first().context("could not start: no program is named")?;
+        let mut command = tokio::process::Command::from(run.stage.command(&file, program));
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let egress = tokio::spawn(async move {
+            match egress {
+                // The sender is dropped when the program has ended.
+                Some(egress) => egress.run(async { drop(ended.await) }).await,
+                None => Ok(()),
+            }
+        });
+        let mut child = command
+            .args(arguments)
+            .kill_on_drop(true)
+            .spawn()
+            .context("could not start the stage")?;
+        let code = wait(&mut child).await?;
+        drop(end);
+        egress.await?.context("could not serve the network of the program")?;
+        for path in watch.changed() {
+            complain(&format!(
+                "plexus: {} changed: programs outside the wall may run what it says",
+                path.display()
+            ));
+        }
+        Ok(code)
+    }
+}
+
+/// Waits for the program and passes on what ends it. Ctrl-C reaches the program by itself, which
+/// belongs to the same group.
+async fn wait(child: &mut tokio::process::Child) -> Result<u8> {
+    use std::os::unix::process::ExitStatusExt as _;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status?,
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {
+                let pid = child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+                if let Some(pid) = pid {
+                    rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+                }
+            }
+        }
+    };
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    Ok(u8::try_from(code).unwrap_or(exit::FAILED))
+}
+
+fn show(preview: &Preview) -> Result<()> {
+    for change in &preview.changes {
+        let sign = match change.kind {
+            ChangeKind::Added => 'A',
+            ChangeKind::Modified => 'M',
+            ChangeKind::Removed => 'D',
+        };
+        screen::line(&format!("{sign} {}", sanitize::text(&change.path.to_string_lossy())))?;
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        if before.is_some() || after.is_some() {
+            let diff = similar::TextDiff::from_lines(
+                before.unwrap_or_default(),
+                after.unwrap_or_default(),
+            );
+            for line in diff.unified_diff().to_string().lines() {
+                screen::line(&format!("  {}", sanitize::text(line)))?;
+            }
+        }
+    }
+    let more = if preview.is_cut { ", and more that are not listed" } else { "" };
+    let end = match preview.end {
+        End::Exited(code) => format!("exit code {code}"),
+        End::Killed(signal) => format!("ended by signal {signal}"),
+        End::OutOfTime => "ended because it took too long".to_owned(),
+        End::TooLarge => "ended because it wrote too much".to_owned(),
+    };
+    screen::line(&format!(
+        "{} changes{more}, {end}. A dry run has no network and is no promise",
+        preview.changes.len()
+    ))?;
+    Ok(())
+}
