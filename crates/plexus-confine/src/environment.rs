@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::machine::Tier;
 use crate::plan::Plan;
@@ -17,10 +17,6 @@ use crate::wall::Profile;
 const CACHES: &str = ".plexus-cache";
 /// Tools wait this long for an answer, because a person may be asked before the proxy answers.
 const TOOL_TIMEOUT_SECS: &str = "300";
-/// The most packages that are linked one by one into the run's cargo cache. Beyond them the cache
-/// is readable as a whole, and nothing can be added to it.
-const MAX_LINKS: usize = 4_096;
-
 /// Adds the variables and the files to be copied.
 pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
     let inside = plan.temp_inside();
@@ -46,8 +42,15 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
                 plan.copies.push((file, outside.join("gitconfig")));
             }
         }
-        if let Ok(cargo) = home.join(".cargo").canonicalize() {
-            plan.cargo_home = Some((cargo, outside.join("cargo")));
+        for name in ["bin", "env", "config.toml", "registry", "git"] {
+            if let Ok(found) = home.join(".cargo").join(name).canonicalize() {
+                plan.cache_links.insert(outside.join("cargo").join(name), found.clone());
+                // Packages that are there are used, and new ones are kept for this run alone.
+                if matches!(name, "registry" | "git") && plan.tier == Tier::Full {
+                    plan.read.remove(&found);
+                    plan.layers.insert(found, plan.temp_dir.join("layers").join(name));
+                }
+            }
         }
         // rustup finds its tool chains from the home directory; the variable only makes it certain.
         if home.join(".rustup").exists() {
@@ -88,51 +91,16 @@ pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
         file.write_all(&text)?;
         file.write_all(b"\n")?;
     }
-    if let Some((from, to)) = &plan.cargo_home {
-        link_cargo_home(from, to)?;
+    for (name, target) in &plan.cache_links {
+        link(target, name)?;
     }
     Ok(())
 }
 
-/// A cargo home of its own, in which everything that is there already is a link.
-fn link_cargo_home(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for name in ["bin", "env", "config.toml", "git"] {
-        link(&from.join(name), &to.join(name))?;
-    }
-    let registry = to.join("registry");
-    fs::create_dir_all(&registry)?;
-    // cargo goes on when it cannot write into an index.
-    link(&from.join("registry/index"), &registry.join("index"))?;
-    for family in ["cache", "src"] {
-        let mut links = Vec::new();
-        for index in names(&from.join("registry").join(family)) {
-            let packages = names(&from.join("registry").join(family).join(&index));
-            links.extend(packages.into_iter().map(|package| index.join(package)));
-        }
-        if links.len() > MAX_LINKS {
-            link(&from.join("registry").join(family), &registry.join(family))?;
-            continue;
-        }
-        for path in links {
-            let link_at = registry.join(family).join(&path);
-            if let Some(dir) = link_at.parent() {
-                fs::create_dir_all(dir)?;
-            }
-            link(&from.join("registry").join(family).join(&path), &link_at)?;
-        }
-    }
-    Ok(())
-}
-
-fn names(dir: &Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name().into()).collect()
-}
-
-/// Makes a link to what exists.
+/// Makes a link and the directory that it lies in.
 fn link(target: &Path, at: &Path) -> io::Result<()> {
-    if !target.exists() {
-        return Ok(());
+    if let Some(dir) = at.parent() {
+        fs::create_dir_all(dir)?;
     }
     match symlink(target, at) {
         Ok(()) => Ok(()),

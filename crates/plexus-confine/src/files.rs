@@ -1,7 +1,7 @@
 //! Landlock: files by the lists of the plan, TCP by port, signals and abstract sockets inside only.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, LandlockStatus,
@@ -86,7 +86,7 @@ fn add_paths(
         Tier::Landlock => &[],
     };
     let temp = plan.temp_inside();
-    let writable = plan.write.iter().map(|path| path.as_path());
+    let writable = plan.write.iter().chain(plan.layers.keys()).map(PathBuf::as_path);
     let writable = writable.chain([temp.as_path()]).chain(private.iter().map(Path::new));
     for path in writable {
         rules = add(rules, path, write, abi)?;

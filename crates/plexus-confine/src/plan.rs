@@ -44,13 +44,14 @@ pub struct Plan {
     pub doors: Doors,
     /// Variables for the program.
     pub variables: BTreeMap<String, String>,
-    /// Changes below the working directory go into this directory instead (a dry run).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overlay: Option<PathBuf>,
+    /// Directories that look writable, while changes go into the second directory. Full tier only.
+    pub layers: BTreeMap<PathBuf, PathBuf>,
+    /// The working directory is such a layer, and all processes end with the first.
+    pub is_dry_run: bool,
     /// Files that are copied into the temporary directory: git's configuration.
     pub copies: Vec<(PathBuf, PathBuf)>,
-    /// Links that are made in the temporary directory: the package cache.
-    pub cargo_home: Option<(PathBuf, PathBuf)>,
+    /// Links that are made in the temporary directory, name and target: cargo's home.
+    pub cache_links: BTreeMap<PathBuf, PathBuf>,
     /// What this wall does not hold, for the person who decides with it.
     pub gaps: Vec<String>,
 }
@@ -122,9 +123,10 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         temp_dir,
         doors: wall.doors.clone(),
         variables: BTreeMap::new(),
-        overlay: None,
+        layers: BTreeMap::new(),
+        is_dry_run: false,
         copies: Vec::new(),
-        cargo_home: None,
+        cache_links: BTreeMap::new(),
         gaps: machine.gaps(tier).into_iter().map(str::to_owned).collect(),
         working_dir,
     };

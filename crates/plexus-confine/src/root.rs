@@ -28,7 +28,7 @@ pub(crate) fn enter_namespaces(plan: &Plan) -> Result<(), StageError> {
         | CloneFlags::CLONE_NEWNS
         | CloneFlags::CLONE_NEWNET
         | CloneFlags::CLONE_NEWIPC;
-    if plan.overlay.is_some() {
+    if plan.is_dry_run {
         flags |= CloneFlags::CLONE_NEWPID;
     }
     unshare(flags).map_err(|error| StageError::new("make namespaces", error).next(advice()))?;
@@ -65,8 +65,8 @@ pub(crate) fn change(plan: &Plan) -> Result<(), StageError> {
     let step = |doing: &str, error: rustix::io::Errno| StageError::new(doing, error);
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .map_err(|error| step("make the mounts private", error))?;
-    if let Some(state) = &plan.overlay {
-        put_overlay(&plan.working_dir, state)?;
+    for (dir, state) in &plan.layers {
+        put_layer(dir, state)?;
     }
     // Everything is held before the names change.
     let mut trees = hold_all(plan)?;
@@ -99,7 +99,7 @@ pub(crate) fn change(plan: &Plan) -> Result<(), StageError> {
 
 fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, OwnedFd)>, StageError> {
     let mut trees = Vec::new();
-    for path in plan.read.iter().chain(&plan.write) {
+    for path in plan.read.iter().chain(&plan.write).chain(plan.layers.keys()) {
         trees.push((path.clone(), hold(path)?));
     }
     for path in &plan.devices {
@@ -111,8 +111,8 @@ fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, OwnedFd)>, StageError> {
     Ok(trees)
 }
 
-/// Puts a layer over the working directory that takes all changes.
-fn put_overlay(dir: &Path, state: &Path) -> Result<(), StageError> {
+/// Puts a layer over a directory that takes all changes.
+fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
     let (up, work) = (state.join("up"), state.join("work"));
     for made in [&up, &work] {
         fs::create_dir_all(made).map_err(|error| StageError::path("make", made, error))?;
@@ -217,6 +217,7 @@ fn make_read_only(plan: &Plan) -> Result<(), StageError> {
         // Read-only and writable roots may contain each other: the nearest one counts.
         let nearest = point.ancestors().find_map(|dir| {
             let is_writable = plan.write.contains(dir)
+                || plan.layers.contains_key(dir)
                 || plan.devices.contains(dir)
                 || private.iter().any(|own| own == dir);
             if is_writable {

@@ -94,12 +94,13 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
     build(&plan)?;
     let mut command = command(&plan, &program);
     command.args(args);
-    let error = match plan.overlay {
-        None => command.exec(),
-        Some(_) => match become_parent(&mut command) {
+    let error = if plan.is_dry_run {
+        match become_parent(&mut command) {
             Ok(code) => std::process::exit(code),
             Err(error) => error,
-        },
+        }
+    } else {
+        command.exec()
     };
     Err(StageError::new(format!("start {}", program.display()), error)
         .next("is it installed where the wall lets it be read? `--read PATH` adds a path"))
