@@ -11,16 +11,17 @@ use std::path::Path;
 
 use crate::machine::Tier;
 use crate::plan::Plan;
+use crate::profile::CACHES;
 use crate::wall::Profile;
 
 /// The directory of caches within the temporary directory.
-const CACHES: &str = ".plexus-cache";
+const OWN_CACHES: &str = ".plexus-cache";
 /// Tools wait this long for an answer, because a person may be asked before the proxy answers.
 const TOOL_TIMEOUT_SECS: &str = "300";
 /// Adds the variables and the files to be copied.
 pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
     let inside = plan.temp_inside();
-    let caches = inside.join(CACHES);
+    let caches = inside.join(OWN_CACHES);
     let mut set = |name: &str, value: &Path| {
         plan.variables.insert(name.to_owned(), value.to_string_lossy().into_owned());
     };
@@ -36,7 +37,7 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
     if let Some(home) = home
         && plan.profile == Profile::Workspace
     {
-        let outside = plan.temp_dir.join("tmp").join(CACHES);
+        let outside = plan.temp_dir.join("tmp").join(OWN_CACHES);
         for name in [".config/git/config", ".gitconfig"] {
             if let Ok(file) = home.join(name).canonicalize() {
                 plan.copies.push((file, outside.join("gitconfig")));
@@ -44,12 +45,15 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
         }
         for name in ["bin", "env", "config.toml", "registry", "git"] {
             if let Ok(found) = home.join(".cargo").join(name).canonicalize() {
-                plan.cache_links.insert(outside.join("cargo").join(name), found.clone());
-                // Packages that are there are used, and new ones are kept for this run alone.
-                if matches!(name, "registry" | "git") && plan.tier == Tier::Full {
-                    plan.read.remove(&found);
-                    plan.layers.insert(found, plan.temp_dir.join("layers").join(name));
-                }
+                plan.cache_links.insert(outside.join("cargo").join(name), found);
+            }
+        }
+        for (number, name) in CACHES.iter().enumerate() {
+            if let Ok(found) = home.join(name).canonicalize()
+                && plan.tier == Tier::Full
+            {
+                plan.read.remove(&found);
+                plan.layers.insert(found, plan.temp_dir.join(format!("layers/{number}")));
             }
         }
         // rustup finds its tool chains from the home directory; the variable only makes it certain.
@@ -77,7 +81,7 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
 /// Makes the directories, copies and links.
 pub(crate) fn prepare(plan: &Plan) -> io::Result<()> {
     let tmp = plan.temp_dir.join("tmp");
-    let mut dirs = vec![tmp.join(CACHES)];
+    let mut dirs = vec![tmp.join(OWN_CACHES)];
     match plan.tier {
         Tier::Full => dirs.push(plan.temp_dir.join("var-tmp")),
         Tier::Landlock => {}

@@ -65,6 +65,10 @@ pub(crate) const TOOL_CHAINS: &[&str] = &[
     ".nix-profile",
 ];
 
+/// Caches in the home directory, below [`TOOL_CHAINS`], that tools add to. In the full tier a run
+/// sees what is there and keeps what it adds to itself; in the landlock tier it can add nothing.
+pub(crate) const CACHES: &[&str] = &[".cargo/registry", ".cargo/git", ".pyenv/shims", "go/pkg"];
+
 /// Devices without a memory: read and written in every profile.
 pub(crate) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];

@@ -1,0 +1,88 @@
+//! Dry runs: the real differences, nothing on the disk, and an end.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use plexus_confine::RunDir;
+use plexus_confine::dry_run::{self, Change, ChangeKind, End, Limits, Preview};
+
+use crate::Case;
+use crate::inside::Inside;
+
+pub(crate) const CASES: &[(&str, Case)] = &[
+    ("a_dry_run_lists_the_real_differences_and_changes_nothing", differences),
+    ("a_dry_run_ends_when_its_time_is_over", out_of_time),
+    ("a_dry_run_ends_when_it_writes_too_much", too_large),
+    ("a_dry_run_has_no_network_and_leaves_no_process", alone),
+];
+
+fn dry(inside: &Inside, script: &str, limits: Limits) -> Result<Preview> {
+    let run_dir = RunDir::new()?;
+    let program = ["sh", "-euc", script].map(OsString::from);
+    Ok(dry_run::run(&inside.stage, &inside.machine, &inside.wall(&run_dir), &program, limits)?)
+}
+
+fn differences(inside: &Inside) -> Result<()> {
+    let project = inside.project();
+    for (name, text) in [("kept", "k"), ("changed", "old\n"), ("gone", "g"), ("touched", "t")] {
+        std::fs::write(project.join(name), text)?;
+    }
+    std::fs::create_dir(project.join("dir"))?;
+    std::fs::write(project.join("dir/inner"), "i")?;
+    let script = "echo new > changed; rm gone; touch touched; echo said; mkdir made; \
+                  echo x > made/file; rm -r dir; mkdir dir; echo y > dir/other; exit 7";
+    let preview = dry(inside, script, Limits::default())?;
+    let change = |path: &str, kind, before: Option<&str>, after: Option<&str>| Change {
+        path: path.into(),
+        kind,
+        before: before.map(str::to_owned),
+        after: after.map(str::to_owned),
+    };
+    let expected = Preview {
+        end: End::Exited(7),
+        changes: vec![
+            change("changed", ChangeKind::Modified, Some("old\n"), Some("new\n")),
+            change("dir/inner", ChangeKind::Removed, Some("i"), None),
+            change("dir/other", ChangeKind::Added, None, Some("y\n")),
+            change("gone", ChangeKind::Removed, Some("g"), None),
+            change("made", ChangeKind::Added, None, None),
+            change("made/file", ChangeKind::Added, None, Some("x\n")),
+        ],
+        is_cut: false,
+        stdout: "said\n".to_owned(),
+        stderr: String::new(),
+    };
+    ensure!(preview == expected, "{preview:#?}");
+    ensure!(std::fs::read_to_string(project.join("changed"))? == "old\n", "the disk changed");
+    ensure!(
+        project.join("dir/inner").exists() && !project.join("made").exists(),
+        "the disk changed"
+    );
+    let cut = dry(inside, script, Limits { changes: 2, ..Limits::default() })?;
+    ensure!(cut.is_cut && cut.changes.len() == 2, "{cut:?}");
+    Ok(())
+}
+
+fn out_of_time(inside: &Inside) -> Result<()> {
+    let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
+    let preview = dry(inside, "setsid sleep 3600", limits)?;
+    ensure!(preview.end == End::OutOfTime, "{preview:?}");
+    Ok(())
+}
+
+fn too_large(inside: &Inside) -> Result<()> {
+    let limits =
+        Limits { bytes: 1024 * 1024, time: Duration::from_secs(3600), ..Limits::default() };
+    let preview = dry(inside, "head -c 4000000 /dev/urandom > large; sleep 3600", limits)?;
+    ensure!(preview.end == End::TooLarge, "{preview:?}");
+    Ok(())
+}
+
+fn alone(inside: &Inside) -> Result<()> {
+    // The daemon would hold the output open for an hour if it lived on.
+    let script = "(setsid sleep 3600 &); ls /sys/class/net >/dev/null; cat /proc/net/route | wc -l";
+    let preview = dry(inside, script, Limits::default())?;
+    ensure!(preview.end == End::Exited(0) && preview.stdout == "1\n", "{preview:?}");
+    Ok(())
+}
