@@ -1,0 +1,153 @@
+//! `plexus confine` as a person uses it. Where this machine cannot build a wall, its cases are
+//! ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
+
+use std::fs;
+use std::process::{Command, ExitCode, Output};
+
+use anyhow::{Result, ensure};
+use libtest_mimic::{Arguments, Failed, Trial};
+use plexus_confine::{EXIT_NOT_CONFINED, StageProgram};
+
+const PLEXUS: &str = env!("CARGO_BIN_EXE_plexus");
+/// The cases fail instead of being ignored.
+const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
+
+type Case = fn(&Place, &str) -> Result<()>;
+
+const CASES: &[(&str, Case)] = &[
+    ("the_operators_token_cannot_be_read", token),
+    ("the_exit_code_is_the_programs_own", exit_code),
+    ("nothing_starts_when_a_path_is_missing", missing),
+    ("a_change_of_what_runs_outside_is_reported", reported),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let stage = StageProgram {
+        program: PLEXUS.into(),
+        arguments: ["confine", "--stage"].map(Into::into).to_vec(),
+    };
+    let machine = plexus_confine::probe(&stage);
+    let refusal =
+        |why: &Option<plexus_confine::CannotBuild>| why.as_ref().map(|why| why.to_string());
+    let mut trials = Vec::new();
+    for (tier, why) in [("full", refusal(&machine.full)), ("landlock", refusal(&machine.landlock))]
+    {
+        for (name, case) in CASES {
+            trials.push(trial(format!("{name}_in_{tier}"), why.clone(), move |place| {
+                case(place, tier)
+            }));
+        }
+    }
+    trials.push(trial("a_dry_run_is_printed".into(), refusal(&machine.dry_run), dry_run));
+    trials.push(trial("doctor_says_what_is_enforced".into(), refusal(&machine.full), doctor));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(
+    name: String,
+    why: Option<String>,
+    case: impl FnOnce(&Place) -> Result<()> + Send + 'static,
+) -> Trial {
+    if let Some(why) = &why {
+        eprintln!("ignored: {name}: {why}");
+    }
+    let is_ignored = why.is_some() && std::env::var_os(REQUIRED).is_none();
+    let run = move || match why {
+        Some(why) => Err(Failed::from(why)),
+        None => case(&Place::new()?).map_err(|error| Failed::from(format!("{error:#}"))),
+    };
+    Trial::test(name, run).with_ignored_flag(is_ignored)
+}
+
+/// A home with a project in it.
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> std::io::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        fs::create_dir_all(dir.path().join("project/.git/hooks"))?;
+        Ok(Self { dir })
+    }
+
+    fn plexus(&self, arguments: &[&str]) -> Result<Output> {
+        let mut command = Command::new(PLEXUS);
+        command.args(arguments).env("HOME", self.dir.path());
+        Ok(command.current_dir(self.dir.path().join("project")).output()?)
+    }
+}
+
+fn token(place: &Place, tier: &str) -> Result<()> {
+    let data = place.dir.path().join(".local/state/plexus");
+    fs::create_dir_all(&data)?;
+    fs::write(data.join("operator.token"), "plx_secret")?;
+    let file = data.join("operator.token").to_string_lossy().into_owned();
+    for profile in ["workspace", "strict"] {
+        let words = ["confine", "--tier", tier, "--profile", profile, "--", "cat", &file];
+        let output = place.plexus(&words)?;
+        ensure!(output.status.code() == Some(1), "{output:?}");
+        ensure!(!String::from_utf8_lossy(&output.stdout).contains("plx_"), "{output:?}");
+    }
+    Ok(())
+}
+
+fn exit_code(place: &Place, tier: &str) -> Result<()> {
+    let output =
+        place.plexus(&["confine", "--tier", tier, "--", "sh", "-c", "echo out; exit 7"])?;
+    ensure!(output.status.code() == Some(7) && output.stdout == b"out\n", "{output:?}");
+    Ok(())
+}
+
+fn missing(place: &Place, tier: &str) -> Result<()> {
+    for words in [["--read", "/nowhere"], ["--write", "/nowhere"], ["--working-dir", "/nowhere"]] {
+        let words = [&["confine", "--tier", tier], &words[..], &["--", "echo", "started"]].concat();
+        let output = place.plexus(&words)?;
+        ensure!(output.status.code() == Some(i32::from(EXIT_NOT_CONFINED)), "{output:?}");
+        let why = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.stdout.is_empty() && why.contains("nothing was started"), "{output:?}");
+        ensure!(why.contains("/nowhere"), "{why}");
+    }
+    Ok(())
+}
+
+fn reported(place: &Place, tier: &str) -> Result<()> {
+    let output = place.plexus(&[
+        "confine",
+        "--tier",
+        tier,
+        "--",
+        "sh",
+        "-c",
+        "echo a > .envrc; echo b > c",
+    ])?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && said.contains(".envrc changed: programs outside"), "{said}");
+    ensure!(said.lines().count() == 1, "{said}");
+    Ok(())
+}
+
+fn dry_run(place: &Place) -> Result<()> {
+    let project = place.dir.path().join("project");
+    fs::write(project.join("file"), "old\n")?;
+    let output = place.plexus(&["confine", "--dry-run", "--", "sh", "-c", "echo new > file"])?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    for line in ["M file", "  -old", "  +new", "1 changes, exit code 0."] {
+        ensure!(said.lines().any(|said| said.starts_with(line)), "{said}");
+    }
+    let words = ["confine", "--dry-run", "--json", "--", "rm", "file"];
+    let preview: serde_json::Value = serde_json::from_slice(&place.plexus(&words)?.stdout)?;
+    ensure!(preview["changes"][0]["kind"] == "removed", "{preview}");
+    ensure!(fs::read_to_string(project.join("file"))? == "old\n", "the disk changed");
+    Ok(())
+}
+
+fn doctor(place: &Place) -> Result<()> {
+    let output = place.plexus(&["doctor"])?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    for words in ["tier full, Landlock ABI", "wall holds", "wall gaps", "dry run"] {
+        ensure!(said.contains(words), "{said}");
+    }
+    Ok(())
+}
