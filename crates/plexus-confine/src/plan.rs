@@ -142,6 +142,13 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         plan.protect.extend(guard::places_of_git(&dir));
         plan.write.insert(dir);
     }
+    let files = [Some(plan.temp_dir.clone()), wall.doors.socket.clone()];
+    for path in files.into_iter().flatten() {
+        if plan.write.iter().any(|root| path.starts_with(root)) {
+            let reason = "the program could change it; set TMPDIR to a directory elsewhere";
+            return Err(PlanError::TooMuch { role: "file of the wall", path, reason });
+        }
+    }
     for path in &wall.read {
         plan.add_read(&named(path, "readable path")?, path);
     }
@@ -164,12 +171,12 @@ fn writable(path: &Path, role: &'static str, home: Option<&Path>) -> Result<Path
     if home.is_some_and(|home| home.starts_with(&path)) {
         return Err(refused("it contains the home directory; name a directory below it"));
     }
-    let is_system = |system: &&str| {
+    let is_system = |system: &str| {
         let system = Path::new(system);
         let is_kernels = matches!(system.to_str(), Some("/proc" | "/sys" | "/etc"));
         system.starts_with(&path) || (is_kernels && path.starts_with(system))
     };
-    if path.starts_with("/dev") || SYSTEM.iter().any(|system| is_system(&system)) {
+    if path.starts_with("/dev") || SYSTEM.iter().any(|system| is_system(system)) {
         return Err(refused("it belongs to the system; name a directory of your own"));
     }
     Ok(path)
@@ -177,16 +184,16 @@ fn writable(path: &Path, role: &'static str, home: Option<&Path>) -> Result<Path
 
 impl Plan {
     fn add_profile(&mut self, home: Option<&Path>) {
-        let is_root = rustix::process::geteuid().is_root();
+        let sees_secrets = sees_secrets();
         for system in SYSTEM.iter().map(Path::new) {
             let Ok(path) = system.canonicalize() else { continue };
-            if is_root && system == Path::new("/etc") && self.tier == Tier::Landlock {
+            if sees_secrets && system == Path::new("/etc") && self.tier == Tier::Landlock {
                 around(&path, &mut self.read);
             } else {
                 self.add_read(&path, system);
             }
         }
-        if is_root && self.tier == Tier::Full {
+        if sees_secrets && self.tier == Tier::Full {
             let secrets =
                 SECRETS_OF_THE_SYSTEM.iter().filter_map(|p| Path::new(p).canonicalize().ok());
             self.hide.extend(secrets);
@@ -255,6 +262,15 @@ impl Plan {
             Tier::Landlock => self.temp_dir.join("tmp"),
         }
     }
+}
+
+/// Whether this user could read what belongs to root: as root, or by a group. `/etc/ssh` is open to
+/// everybody but for the keys in it.
+fn sees_secrets() -> bool {
+    use rustix::fs::{Access, access};
+    let mut secrets = SECRETS_OF_THE_SYSTEM.iter().filter(|path| **path != "/etc/ssh");
+    rustix::process::geteuid().is_root()
+        || secrets.any(|path| access(*path, Access::READ_OK).is_ok())
 }
 
 /// Everything in a directory of the system but the secrets, for a mechanism that can only add.

@@ -113,6 +113,7 @@ fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, OwnedFd)>, StageError> {
 
 /// Puts a layer over a directory that takes all changes.
 fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
+    let state = new_state(state)?;
     let (up, work) = (state.join("up"), state.join("work"));
     for made in [&up, &work] {
         fs::create_dir_all(made).map_err(|error| StageError::path("make", made, error))?;
@@ -135,6 +136,24 @@ fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
         StageError::path("put a layer over", dir, error)
             .next("the temporary directory must not itself lie on an overlay file system")
     })
+}
+
+/// The most layers over one directory in the life of a temporary directory.
+const MAX_LAYERS: u32 = 100_000;
+
+/// Makes a directory for one layer: a layer without syncs cannot be used a second time.
+fn new_state(dir: &Path) -> Result<PathBuf, StageError> {
+    let fail = |error: std::io::Error| StageError::path("make", dir, error);
+    fs::create_dir_all(dir).map_err(fail)?;
+    for number in 0..MAX_LAYERS {
+        let state = dir.join(number.to_string());
+        match fs::create_dir(&state) {
+            Ok(()) => return Ok(state),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Err(StageError::path("make a layer in", dir, "there are too many"))
 }
 
 /// `/dev` with terminals and shared memory of its own. The devices themselves are listed paths.

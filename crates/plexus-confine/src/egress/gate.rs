@@ -70,13 +70,16 @@ impl Default for Bounds {
     }
 }
 
+/// A question; it has a value once it was answered.
+type Question = watch::Receiver<Option<Decision>>;
+
 /// Asks, and holds connections.
 pub(crate) struct Gate {
     decider: Arc<dyn Decide>,
     bounds: Bounds,
     held: Semaphore,
     /// Questions by host and port: open ones, and answers that nobody was there to hear.
-    questions: Mutex<HashMap<(String, u16), watch::Receiver<Option<Decision>>>>,
+    questions: Mutex<HashMap<(String, u16), Question>>,
 }
 
 impl Gate {
@@ -112,11 +115,7 @@ impl Gate {
     }
 
     /// Joins the question about a host, or asks it. `None` when too many are open.
-    fn question(
-        self: &Arc<Self>,
-        host: &str,
-        port: u16,
-    ) -> Option<watch::Receiver<Option<Decision>>> {
+    fn question(self: &Arc<Self>, host: &str, port: u16) -> Option<Question> {
         let key = (host.to_owned(), port);
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = questions.get(&key) {

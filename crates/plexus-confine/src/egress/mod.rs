@@ -26,7 +26,7 @@ use std::time::Duration;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 pub use gate::{Bounds, Decide, Decision, ListedHosts};
@@ -216,9 +216,10 @@ impl Service {
         if stream.set_nodelay(true).is_err() {
             return;
         }
+        let (tunnels, mut tunnel) = mpsc::channel(1);
         let service = hyper::service::service_fn(|request| {
-            let this = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(this.answer(port, request).await) }
+            let (this, tunnels) = (Arc::clone(&self), tunnels.clone());
+            async move { Ok::<_, Infallible>(this.answer(port, tunnels, request).await) }
         });
         let serving = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -228,17 +229,22 @@ impl Service {
             .with_upgrades();
         // The program knows how its connection ended.
         let _ended = serving.await;
+        // A tunnel keeps the place of its connection, and ends with the egress process.
+        if let Ok(tunnel) = tunnel.try_recv() {
+            tunnel.await;
+        }
     }
 
     async fn answer(
         &self,
         port: u16,
+        tunnels: mpsc::Sender<proxy::Tunnel>,
         request: hyper::Request<hyper::body::Incoming>,
     ) -> proxy::Answer {
         let port = Some(port);
         match (&self.gate, &self.model) {
             (Some(gate), _) if port == self.doors.proxy => {
-                proxy::serve(Arc::clone(gate), request).await
+                proxy::serve(Arc::clone(gate), tunnels, request).await
             }
             (_, Some(model)) if port == self.doors.model => model.serve(request).await,
             _ => proxy::say(hyper::StatusCode::NOT_FOUND, "there is no such door"),

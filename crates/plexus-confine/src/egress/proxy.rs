@@ -1,5 +1,7 @@
 //! The HTTP proxy: `CONNECT host:port` and requests in absolute form.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use hyper::header::{TE, TRAILER, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
 
 use super::dial::dial;
 use super::gate::{Decision, Gate};
@@ -18,16 +21,28 @@ use super::hosts::normal;
 
 pub(crate) type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
-/// Serves one request of the program.
-pub(crate) async fn serve(gate: Arc<Gate>, request: Request<Incoming>) -> Answer {
+/// What a connection turns into after it was answered.
+pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Serves one request of the program. A tunnel is handed to whoever owns the connection, which it
+/// then is.
+pub(crate) async fn serve(
+    gate: Arc<Gate>,
+    tunnels: mpsc::Sender<Tunnel>,
+    request: Request<Incoming>,
+) -> Answer {
     if request.method() == Method::CONNECT {
-        tunnel(gate, request).await
+        tunnel(gate, tunnels, request).await
     } else {
         forward(gate, request).await
     }
 }
 
-async fn tunnel(gate: Arc<Gate>, request: Request<Incoming>) -> Answer {
+async fn tunnel(
+    gate: Arc<Gate>,
+    tunnels: mpsc::Sender<Tunnel>,
+    request: Request<Incoming>,
+) -> Answer {
     let target = request.uri().authority().and_then(|at| Some((normal(at.host()), at.port_u16()?)));
     let Some((host, port)) = target else {
         return say(StatusCode::BAD_REQUEST, "CONNECT takes host:port");
@@ -39,13 +54,16 @@ async fn tunnel(gate: Arc<Gate>, request: Request<Incoming>) -> Answer {
         Ok(stream) => stream,
         Err(why) => return say(StatusCode::BAD_GATEWAY, &why),
     };
-    tokio::spawn(async move {
+    let tunnel: Tunnel = Box::pin(async move {
         if let Ok(upgraded) = hyper::upgrade::on(request).await {
             let mut inside = TokioIo::new(upgraded);
             // How a tunnel ends is known to both of its ends, and nobody else asks.
             let _ended = tokio::io::copy_bidirectional(&mut inside, &mut upstream).await;
         }
     });
+    if tunnels.try_send(tunnel).is_err() {
+        return say(StatusCode::BAD_REQUEST, "a connection becomes one tunnel");
+    }
     Response::new(Empty::new().map_err(|never| match never {}).boxed())
 }
 

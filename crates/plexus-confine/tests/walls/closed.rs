@@ -61,6 +61,9 @@ fn too_much(inside: &Inside) -> Result<()> {
         wall.working_dir = home;
     })?;
     ensure!(why.contains("it contains the home directory"), "{why}");
+    let within = inside.project();
+    let why = inside.refused(|wall| wall.temp_dir = within)?;
+    ensure!(why.contains("set TMPDIR to a directory elsewhere"), "{why}");
     for path in ["/", "/etc", "/usr", "/proc/self", "/dev/shm"] {
         let why = inside.refused(|wall| {
             wall.home = None;
@@ -127,7 +130,8 @@ fn bad_plan(inside: &Inside) -> Result<()> {
 /// Inside a wall no further namespace can be had, as in a container.
 fn no_namespaces(inside: &Inside) -> Result<()> {
     let project = inside.project();
-    let mut wall = Wall::new(plexus_confine::Profile::Workspace, &project, &project);
+    let temp = RunDir::new()?;
+    let mut wall = Wall::new(plexus_confine::Profile::Workspace, &project, temp.temp_dir());
     wall.tier = Some(plexus_confine::Tier::Full);
     let believed =
         plexus_confine::Machine { landlock_abi: 0, full: None, landlock: None, dry_run: None };

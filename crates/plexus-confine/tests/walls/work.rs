@@ -15,6 +15,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("npm_installs_a_local_package", npm),
     ("pip_installs_a_local_package", pip),
     ("an_added_directory_is_written", added_directory),
+    ("a_plan_can_be_started_again", again),
     ("programs_talk_through_pipes_and_terminals", pipes),
 ];
 
@@ -134,6 +135,18 @@ fn added_directory(inside: &Inside) -> Result<()> {
     said(&inside.run_with(|wall| wall.write.push(added.clone()), None, &program)?)?;
     ensure!(added.join("f").exists(), "the file is not there");
     ensure!(!inside.dir.path().join("other").exists(), "the wall leaks");
+    Ok(())
+}
+
+fn again(inside: &Inside) -> Result<()> {
+    let run_dir = plexus_confine::RunDir::new()?;
+    let planned = plexus_confine::plan(&inside.wall(&run_dir), &inside.machine)?;
+    planned.prepare()?;
+    let file = run_dir.path().join("plan");
+    planned.write_to(&file)?;
+    for _ in 0..2 {
+        said(&inside.stage.command(&file, "true".as_ref()).output()?)?;
+    }
     Ok(())
 }
 
