@@ -134,7 +134,8 @@ pub fn run(
         .process_group(0)
         .spawn()
         .map_err(fail("start the dry run"))?;
-    let upper = dir.path().join("overlay/0/up");
+    // The stage names its layer by its own number.
+    let upper = dir.path().join("overlay").join(child.id().to_string()).join("up");
     let (end, stdout, stderr) =
         follow(child, &dir.path().join("overlay"), limits).map_err(fail("follow the dry run"))?;
     if end == End::Exited(i32::from(crate::EXIT_NOT_CONFINED)) && stderr.starts_with("confine: ") {

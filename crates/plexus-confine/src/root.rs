@@ -138,22 +138,19 @@ fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
     })
 }
 
-/// The most layers over one directory in the life of a temporary directory.
-const MAX_LAYERS: u32 = 100_000;
-
-/// Makes a directory for one layer: a layer without syncs cannot be used a second time.
+/// Makes a directory for one layer, named by this process: a layer without syncs cannot be used a
+/// second time. One that a process of the same number left is in nobody's use any more.
 fn new_state(dir: &Path) -> Result<PathBuf, StageError> {
-    let fail = |error: std::io::Error| StageError::path("make", dir, error);
+    let state = dir.join(std::process::id().to_string());
+    let fail = |error: std::io::Error| StageError::path("make", &state, error);
     fs::create_dir_all(dir).map_err(fail)?;
-    for number in 0..MAX_LAYERS {
-        let state = dir.join(number.to_string());
-        match fs::create_dir(&state) {
-            Ok(()) => return Ok(state),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(fail(error)),
+    match fs::create_dir(&state) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            fs::remove_dir_all(&state).and_then(|()| fs::create_dir(&state)).map_err(fail)?;
         }
+        made => made.map_err(fail)?,
     }
-    Err(StageError::path("make a layer in", dir, "there are too many"))
+    Ok(state)
 }
 
 /// `/dev` with terminals and shared memory of its own. The devices themselves are listed paths.
