@@ -43,9 +43,7 @@ fn measure() -> anyhow::Result<()> {
         wall.tier = Some(tier);
         wall.home = std::env::var_os("HOME").map(Into::into);
         let planned = plan(&wall, &machine)?;
-        planned.prepare()?;
-        let file = run_dir.path().join("plan");
-        planned.write_to(&file)?;
+        let file = run_dir.put(&planned)?;
         kept.push(run_dir);
         let stage = stage.clone();
         let command = move || stage.command(&file, "true".as_ref());

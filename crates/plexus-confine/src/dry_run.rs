@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -120,11 +120,7 @@ pub fn run(
         .ok_or_else(|| fail("start the program")(io::ErrorKind::InvalidInput.into()))?;
     let dir = RunDir::new().map_err(fail("make a directory for the dry run"))?;
     let planned = plan_over_copy(wall, machine, &dir)?;
-    let file = dir.path().join("plan");
-    planned
-        .prepare()
-        .and_then(|()| planned.write_to(&file))
-        .map_err(fail("write the plan of the dry run"))?;
+    let file = dir.put(&planned).map_err(fail("write the plan of the dry run"))?;
     let child = stage
         .command(&file, name)
         .args(arguments)
@@ -242,10 +238,5 @@ pub(crate) fn attempt(stage: &StageProgram) -> Result<(), CannotBuild> {
     let wall = Wall::new(Profile::Strict, dir.path().join("work"), dir.temp_dir());
     let planned =
         plan_over_copy(&wall, &believed, &dir).map_err(|error| cannot(&error.to_string()))?;
-    let file = dir.path().join("plan");
-    planned
-        .prepare()
-        .and_then(|()| planned.write_to(&file))
-        .map_err(|error| cannot(&format!("write the plan: {error}")))?;
-    check(Command::new(&stage.program).args(&stage.arguments).arg(&file).arg("--check"))
+    check(stage, &planned, &dir)
 }

@@ -19,7 +19,7 @@ const OWN_CACHES: &str = ".plexus-cache";
 /// Tools wait this long for an answer, because a person may be asked before the proxy answers.
 const TOOL_TIMEOUT_SECS: &str = "300";
 /// Adds the variables and the files to be copied.
-pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
+pub(crate) fn add(plan: &mut Plan, home: Option<&Path>, can_layer: bool) {
     let inside = plan.temp_inside();
     let caches = inside.join(OWN_CACHES);
     let mut set = |name: &str, value: &Path| {
@@ -50,7 +50,7 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>) {
         }
         for (number, name) in CACHES.iter().enumerate() {
             if let Ok(found) = home.join(name).canonicalize()
-                && plan.tier == Tier::Full
+                && can_layer
             {
                 plan.read.remove(&found);
                 plan.layers.insert(found, plan.temp_dir.join(format!("layers/{number}")));

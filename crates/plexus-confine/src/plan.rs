@@ -154,7 +154,9 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
     }
     plan.add_profile(home.as_deref());
     plan.drop_what_is_covered();
-    environment::add(&mut plan, home.as_deref());
+    // A layer is what a dry run is made of.
+    let can_layer = tier == Tier::Full && machine.dry_run.is_none();
+    environment::add(&mut plan, home.as_deref(), can_layer);
     Ok(plan)
 }
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::dry_run;
 use crate::files;
 use crate::machine::{CannotBuild, Machine, Tier};
-use crate::plan::plan;
+use crate::plan::{Plan, plan};
 use crate::wall::{Profile, Wall};
 
 /// How the stage is started: a program whose `main` calls [`crate::main`] after these arguments.
@@ -76,17 +76,13 @@ fn attempt(stage: &StageProgram, tier: Tier) -> Result<(), CannotBuild> {
     let mut wall = Wall::new(Profile::Strict, dir.path().join("work"), dir.temp_dir());
     wall.tier = Some(tier);
     let planned = plan(&wall, &believed).map_err(|error| cannot(&error.to_string()))?;
-    let file = dir.path().join("plan");
-    planned
-        .prepare()
-        .and_then(|()| planned.write_to(&file))
-        .map_err(|error| cannot(&format!("write the plan: {error}")))?;
-    check(stage.stage(&file).arg("--check"))
+    check(stage, &planned, &dir)
 }
 
 /// Runs a stage that only builds its wall.
-pub(crate) fn check(command: &mut Command) -> Result<(), CannotBuild> {
-    match command.stdin(Stdio::null()).output() {
+pub(crate) fn check(stage: &StageProgram, planned: &Plan, dir: &RunDir) -> Result<(), CannotBuild> {
+    let file = dir.put(planned).map_err(|error| cannot(&format!("write the plan: {error}")))?;
+    match stage.stage(&file).arg("--check").stdin(Stdio::null()).output() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) if output.stderr.is_empty() => {
             Err(cannot(&format!("build a wall: the stage ended with {}", output.status)))
@@ -125,6 +121,17 @@ impl RunDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes the files of a plan and writes it down, for the stage. Returns the plan's file.
+    ///
+    /// # Errors
+    /// When they cannot be made, or there is a plan already.
+    pub fn put(&self, plan: &Plan) -> io::Result<PathBuf> {
+        plan.prepare()?;
+        let file = self.path.join("plan");
+        plan.write_to(&file)?;
+        Ok(file)
     }
 
     /// Returns the part of it that is the run's temporary directory.

@@ -83,7 +83,7 @@ fn try_one(
         Column::Wall(..) | Column::Nothing => None,
     };
     let doors = egress.as_ref().map(|egress| egress.doors().clone()).unwrap_or_default();
-    let fixture = Fixture::new(base, doors.proxy.unwrap_or(0), run_dir.path())?;
+    let fixture = Fixture::new(name, base, doors.proxy.unwrap_or(0), run_dir.path())?;
     if let Some(egress) = egress {
         runtime.spawn(egress.run(std::future::pending()));
     }
@@ -102,9 +102,7 @@ fn try_one(
             wall.read = vec![base.join("tools")];
             wall.doors = doors;
             let planned = plan(&wall, machine)?;
-            planned.prepare()?;
-            let file = run_dir.path().join("plan");
-            planned.write_to(&file)?;
+            let file = run_dir.put(&planned)?;
             stage.command(&file, helper.as_os_str())
         }
     };

@@ -28,7 +28,12 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    pub(crate) fn new(base: &Path, door_port: u16, run_dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        attack: &str,
+        base: &Path,
+        door_port: u16,
+        run_dir: &Path,
+    ) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir_in(base)?;
         let at = |name: &str| dir.path().join(name);
         for (name, text) in [
@@ -74,6 +79,10 @@ impl Fixture {
         let left_open = [leave_open(&at("data/operator.token"))?, leave_open(&at("data"))?];
         let (terminal, terminal_name) = terminal()?;
         let datagrams = UnixDatagram::bind(at("datagrams"))?;
+        let listen_port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        if attack == "reachable_port" {
+            knock(listen_port);
+        }
         let queue = format!("/plexus-attack{mark}");
         let helper = base.join("tools/attack");
         let memory =
@@ -95,7 +104,7 @@ impl Fixture {
             ("TCP_PORT", greet_tcp(Ipv4Addr::LOCALHOST, 0)?.to_string()),
             ("DOOR_PORT", greet_tcp(Ipv4Addr::new(127, 0, 0, 2), door_port)?.to_string()),
             ("UDP_PORT", greet_udp()?.to_string()),
-            ("LISTEN_PORT", knock()?.to_string()),
+            ("LISTEN_PORT", listen_port.to_string()),
             ("UNIX_STREAM", greet_unix(UnixListener::bind(at("stream"))?, text(&at("stream")))),
             ("UNIX_DATAGRAM", text(&at("datagrams"))),
             ("UNIX_ABSTRACT", greet_abstract(&mark)?),
@@ -225,13 +234,11 @@ pub(crate) fn greet_at(socket: &Path) -> anyhow::Result<()> {
 }
 
 /// Tries to connect to a port again and again, as somebody outside would.
-fn knock() -> anyhow::Result<u16> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+fn knock(port: u16) {
     std::thread::spawn(move || {
         for _ in 0..600 {
             let _refused = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
             std::thread::sleep(Duration::from_millis(50));
         }
     });
-    Ok(port)
 }

@@ -81,9 +81,7 @@ fn swapped(inside: &Inside) -> Result<()> {
     let mut wall = inside.wall(&run_dir);
     wall.write.push(added.clone());
     let planned = plan(&wall, &inside.machine)?;
-    planned.prepare()?;
-    let file = run_dir.path().join("plan");
-    planned.write_to(&file)?;
+    let file = run_dir.put(&planned)?;
     let secret = inside.dir.path().join("secret");
     std::fs::create_dir(&secret)?;
     std::fs::remove_dir(&added)?;
@@ -151,9 +149,7 @@ fn no_namespaces(inside: &Inside) -> Result<()> {
 fn variables(inside: &Inside) -> Result<()> {
     let run_dir = RunDir::new()?;
     let planned = plan(&inside.wall(&run_dir), &inside.machine)?;
-    planned.prepare()?;
-    let file = run_dir.path().join("plan");
-    planned.write_to(&file)?;
+    let file = run_dir.put(&planned)?;
     let output = inside
         .stage
         .command(&file, "env".as_ref())

@@ -68,9 +68,7 @@ impl Inside {
             runtime.spawn(egress.run(std::future::pending()));
         }
         let planned = plan(&wall, &self.machine)?;
-        planned.prepare()?;
-        let file = run_dir.path().join("plan");
-        planned.write_to(&file)?;
+        let file = run_dir.put(&planned)?;
         let (program, arguments) = program.split_first().context("a program")?;
         let mut command = self.stage.command(&file, program.as_ref());
         let output = command.args(arguments).stdin(std::process::Stdio::null()).output()?;

@@ -141,9 +141,7 @@ fn added_directory(inside: &Inside) -> Result<()> {
 fn again(inside: &Inside) -> Result<()> {
     let run_dir = plexus_confine::RunDir::new()?;
     let planned = plexus_confine::plan(&inside.wall(&run_dir), &inside.machine)?;
-    planned.prepare()?;
-    let file = run_dir.path().join("plan");
-    planned.write_to(&file)?;
+    let file = run_dir.put(&planned)?;
     for _ in 0..2 {
         said(&inside.stage.command(&file, "true".as_ref()).output()?)?;
     }

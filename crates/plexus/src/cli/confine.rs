@@ -130,9 +130,7 @@ impl Run {
             self.wall.doors = egress.doors().clone();
         }
         let planned = plan(&self.wall, &self.machine).map_err(could_not_build)?;
-        planned.prepare().context("could not prepare the temporary directory")?;
-        let file = self.dir.path().join("plan");
-        planned.write_to(&file).context("could not write the plan")?;
+        let file = self.dir.put(&planned).context("could not write the plan")?;
         Ok(Ready { run: self, egress, planned, file })
     }
 
