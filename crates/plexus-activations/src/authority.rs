@@ -127,7 +127,7 @@ fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
 
 /// Says whether `grants` lists this call.
 fn listed(grants: &SessionConfig, deed: &Deed<'_>) -> bool {
-    let home = std::env::home_dir();
+    let home = deed.asker_config.home();
     let call = rules::Call {
         tool_name: deed.tool_name,
         input: deed.input,

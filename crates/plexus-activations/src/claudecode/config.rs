@@ -41,6 +41,11 @@ impl SessionConfig {
         JsonText::of(self)
     }
 
+    /// The home directory of its children, where `~/` starts.
+    pub(crate) fn home(&self) -> Option<PathBuf> {
+        self.env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)
+    }
+
     pub(crate) fn approval_timeout(&self) -> Option<Duration> {
         (self.loopback_timeout_secs > 0).then(|| Duration::from_secs(self.loopback_timeout_secs))
     }

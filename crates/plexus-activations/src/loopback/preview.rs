@@ -77,7 +77,7 @@ impl Loopback {
         let config = SessionConfig::of(&session)?;
         let input: Value = record.input.read()?;
         let ancestors = self.core.store.ancestors(session.id).await?;
-        let home = std::env::home_dir();
+        let home = config.home();
         let call =
             rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
         let verdict = rules.decide(&call);

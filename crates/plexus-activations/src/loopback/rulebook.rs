@@ -1,6 +1,6 @@
 //! The standing rules in force: read from the store, compiled once, and asked on every question.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use plexus_core::RuleId;
@@ -57,7 +57,7 @@ impl Rulebook {
     ) -> Result<Verdict, StoreError> {
         let rules = self.in_force().await?;
         let ancestors = self.store.ancestors(session.id).await?;
-        let home = std::env::home_dir();
+        let home = config.home();
         let call = call(session, config, tool_name, input, &ancestors, home.as_deref());
         Ok(rules.decide(&call))
     }
@@ -70,7 +70,7 @@ impl Rulebook {
         tool_name: &str,
         input: &Value,
     ) -> Result<JsonText, StoreError> {
-        let home = std::env::home_dir();
+        let home = config.home();
         let call = call(session, config, tool_name, input, &[], home.as_deref());
         let suggested: Vec<SuggestedRule> = rules::suggest(&call)
             .into_iter()
@@ -87,11 +87,12 @@ impl Rulebook {
         tool_name: &str,
         input: &Value,
     ) -> Option<Pattern> {
-        let home = std::env::home_dir();
+        let home = config.home();
         rules::narrowest(&call(session, config, tool_name, input, &[], home.as_deref()))
     }
 
-    /// Says whether a call edits a file inside the session's own directories.
+    /// Says whether a call edits a file inside the session's own directories that nothing takes orders
+    /// from.
     pub(crate) fn is_edit_inside(
         &self,
         session: &Session,
@@ -99,15 +100,10 @@ impl Rulebook {
         tool_name: &str,
         input: &Value,
     ) -> bool {
-        if !matches!(tool_name, "Edit" | "Write" | "MultiEdit" | "NotebookEdit") {
-            return false;
-        }
-        let home = std::env::home_dir();
+        let home = config.home();
         let call = call(session, config, tool_name, input, &[], home.as_deref());
-        std::iter::once(&config.working_dir).chain(&config.add_dirs).any(|dir| {
-            let pattern = format!("Edit(/{}/**)", dir.display()).parse::<Pattern>();
-            pattern.is_ok_and(|pattern| rules::covers(&Rule::new(Decision::Allow, pattern), &call))
-        })
+        let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
+        rules::is_edit_inside(&call, dirs.map(PathBuf::as_path))
     }
 
     /// Forgets what was compiled: a rule came or went.

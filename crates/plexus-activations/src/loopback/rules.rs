@@ -225,7 +225,7 @@ impl Loopback {
         let parsed: Pattern = pattern
             .parse()
             .map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
-        let home = std::env::home_dir();
+        let home = config.home();
         let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
         let says = if approve { Decision::Allow } else { Decision::Deny };
         if !rules::covers(&Rule::new(says, parsed), &call) {

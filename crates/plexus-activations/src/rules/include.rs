@@ -38,7 +38,9 @@ pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) 
             inner.starts_with(prefix)
         }
         (Kind::Command(_), Kind::Command(command)) => {
-            command_included(outer.pattern, command, paths)
+            // Where nobody says in which directory, paths are compared as if in the outer one.
+            let dir = inner.dir.or(outer.dir).unwrap_or(Path::new("/"));
+            command_included(outer.pattern, command, dir, paths)
         }
         (Kind::Path(family, path), Kind::Path(inner_family, inner_path)) => {
             within(*inner_family, *family) && path.includes(outer.dir, inner_path, inner.dir)
@@ -70,7 +72,12 @@ fn within(inner: Family, outer: Family) -> bool {
 }
 
 /// Asked of the engine itself, with the words that `inner` begins with: what it does not let through as a command, it does not include.
-fn command_included(outer: &Pattern, inner: &CommandPattern, paths: &dyn PathResolver) -> bool {
+fn command_included(
+    outer: &Pattern,
+    inner: &CommandPattern,
+    dir: &Path,
+    paths: &dyn PathResolver,
+) -> bool {
     let text = match inner {
         CommandPattern::Exact { text, .. } => text.clone(),
         CommandPattern::Prefix { words } => {
@@ -92,7 +99,7 @@ fn command_included(outer: &Pattern, inner: &CommandPattern, paths: &dyn PathRes
     let call = Call {
         tool_name: "Bash",
         input: &input,
-        working_dir: Path::new("/"),
+        working_dir: dir,
         home: None,
         session: plexus_core::SessionId::from_uuid(Uuid::nil()),
         ancestors: &[],

@@ -14,7 +14,9 @@
 //! - `call`: one tool call as the rules see it.
 //! - `set`: all rules, indexed, and the one function that decides.
 //! - `shell`: what a Bash command would run, as far as it can be known.
+//! - `known`: the arguments of programs that are known to be harmless, in tables.
 //! - `bash`, `files`, `web`: matching for commands, paths and URLs; `target` is the path of a call, `wildcards` the end of a path pattern.
+//! - `edits`: the edits that the mode `accept_edits` allows.
 //! - `places`: which path rules may fit, found by their directory.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
 //! - `include`: whether one pattern takes in another, for grants that are handed on.
@@ -23,9 +25,11 @@
 
 mod bash;
 mod call;
+mod edits;
 mod file;
 mod files;
 mod include;
+mod known;
 mod paths;
 mod pattern;
 mod places;
@@ -38,6 +42,7 @@ mod web;
 mod wildcards;
 
 pub use call::{Call, CallParseError};
+pub use edits::is_edit_inside;
 pub use file::{RuleFile, RuleFileError, RuleFileProblem};
 pub use include::{Placed, includes};
 pub use paths::{Entry, MAX_LINKS, PathResolver, RealPaths, Unresolved, resolve};

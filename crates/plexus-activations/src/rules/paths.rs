@@ -35,6 +35,14 @@ pub trait PathResolver: Send + Sync {
     fn leads_straight(&self, _path: &Path) -> bool {
         false
     }
+
+    /// Returns the names in the directory `path`, which has no links in it.
+    ///
+    /// # Errors
+    /// When it is no directory, or cannot be read, or holds more than `most` names. The call is then asked.
+    fn names(&self, _path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
 }
 
 /// The file system of this machine.
@@ -50,6 +58,17 @@ impl PathResolver for RealPaths {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entry::Missing),
             Err(error) => Err(error),
         }
+    }
+
+    fn names(&self, path: &Path, most: usize) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            if names.len() >= most {
+                return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+            }
+            names.push(entry?.file_name());
+        }
+        Ok(names)
     }
 
     // Most paths have no link in them, and a look at the disk is what a decision costs most: the kernel walks all steps in one.

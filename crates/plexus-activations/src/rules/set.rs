@@ -112,7 +112,7 @@ impl RuleSet {
             }
         }
         match call.tool_name {
-            "Bash" => self.bash.find(&self.rules, call.input, holds, &mut findings),
+            "Bash" => self.bash.find(&self.rules, call, holds, &mut findings),
             "WebFetch" => self.find_hosts(call, holds, &mut findings),
             tool => {
                 if let Some(rules) = self.paths.get(tool) {

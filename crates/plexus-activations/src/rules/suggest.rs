@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::files::{Family, escape_path};
+use super::known::{self, Effect};
 use super::pattern::{Pattern, escape_command};
 use super::rule::{Decision, Rule};
 use super::set::fits;
-use super::shell;
+use super::shell::{self, Word};
 use super::target::Target;
 
 /// One rule to offer.
@@ -23,28 +24,10 @@ pub struct Suggestion {
 /// The longest command offered word for word; a longer one is not asked again in the same words.
 const MAX_EXACT_BYTES: usize = 4096;
 
-/// Programs that only show things: offering them with any arguments is reasonable.
-const SHOWING: &[&str] = &[
-    "ls", "cat", "head", "tail", "wc", "grep", "rg", "pwd", "echo", "date", "which", "file",
-    "stat", "du", "df", "tree", "diff", "uniq", "cut", "tr", "jq", "basename", "dirname",
-    "realpath", "whoami", "uname", "ps", "find",
-];
-
-/// Programs whose second word says what they do, and the second words that run whatever follows.
-const SUBCOMMANDS: &[(&str, &[&str])] = &[
-    ("git", &["config", "submodule", "bisect", "rebase", "clone", "filter-branch", "push"]),
-    ("npm", &["exec", "x", "config", "publish", "run", "explore"]),
-    ("pnpm", &["exec", "dlx", "config", "publish", "run"]),
-    ("yarn", &["exec", "dlx", "config", "publish", "run"]),
-    ("cargo", &["install", "publish", "run", "config", "login"]),
-    ("go", &["run", "generate", "install", "env", "tool"]),
-    ("gh", &["api", "alias", "extension", "auth", "secret", "config", "codespace"]),
-    ("docker", &["run", "exec", "compose", "buildx", "plugin"]),
-    ("kubectl", &["exec", "run", "apply", "debug", "config"]),
-    ("pip", &["install", "config"]),
-    ("just", &[]),
-    ("make", &[]),
-];
+/// Known commands that are not offered with other arguments: what they take away is gone, or others
+/// see it.
+const TOO_WIDE: &[&str] =
+    &["rm", "rmdir", "mv", "chmod", "git reset", "git restore", "git rm", "git push", "git pull"];
 
 /// Returns the rules that cover the call, narrowest first.
 #[must_use]
@@ -109,25 +92,35 @@ fn commands(command: &str) -> Vec<Offer> {
         ));
     }
     let Some(words) = shell::plain_words(command) else { return offers };
-    let plain = |word: &&String| {
-        !word.starts_with('-')
-            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
-    };
-    let named: Vec<&str> = words.iter().take(3).take_while(plain).map(String::as_str).collect();
-    let prefix = match named.as_slice() {
-        ["npm" | "pnpm" | "yarn", "run", _] => named.join(" "),
-        [program, sub, ..]
-            if SUBCOMMANDS
-                .iter()
-                .any(|(name, runners)| name == program && !runners.contains(sub)) =>
-        {
-            format!("{program} {sub}")
-        }
-        [program, ..] if SHOWING.contains(program) => (*program).to_owned(),
-        _ => return offers,
-    };
-    offers.push((format!("Bash({prefix}:*)"), format!("`{prefix}` with any plain arguments")));
+    let words: Vec<Word> = words.into_iter().map(Word::Literal).collect();
+    let entry = known::entry_of(&words).filter(|entry| !TOO_WIDE.contains(&entry.name().as_str()));
+    let Some(entry) = entry else { return offers };
+    let mut prefix = entry.name();
+    // The name of a script says what is run, so it is part of the rule.
+    if let [_, "run" | "run-script"] = entry.words()
+        && let Some(script) = words.get(2).and_then(Word::literal).filter(|it| is_name(it))
+    {
+        prefix = format!("{prefix} {script}");
+    }
     offers
+        .push((format!("Bash({prefix}:*)"), format!("`{prefix}` with {}", meaning(entry.effect))));
+    offers
+}
+
+/// What a prefix rule lets through, in words for the person who is asked to remember it.
+fn meaning(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Shows => "arguments that only show files of this directory",
+        Effect::Changes => "arguments that only change files of this directory",
+        Effect::RunsProject => {
+            "usual arguments; it runs code of this project, which can do anything"
+        }
+        Effect::Talks => "usual arguments; it talks to a server",
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.:".contains(c))
 }
 
 fn paths(tool: &str, real: &str) -> Vec<Offer> {

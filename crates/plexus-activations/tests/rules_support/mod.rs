@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this module")]
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,14 @@ impl PathResolver for Links {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
         Ok(self.0.get(path).cloned().unwrap_or(Entry::Missing))
+    }
+
+    fn names(&self, path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
+        if !self.0.contains_key(path) {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        let children = self.0.keys().filter(|it| it.parent() == Some(path));
+        Ok(children.filter_map(|it| it.file_name()).map(OsString::from).collect())
     }
 }
 

@@ -7,15 +7,15 @@
 //! - [`gate`]: what is never handed to the parser.
 //! - [`word`]: one word, decoded as the shell would, or marked as known only at run time.
 //! - [`walk`]: from the syntax tree to simple commands.
-//! - [`programs`]: programs that run other programs, and options that do.
+//! - [`programs`]: programs that run other programs, with the lists of [`names`].
 
 mod gate;
-mod names;
+pub(super) mod names;
 pub(super) mod programs;
 mod walk;
 mod word;
 
-pub(super) use word::Word;
+pub(super) use word::{WILD, Word};
 
 /// How deep substitutions and `sh -c` are followed. Deeper ones are asked; nobody writes them by hand.
 pub(super) const MAX_DEPTH: usize = 4;
@@ -38,8 +38,10 @@ pub(super) struct Simple {
     pub(super) words: Vec<Word>,
     /// What keeps a rule from covering this command.
     pub(super) doubts: Vec<String>,
-    /// Text beside the words in which a program may be named: assignments.
-    pub(super) beside: Vec<String>,
+    /// The variables that are set before it, by name, each with the whole assignment. A program may be named there.
+    pub(super) assigned: Vec<(String, String)>,
+    /// Whether its input comes from another command.
+    pub(super) piped: bool,
 }
 
 /// Reads a command line.

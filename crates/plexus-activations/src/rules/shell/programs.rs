@@ -1,11 +1,14 @@
-//! Programs that run other programs, options that do, and builtins that change what the next command means.
+//! Programs that run other programs, and builtins that change what the next command means.
 //!
-//! A prefix rule promises that what follows its words are plain arguments. The lists of [`names`](super::names) say when they are not. They cannot
-//! be complete, so a generic test on option names stands behind them, and all errors are on the side of asking. A word that
-//! the rule itself names is never suspect: `Bash(python -c:*)` means what it says.
+//! An allow sees through a few wrappers (`timeout 5 git status`) and asks about all others. A deny
+//! looks further: whatever words of a command may be run are searched, and what cannot be seen from
+//! the command line is asked about.
 
 use super::Word;
-use super::names::{CHANGING, GIT_KNOWN, GIT_RUNNERS, HIDING, RISKY, Risky, SUSPECT_NAMES};
+use super::names::{
+    ASSIGNING, CHANGING, EVALUATING, GIT_COMMANDS, GIT_RUNNERS, HARMLESS_VARIABLES, HIDING,
+    INTERPRETERS, RUNS_REST, SEARCHING, SHELLS,
+};
 
 /// What kind of command this is.
 #[derive(Debug, PartialEq, Eq)]
@@ -14,9 +17,12 @@ pub(in crate::rules) enum Nature {
     Plain,
     /// Runs the words from here on as a command of their own.
     Runs(usize),
+    /// The same, with more arguments than are seen here.
+    RunsWithMore(usize),
     /// Runs this text as a script.
     Script(String),
-    /// Runs something that cannot be seen from here, unless the rule names at least this many words.
+    /// Runs something that cannot be seen from here, unless the rule names at least this many
+    /// words.
     Hidden {
         /// How many words a rule must name to know what is run; `None`: no prefix rule is enough.
         named: Option<usize>,
@@ -65,7 +71,11 @@ pub(in crate::rules) fn nature(words: &[Word]) -> Nature {
                 .take_while(|w| w.literal().is_some_and(|w| w.starts_with('-') && w.len() > 2));
             runs(1 + options.count())
         }
-        "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish" => match (word(1), word(2)) {
+        "xargs" | "gxargs" => match xargs_command(words) {
+            Some(start) if starts_command(start) => Nature::RunsWithMore(start),
+            _ => hidden,
+        },
+        name if SHELLS.contains(&name) => match (word(1), word(2)) {
             (Some("-c"), Some(script)) if words.len() == 3 => Nature::Script(script.to_owned()),
             // A script file: a rule that names it knows what is run.
             (Some(file), _) if !file.starts_with('-') => Nature::Hidden { named: Some(2) },
@@ -75,83 +85,156 @@ pub(in crate::rules) fn nature(words: &[Word]) -> Nature {
             Some(parts) => Nature::Script(parts.join(" ")),
             None => hidden,
         },
+        name if is_interpreter(name) => match word(1) {
+            Some(file) if !file.starts_with('-') => Nature::Hidden { named: Some(2) },
+            // `python -m pytest` and `node --version` are in the tables.
+            _ if crate::rules::known::entry_of(words).is_some() => Nature::Plain,
+            _ => hidden,
+        },
         name if HIDING.contains(&name) => hidden,
         name if CHANGING.contains(&name) => Nature::Changes,
         _ => Nature::Plain,
     }
 }
 
-/// Says whether words of such a command may be commands in themselves, for rules that deny.
-pub(in crate::rules) fn runs_others(words: &[Word]) -> bool {
-    let name = words.first().and_then(Word::literal).map(base_name);
-    let searches = name.is_some_and(|name| matches!(name, "find" | "gfind" | "fd" | "fdfind"));
-    nature(words) != Nature::Plain || (searches && suspect_argument(words, 1).is_some())
-}
-
-/// Says why the words after the first `named` ones are more than plain arguments, if they are.
-pub(in crate::rules) fn suspect_argument(words: &[Word], named: usize) -> Option<String> {
-    let program = words.first().and_then(Word::literal).map(base_name)?;
-    let risky = RISKY.iter().find(|risky| risky.programs.contains(&program));
-    for word in words.iter().skip(named) {
-        let text = match word {
-            Word::Literal(text) => text.as_str(),
-            Word::Operand(_) => continue,
-            Word::Opaque(raw) => return Some(format!("`{raw}` is known only when it runs")),
-        };
-        if is_suspect(text) || risky.is_some_and(|risky| risky.flags(text)) {
-            return Some(format!("`{text}` may make `{program}` run or write something else"));
+/// Where the command of `xargs` starts, after the options that only say how its input is cut up.
+fn xargs_command(words: &[Word]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match words.get(at)?.literal()? {
+            "-0" | "-r" | "-t" | "--null" | "--no-run-if-empty" => at += 1,
+            "-n" | "-P" | "-L" => {
+                words.get(at + 1)?.literal()?.parse::<u32>().ok()?;
+                at += 2;
+            }
+            option if option.starts_with('-') => {
+                let letters = option.strip_prefix('-')?;
+                let number = letters.strip_prefix(['n', 'P', 'L'])?;
+                number.parse::<u32>().ok()?;
+                at += 1;
+            }
+            _ => return Some(at),
         }
-    }
-    if program == "git" && named == 1 {
-        let subcommand = words.get(1).and_then(Word::literal)?;
-        if GIT_RUNNERS.contains(&subcommand) || !GIT_KNOWN.contains(&subcommand) {
-            return Some(format!("`git {subcommand}` may run other programs"));
-        }
-    }
-    if matches!(program, "sed" | "gsed") {
-        let script =
-            words.iter().skip(named).filter_map(Word::literal).find(|word| !word.starts_with('-'));
-        if script.is_none_or(|script| !is_plain_sed(script)) {
-            return Some("the sed script may run or write something".into());
-        }
-    }
-    None
-}
-
-/// The generic test on one word.
-fn is_suspect(text: &str) -> bool {
-    // A control character in an argument is never needed, and terminals obey some of them.
-    if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
-        return true;
-    }
-    let Some(option) = text.strip_prefix('-') else { return false };
-    let name = option.split('=').next().unwrap_or(option).to_ascii_lowercase();
-    SUSPECT_NAMES.iter().any(|part| name.contains(part))
-}
-
-impl Risky {
-    fn flags(&self, text: &str) -> bool {
-        if self.words.contains(&text) || self.inside.iter().any(|part| text.contains(part)) {
-            return true;
-        }
-        if let Some(option) = text.strip_prefix("--") {
-            let name = option.split('=').next().unwrap_or(option);
-            return !name.is_empty() && self.long.iter().any(|long| long.starts_with(name));
-        }
-        text.strip_prefix('-').is_some_and(|letters| letters.contains(|c| self.short.contains(c)))
     }
 }
 
-/// One `p`, `d` or `q` with line numbers, or one `s/…/…/` whose flags neither run nor write.
-fn is_plain_sed(script: &str) -> bool {
-    if let Some(rest) = script.strip_prefix("s/") {
-        let parts: Vec<&str> = rest.split('/').collect();
-        return matches!(parts.as_slice(), [_, _, flags] if flags.chars().all(|c| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'I')))
-            && !script.contains(['\n', '\\', ';']);
+/// Says whether a program runs code that it is given; `python3.12` is `python`.
+fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+/// What a rule that denies has to expect of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rules) enum Reach {
+    /// Only the program itself is run.
+    Itself,
+    /// Any of its words may be run.
+    Words,
+    /// Something is run, or changed, that does not stand in the command.
+    Beyond,
+}
+
+/// Says what may be run, for rules that deny. Wrappers that are seen through are not asked here.
+pub(in crate::rules) fn reach(words: &[Word]) -> Reach {
+    let Some(name) = words.first().and_then(Word::literal).map(base_name) else {
+        return Reach::Beyond;
+    };
+    let arguments = || words.iter().skip(1).map(Word::as_written);
+    match nature(words) {
+        Nature::Runs(_) | Nature::RunsWithMore(_) | Nature::Script(_) => Reach::Itself,
+        Nature::Hidden { .. } => match words.get(1).and_then(Word::literal) {
+            // A file of code is a program like any other; one of shell commands is not.
+            Some(file) if is_interpreter(name) && !file.starts_with('-') => Reach::Itself,
+            _ => Reach::Beyond,
+        },
+        Nature::Changes if EVALUATING.contains(&name) => Reach::Beyond,
+        // A subscript is evaluated, commands in it included.
+        Nature::Changes if arguments().any(|text| text.contains('[')) => Reach::Beyond,
+        Nature::Changes => Reach::Itself,
+        Nature::Plain => match name {
+            "git" => git_reach(words),
+            "printf" | "test" | "["
+                if arguments().any(|text| text.contains("[$") || text.contains("[`")) =>
+            {
+                Reach::Beyond
+            }
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                scripts_are_plain(words, crate::rules::known::is_plain_awk)
+            }
+            "sed" | "gsed" => scripts_are_plain(words, crate::rules::known::is_plain_sed),
+            name if SEARCHING.contains(&name) => {
+                let runs = |text: &str| {
+                    ["-exec", "-ok", "--exec"].iter().any(|it| text.starts_with(it))
+                        || matches!(text, "-x" | "-X")
+                };
+                if arguments().any(runs) { Reach::Words } else { Reach::Itself }
+            }
+            name => {
+                let rest = RUNS_REST.iter().find(|(program, _)| *program == name);
+                let named = |list: &[&str]| arguments().any(|word| list.contains(&word));
+                if rest.is_some_and(|(_, list)| named(list)) { Reach::Words } else { Reach::Itself }
+            }
+        },
     }
-    script
-        .strip_suffix(['p', 'd', 'q'])
-        .is_some_and(|lines| lines.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | '$')))
+}
+
+/// Another name than those of git's own commands is an alias, which runs anything; settings can
+/// make one.
+fn git_reach(words: &[Word]) -> Reach {
+    for word in words.iter().skip(1) {
+        match word.literal() {
+            None => return Reach::Beyond,
+            Some("-c" | "--config-env" | "--exec-path") => return Reach::Beyond,
+            Some(option)
+                if option.starts_with("--config-env=") || option.starts_with("--exec-path=") =>
+            {
+                return Reach::Beyond;
+            }
+            // Perhaps an option's argument, which the next word tells.
+            Some(option) if option.starts_with('-') => {}
+            Some(name) if GIT_RUNNERS.contains(&name) => return Reach::Words,
+            Some(name) if GIT_COMMANDS.contains(&name) => return Reach::Itself,
+            Some(_)
+                if words.get(1).and_then(Word::literal).is_some_and(|it| it.starts_with('-')) => {}
+            Some(_) => return Reach::Beyond,
+        }
+    }
+    Reach::Itself
+}
+
+/// The script is the first word that is no option, or follows `-e`; with neither it is in a file.
+fn scripts_are_plain(words: &[Word], plain: fn(&str) -> bool) -> Reach {
+    let mut scripts = Vec::new();
+    let mut operands = words.iter().skip(1).filter(|word| !word.as_written().starts_with('-'));
+    for pair in words.windows(2) {
+        if let [option, script] = pair
+            && matches!(option.literal(), Some("-e" | "--expression" | "--source" | "-ne" | "-ie"))
+        {
+            scripts.push(script);
+        }
+    }
+    if scripts.is_empty() {
+        scripts.extend(operands.next());
+    }
+    let shows = |word: &&Word| word.literal().is_some_and(plain);
+    if scripts.iter().all(shows) { Reach::Itself } else { Reach::Beyond }
+}
+
+/// Says whether a variable is known to run nothing, whatever its value.
+pub(in crate::rules) fn is_harmless_variable(name: &str) -> bool {
+    HARMLESS_VARIABLES.contains(&name)
+}
+
+/// Says whether a builtin sets a variable of which that is not known.
+pub(in crate::rules) fn sets_variable(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::literal);
+    if !name.is_some_and(|name| ASSIGNING.contains(&name)) {
+        return false;
+    }
+    words.iter().skip(1).any(|word| match word.as_written().split_once('=') {
+        Some((name, _)) => !is_harmless_variable(name),
+        None => word.literal().is_none(),
+    })
 }
 
 #[cfg(test)]
@@ -160,58 +243,6 @@ mod tests {
 
     fn words(text: &str) -> Vec<Word> {
         text.split(' ').map(|word| Word::Literal(word.to_owned())).collect()
-    }
-
-    #[test]
-    fn arguments_that_run_or_write_are_suspect() {
-        for (text, named) in [
-            ("git status -c core.pager=x", 2),
-            ("git diff --output=x", 2),
-            ("git diff --outp=x", 2),
-            ("git diff --ext-diff", 2),
-            ("git grep -Oless x", 2),
-            ("git fetch --upload-pack=x", 2),
-            ("git x", 1),
-            ("git -c a=b status", 1),
-            ("git submodule foreach x", 1),
-            ("tar xf a --to-command=x", 1),
-            ("tar xf a --checkpoint-action=exec=x", 1),
-            ("rsync -e x a b", 1),
-            ("rsync -ave x a b", 1),
-            ("find . -delete", 1),
-            ("sed -i s/a/b/ f", 1),
-            ("sed 1e f", 1),
-            ("sed s/a/b/w f", 1),
-            ("sed s/a/b/e f", 1),
-            ("awk BEGIN{system(1)}", 1),
-            ("python -c x", 1),
-            ("sort -o f", 1),
-            ("rg --pre x", 1),
-            ("mytool --exec=x", 1),
-            ("eslint --config=x", 1),
-        ] {
-            assert!(suspect_argument(&words(text), named).is_some(), "{text}");
-        }
-    }
-
-    #[test]
-    fn plain_arguments_are_not() {
-        for (text, named) in [
-            ("git status -s -b --porcelain=v2 src", 2),
-            ("git log --oneline -n 5 HEAD~1", 2),
-            ("git commit -am message", 2),
-            ("git diff --stat --no-ext-diff", 2),
-            ("git status", 1),
-            ("sed -n 1,10p f", 1),
-            ("sed s/a/b/g f", 1),
-            ("find . -name x -type f", 1),
-            ("cargo test --workspace --all-features", 2),
-            ("npm run build --silent", 2),
-            ("python -c x", 2),
-            ("ls -la", 1),
-        ] {
-            assert_eq!(suspect_argument(&words(text), named), None, "{text}");
-        }
     }
 
     #[test]
@@ -229,11 +260,45 @@ mod tests {
             ("bash -lc ls", Nature::Hidden { named: None }),
             ("bash build.sh", Nature::Hidden { named: Some(2) }),
             ("eval rm x", Nature::Script("rm x".into())),
-            ("xargs git", Nature::Hidden { named: None }),
+            ("xargs -0 -n 1 grep x", Nature::RunsWithMore(4)),
+            ("xargs -I{} sh", Nature::Hidden { named: None }),
+            ("python3 x.py", Nature::Hidden { named: Some(2) }),
+            ("python3 -m pytest", Nature::Plain),
+            ("python3.12 -c x", Nature::Hidden { named: None }),
+            ("python3", Nature::Hidden { named: None }),
             ("export A=1", Nature::Changes),
             ("git status", Nature::Plain),
         ] {
             assert_eq!(nature(&words(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_deny_expects_what_may_be_run() {
+        for (text, expected) in [
+            ("ls -l", Reach::Itself),
+            ("git status", Reach::Itself),
+            ("git -C . status", Reach::Itself),
+            ("git st", Reach::Beyond),
+            ("git -c a.b=c status", Reach::Beyond),
+            ("git rebase -x y", Reach::Words),
+            ("find . -exec y {} +", Reach::Words),
+            ("find . -name y", Reach::Itself),
+            ("npm exec y", Reach::Words),
+            ("npm test", Reach::Itself),
+            ("sh", Reach::Beyond),
+            ("bash x.sh", Reach::Beyond),
+            ("python x.py", Reach::Itself),
+            ("python -c x", Reach::Beyond),
+            ("source x", Reach::Beyond),
+            ("cd x", Reach::Itself),
+            ("awk {print}", Reach::Itself),
+            ("awk {system(1)}", Reach::Beyond),
+            ("sed -n 5p f", Reach::Itself),
+            ("sed -e 1e f", Reach::Beyond),
+            ("ssh host y", Reach::Beyond),
+        ] {
+            assert_eq!(reach(&words(text)), expected, "{text}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::word::{Word, decode};
 use super::{Script, Simple, read_into};
 
 pub(super) fn program(program: &Program, depth: usize, script: &mut Script) {
-    let mut walker = Walker { depth, script };
+    let mut walker = Walker { depth, piped: false, script };
     for list in &program.complete_commands {
         walker.list(list);
     }
@@ -19,6 +19,8 @@ pub(super) fn program(program: &Program, depth: usize, script: &mut Script) {
 
 struct Walker<'a> {
     depth: usize,
+    /// Whether what is walked gets its input from a pipe.
+    piped: bool,
     script: &'a mut Script,
 }
 
@@ -39,9 +41,12 @@ impl Walker<'_> {
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline) {
-        for command in &pipeline.seq {
+        let outer = self.piped;
+        for (place, command) in pipeline.seq.iter().enumerate() {
+            self.piped = outer || place > 0;
             self.command(command);
         }
+        self.piped = outer;
     }
 
     fn command(&mut self, command: &Command) {
@@ -122,12 +127,17 @@ impl Walker<'_> {
     }
 
     fn simple(&mut self, simple: &SimpleCommand) {
-        let mut command = Simple { words: Vec::new(), doubts: Vec::new(), beside: Vec::new() };
+        let mut command = Simple {
+            words: Vec::new(),
+            doubts: Vec::new(),
+            assigned: Vec::new(),
+            piped: self.piped,
+        };
         for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
             match item {
                 Item::AssignmentWord(assignment, raw) => {
                     command.doubts.push(format!("sets a variable (`{}`)", assignment.name));
-                    command.beside.push(raw.value.clone());
+                    command.assigned.push((assignment.name.to_string(), raw.value.clone()));
                     self.word(raw);
                 }
                 Item::IoRedirect(redirect) => self.redirect(redirect, &mut command.doubts),

@@ -5,26 +5,42 @@
 pub(in crate::rules) enum Word {
     /// Exactly this text.
     Literal(String),
-    /// Something known only at run time that is surely no option: a file pattern or `~/…` whose first character is known
-    /// and is not a dash.
-    Operand(String),
+    /// A file pattern: the shell puts the names that fit in its place, or leaves it as it stands.
+    Glob {
+        /// As it stands in the command.
+        raw: String,
+        /// Decoded, with [`WILD`] in the place of each wildcard character.
+        marked: String,
+    },
+    /// `~` or `~/…`: a path in the home directory.
+    Home {
+        /// As it stands in the command.
+        raw: String,
+        /// What follows `~/`.
+        rest: String,
+    },
     /// Anything: a variable, a substitution, braces, or quoting that shells read differently.
     Opaque(String),
 }
+
+/// Stands for a wildcard character in a decoded pattern. The gate lets no command with this character through, so it can
+/// not stand for itself.
+pub(in crate::rules) const WILD: char = '\0';
 
 impl Word {
     /// The text, when it is known.
     pub(in crate::rules) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
-            Self::Operand(_) | Self::Opaque(_) => None,
+            Self::Glob { .. } | Self::Home { .. } | Self::Opaque(_) => None,
         }
     }
 
     /// The text, or what stands for it in the command.
     pub(in crate::rules) fn as_written(&self) -> &str {
         match self {
-            Self::Literal(text) | Self::Operand(text) | Self::Opaque(text) => text,
+            Self::Literal(text) | Self::Opaque(text) => text,
+            Self::Glob { raw, .. } | Self::Home { raw, .. } => raw,
         }
     }
 }
@@ -45,19 +61,18 @@ pub(super) fn decode(raw: &str) -> Decoded {
         rest: raw,
         text: String::new(),
         shape: Shape::Known,
+        home: false,
         scripts: Vec::new(),
         unread: false,
     };
     decoder.run(raw);
     let word = match decoder.shape {
-        Shape::Known => Word::Literal(decoder.text),
-        Shape::Pattern
-            if raw.starts_with(|c: char| {
-                c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '~')
-            }) =>
-        {
-            Word::Operand(raw.to_owned())
+        Shape::Known if decoder.home => {
+            let rest = decoder.text.trim_start_matches('/').to_owned();
+            Word::Home { raw: raw.to_owned(), rest }
         }
+        Shape::Known => Word::Literal(decoder.text),
+        Shape::Pattern if !decoder.home => Word::Glob { raw: raw.to_owned(), marked: decoder.text },
         Shape::Pattern | Shape::Unknown => Word::Opaque(raw.to_owned()),
     };
     Decoded { word, scripts: decoder.scripts, unread: decoder.unread }
@@ -74,6 +89,8 @@ struct Decoder<'a> {
     rest: &'a str,
     text: String,
     shape: Shape,
+    /// Whether it starts with `~`, and so in the home directory.
+    home: bool,
     scripts: Vec<String>,
     unread: bool,
 }
@@ -111,11 +128,14 @@ impl Decoder<'_> {
                 // `[` alone is a program, and `{}` alone is what find and xargs replace.
                 '[' if raw == "[" => self.text.push(c),
                 '{' | '}' if raw == "{}" => self.text.push(c),
-                '*' | '?' | '[' => self.becomes(Shape::Pattern),
+                '*' | '?' | '[' => {
+                    self.becomes(Shape::Pattern);
+                    self.text.push(WILD);
+                }
                 '~' if previous.is_none()
                     && (self.rest.is_empty() || self.rest.starts_with('/')) =>
                 {
-                    self.becomes(Shape::Pattern);
+                    self.home = true;
                 }
                 '~' if matches!(previous, None | Some('=' | ':')) => self.becomes(Shape::Unknown),
                 // Another shell puts the path of a program here.
@@ -254,13 +274,27 @@ mod tests {
     #[test]
     fn what_is_known_only_at_run_time_is_marked() {
         for raw in [
-            "*.rs", "-*", "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls",
-            "`ls`", "$(ls)", "'",
+            "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls", "`ls`", "$(ls)",
+            "'", "~/*.rs",
         ] {
             assert!(matches!(decode(raw).word, Word::Opaque(_)), "{raw}");
         }
-        for raw in ["src/*.rs", "./a?", "~/x", "~", "a[bc]"] {
-            assert!(matches!(decode(raw).word, Word::Operand(_)), "{raw}");
+        for (raw, text) in [
+            ("*.rs", "\0.rs"),
+            ("-*", "-\0"),
+            ("src/*.rs", "src/\0.rs"),
+            ("./a?", "./a\0"),
+            ("a[bc]", "a\0bc]"),
+            ("B'EGIN{*}#'*", "BEGIN{*}#\0"),
+            ("con[f]ig", "con\0f]ig"),
+            ("\\*?", "*\0"),
+        ] {
+            let expected = Word::Glob { raw: raw.into(), marked: text.into() };
+            assert_eq!(decode(raw).word, expected, "{raw}");
+        }
+        for (raw, rest) in [("~/x", "x"), ("~", ""), ("~/'a b'", "a b")] {
+            let expected = Word::Home { raw: raw.into(), rest: rest.into() };
+            assert_eq!(decode(raw).word, expected, "{raw}");
         }
     }
 

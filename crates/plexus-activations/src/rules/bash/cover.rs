@@ -1,0 +1,172 @@
+//! The rules that together cover a command line: every simple command in it, each by a rule that
+//! names it.
+
+use super::super::known;
+use super::super::pattern::CommandPattern;
+use super::super::shell::programs::{self, Nature};
+use super::super::shell::{self, MAX_DEPTH, Script, Word};
+use super::{Matcher, show};
+
+/// Where a command stands, and what that means for the rules that cover it.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Whether it is the only command, so that what it changes reaches no other.
+    alone: bool,
+    /// Whether another command gives it its input.
+    piped: bool,
+    depth: usize,
+}
+
+impl Matcher<'_> {
+    /// Returns the rules that together cover every command of the script, or why there are none.
+    pub(super) fn cover(&self, script: &Script) -> Result<Vec<usize>, String> {
+        let mut covering = Vec::new();
+        let place = Place { alone: true, piped: false, depth: 0 };
+        self.cover_script(script, place, &mut covering)?;
+        covering.sort_unstable();
+        covering.dedup();
+        if covering.is_empty() {
+            Err("the command runs nothing that a rule names".into())
+        } else {
+            Ok(covering)
+        }
+    }
+
+    fn cover_script(
+        &self,
+        script: &Script,
+        place: Place,
+        covering: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        if place.depth > MAX_DEPTH {
+            return Err("commands are nested deeper than they are followed".into());
+        }
+        if let Some(doubt) = script.doubts.first() {
+            return Err(doubt.clone());
+        }
+        for command in &script.commands {
+            if let Some(doubt) = command.doubts.first() {
+                return Err(doubt.clone());
+            }
+            let alone = script.commands.len() == 1 && place.depth == 0;
+            let piped = place.piped || command.piped;
+            self.cover_command(&command.words, Place { alone, piped, ..place }, covering)?;
+        }
+        Ok(())
+    }
+
+    fn cover_command(
+        &self,
+        words: &[Word],
+        place: Place,
+        covering: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        let Some(program) = words.first().and_then(Word::literal) else {
+            return Err("the program's name is known only when it runs".into());
+        };
+        if matches!(program, "true" | "false" | ":") && words.len() == 1 {
+            return Ok(());
+        }
+        let mut why = None;
+        for &at in
+            self.index.allows.get(program).into_iter().flatten().filter(|&&at| (self.holds)(at))
+        {
+            let Some(pattern) = self.pattern(at) else { continue };
+            match pattern {
+                CommandPattern::Exact { words: named, .. } => {
+                    if !named.as_ref().is_some_and(|named| is_exactly(words, named)) {
+                        continue;
+                    }
+                    // Named word by word, but what it changes reaches commands that were named
+                    // without it.
+                    if !place.alone && programs::nature(words) == Nature::Changes {
+                        why.get_or_insert(format!(
+                            "`{}` changes what other commands mean",
+                            show(words)
+                        ));
+                        continue;
+                    }
+                    // The rule's author read the command, and not what another one gives it to
+                    // read. Only of known programs is it known that they take no orders there.
+                    if place.piped && known::check(words, 0, self.call).is_err() {
+                        why.get_or_insert(format!(
+                            "`{}` gets its input from another command",
+                            show(words)
+                        ));
+                        continue;
+                    }
+                    covering.push(at);
+                    return Ok(());
+                }
+                CommandPattern::Prefix { words: named } => {
+                    if !starts_with(words, named) {
+                        continue;
+                    }
+                    let before = covering.len();
+                    match self.cover_arguments(words, named.len(), place, covering) {
+                        Ok(()) => {
+                            covering.push(at);
+                            return Ok(());
+                        }
+                        Err(reason) => {
+                            covering.truncate(before);
+                            why.get_or_insert(reason);
+                        }
+                    }
+                }
+            }
+        }
+        Err(why.unwrap_or_else(|| format!("no rule covers `{}`", show(words))))
+    }
+
+    /// Checks that what follows the words a rule names is covered: arguments that are known to be
+    /// harmless, or a command that is covered itself.
+    fn cover_arguments(
+        &self,
+        words: &[Word],
+        named: usize,
+        place: Place,
+        covering: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        let inner = Place { alone: false, depth: place.depth + 1, ..place };
+        match programs::nature(words) {
+            // What reads its input as orders is in no table.
+            Nature::Plain if place.piped => known::check(words, 0, self.call),
+            Nature::Plain => known::check(words, named, self.call),
+            Nature::Runs(start) => {
+                if place.depth >= MAX_DEPTH {
+                    return Err("commands are nested deeper than they are followed".into());
+                }
+                self.cover_command(words.get(start..).unwrap_or_default(), inner, covering)
+            }
+            Nature::Script(text) => self.cover_script(&shell::read(&text), inner, covering),
+            Nature::Hidden { named: Some(enough) } if named >= enough && !place.piped => {
+                known::check(words, named, self.call)
+            }
+            Nature::Hidden { .. } | Nature::RunsWithMore(_) => {
+                Err(format!("what `{}` would run cannot be seen", show(words)))
+            }
+            Nature::Changes => {
+                // The next command starts in the working directory again, so a change of directory
+                // that nothing follows changes nothing.
+                let moves = words.first().and_then(Word::literal) == Some("cd") && words.len() <= 2;
+                let plain = words.iter().all(|word| !matches!(word, Word::Opaque(_)));
+                if place.alone && moves && plain {
+                    Ok(())
+                } else {
+                    Err(format!("`{}` changes what other commands mean", show(words)))
+                }
+            }
+        }
+    }
+}
+
+fn starts_with(words: &[Word], named: &[String]) -> bool {
+    words.len() >= named.len()
+        && words.iter().zip(named).all(|(word, name)| word.literal() == Some(name))
+}
+
+/// Whether the command is exactly these words.
+fn is_exactly(words: &[Word], named: &[String]) -> bool {
+    words.len() == named.len() && starts_with(words, named)
+}

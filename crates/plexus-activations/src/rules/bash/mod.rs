@@ -1,0 +1,163 @@
+//! Matching of Bash commands: which rules cover a command line, and which rules that deny or ask
+//! find something in it.
+//!
+//! An allow must cover every simple command; different rules may cover different ones. A deny needs
+//! only one. Rules are found by the words of the command, so that a thousand of them cost as much
+//! as those that could fit.
+//!
+//! - [`cover`]: the rules that together allow a command line.
+//! - [`guard`]: the rules that deny or ask, and what may be hidden from them.
+
+mod cover;
+mod guard;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::pattern::{CommandPattern, Kind};
+use super::rule::{Decision, Rule};
+use super::set::Findings;
+use super::shell::programs;
+use super::shell::{self, Word};
+
+/// What a Bash call may carry beside its command. Anything else, such as a switch that turns the
+/// sandbox off, is asked.
+const KNOWN_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_background"];
+
+/// The rules with a command pattern, by what finds them. Values are positions in the rule set,
+/// which is sorted by id.
+#[derive(Debug, Default)]
+pub(super) struct BashIndex {
+    /// Exact rules by their whole text.
+    by_text: HashMap<String, Vec<usize>>,
+    /// Allows by their first word.
+    allows: HashMap<String, Vec<usize>>,
+    /// Denies and asks by their first word, in lower case: some file systems ignore it.
+    guards: HashMap<String, Vec<usize>>,
+    /// All denies and asks, for commands that cannot be read.
+    all_guards: Vec<usize>,
+}
+
+impl BashIndex {
+    pub(super) fn add(&mut self, at: usize, decision: Decision, pattern: &CommandPattern) {
+        let first = match pattern {
+            CommandPattern::Exact { text, words } => {
+                self.by_text.entry(text.clone()).or_default().push(at);
+                words.as_ref().and_then(|words| words.first())
+            }
+            CommandPattern::Prefix { words } => words.first(),
+        };
+        match decision {
+            Decision::Allow => {
+                if let Some(first) = first {
+                    self.allows.entry(first.clone()).or_default().push(at);
+                }
+            }
+            Decision::Deny | Decision::Ask => {
+                self.all_guards.push(at);
+                if let Some(first) = first {
+                    self.guards.entry(guard_key(first)).or_default().push(at);
+                }
+            }
+        }
+    }
+
+    /// Adds to `findings` what the rules say about this input. `holds` says whether a rule holds
+    /// for the caller at all.
+    pub(super) fn find(
+        &self,
+        rules: &[Rule],
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let input = call.input;
+        let Some(command) = input.get("command").and_then(Value::as_str) else {
+            findings.doubt("the call has no command");
+            self.guard_unread(holds, findings, "the call has no command");
+            return;
+        };
+        let matcher = Matcher { index: self, rules, call, holds };
+        let script = shell::read(command);
+        matcher.guard(&script, 0, findings);
+        for at in matcher.by_text(command, Side::Guard) {
+            findings.matches(at);
+        }
+        if let Some(field) = unknown_field(input, KNOWN_FIELDS) {
+            findings.doubt(format!(
+                "the call carries `{field}`, which rules for commands do not cover"
+            ));
+            return;
+        }
+        // A rule for exactly this text needs no understanding of it.
+        if let Some(at) = matcher.by_text(command, Side::Allow).next() {
+            findings.allow(vec![at]);
+            return;
+        }
+        match matcher.cover(&script) {
+            Ok(covering) => findings.allow(covering),
+            Err(reason) => findings.doubt(reason),
+        }
+    }
+
+    fn guard_unread(&self, holds: &dyn Fn(usize) -> bool, findings: &mut Findings<'_>, why: &str) {
+        for &at in self.all_guards.iter().filter(|&&at| holds(at)) {
+            findings.may_match(at, why);
+        }
+    }
+}
+
+/// Returns a field that is present, says something, and is not in the list.
+pub(super) fn unknown_field<'a>(input: &'a Value, known: &[&str]) -> Option<&'a str> {
+    let fields = input.as_object()?;
+    fields
+        .iter()
+        .find(|(name, value)| {
+            !known.contains(&name.as_str()) && !matches!(value, Value::Null | Value::Bool(false))
+        })
+        .map(|(name, _)| name.as_str())
+}
+
+fn guard_key(program: &str) -> String {
+    programs::base_name(program).to_ascii_lowercase()
+}
+
+/// The two sides of a rule set: what lets through, and what stands in the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Allow,
+    Guard,
+}
+
+struct Matcher<'a> {
+    index: &'a BashIndex,
+    rules: &'a [Rule],
+    call: &'a Call<'a>,
+    holds: &'a dyn Fn(usize) -> bool,
+}
+
+impl<'a> Matcher<'a> {
+    fn pattern(&self, at: usize) -> Option<&'a CommandPattern> {
+        match self.rules.get(at)?.pattern.kind() {
+            Kind::Command(pattern) => Some(pattern),
+            _ => None,
+        }
+    }
+
+    /// Returns the rules of one side that were written for exactly this text.
+    fn by_text(&self, command: &str, side: Side) -> impl Iterator<Item = usize> {
+        let candidates =
+            self.index.by_text.get(shell::trim(command)).into_iter().flatten().copied();
+        candidates.filter(move |&at| {
+            let is_allow = self.rules.get(at).is_some_and(|rule| rule.decision == Decision::Allow);
+            is_allow == (side == Side::Allow) && (self.holds)(at)
+        })
+    }
+}
+
+fn show(words: &[Word]) -> String {
+    const SHOWN: usize = 3;
+    words.iter().take(SHOWN).map(Word::as_written).collect::<Vec<_>>().join(" ")
+}

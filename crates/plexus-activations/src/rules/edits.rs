@@ -1,0 +1,31 @@
+//! Whether a call edits a file inside given directories: what the mode `accept_edits` allows.
+
+use std::path::Path;
+
+use super::call::Call;
+use super::files::Family;
+use super::known::is_obeyed;
+use super::paths::resolve;
+use super::target::Target;
+
+/// Says whether a call edits a file below one of these directories, wherever links lead, and none
+/// that other programs take orders from: a git hook written unasked would run at the next commit.
+#[must_use]
+pub fn is_edit_inside<'a>(call: &Call<'_>, dirs: impl IntoIterator<Item = &'a Path>) -> bool {
+    if !Family::Edit.tools().contains(&call.tool_name) {
+        return false;
+    }
+    let Some(target) = Target::of(call) else { return false };
+    let Some(real) = target.real() else { return false };
+    let (real, written) = (Path::new(&real.text), Path::new(&target.written().text));
+    dirs.into_iter().any(|dir| {
+        // What is on the way to the directory was chosen by who chose the directory.
+        let below = |path: &Path, dir: &Path| match path.strip_prefix(dir) {
+            Ok(rest) => rest.file_name().is_some() && !is_obeyed(rest),
+            Err(_) => false,
+        };
+        let Ok(real_dir) = resolve(call.paths, dir) else { return false };
+        below(real, &real_dir)
+            && (below(written, dir) || below(written, &real_dir) || !is_obeyed(written))
+    })
+}

@@ -1,0 +1,26 @@
+//! Commands whose arguments are known: what may follow the words of a prefix rule without being
+//! asked about.
+//!
+//! A list of dangerous arguments is always too short, so these are lists of harmless ones.
+//! `Bash(git diff:*)` lets through what the table of `git diff` names, with exact names and
+//! arguments of the right kind, and nothing else. A program that is in no table takes no arguments
+//! but those that the rule itself names. Why is in `docs/decisions/0012-known-arguments.md`; what
+//! "harmless" means is at [`Effect`].
+//!
+//! - [`table`]: the notation of the files in `tables/`, and finding the entry of a command.
+//! - [`arguments`]: reads the words of a command as its program would, against its entry.
+//! - [`kinds`]: what an argument may be: a number, a path inside the working directory, a plain sed
+//!   script.
+//! - [`places`]: paths inside the working directory, and the files there that other programs obey.
+//! - [`scripts`]: the sed, awk and jq programs that only show.
+
+mod arguments;
+mod kinds;
+mod places;
+mod scripts;
+mod table;
+
+pub(super) use arguments::{check, entry_of};
+pub(super) use places::is_obeyed;
+pub(super) use scripts::{is_plain_awk, is_plain_sed};
+pub(super) use table::Effect;
