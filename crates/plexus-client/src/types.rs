@@ -154,6 +154,8 @@ pub struct Approval {
     pub input_digest: String,
     /// What the CLI says about it.
     pub description: Option<String>,
+    /// The directory in which the session's commands and relative paths start.
+    pub working_dir: Option<String>,
     /// Rules that would answer this call.
     #[serde(default)]
     pub suggested_rules: Vec<SuggestedRule>,

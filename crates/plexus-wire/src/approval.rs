@@ -1,5 +1,7 @@
 //! Permission requests: those that wait, those that are decided, and who decides.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +82,9 @@ pub struct Approval {
     /// What the CLI says about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The directory in which the session's commands and relative paths start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<PathBuf>,
     /// Rules that would answer this call, narrow to wide.
     pub suggested_rules: Vec<SuggestedRule>,
     /// `pending`.

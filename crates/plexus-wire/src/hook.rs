@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -153,6 +155,9 @@ pub struct AskedApproval {
     /// Who is asked now, if it was passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalated_to: Option<Owner>,
+    /// The directory in which the session's commands and relative paths start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub working_dir: Option<PathBuf>,
 }
 
 /// A request that needs nobody any more. Its input was told when it was asked.

@@ -58,10 +58,17 @@ const INHERITED: &[&str] = &[
     "SSL_CERT_DIR",
 ];
 
-/// Tools that let children of one user reach each other, start work by themselves, or (plan mode) send Bash to a classifier instead of to us: each
-/// of them leads past supervision, and none of them asks.
-const NEVER: &[&str] =
-    &["SendMessage", "ListAgents", "CronCreate", "ScheduleWakeup", "EnterPlanMode"];
+/// Tools that let children of one user reach each other, start work by themselves, send Bash to a
+/// classifier instead of to us (plan mode), or move the session's commands to another directory than
+/// the one that rules judge them by. Each of them leads past supervision, and none of them asks.
+const NEVER: &[&str] = &[
+    "SendMessage",
+    "ListAgents",
+    "CronCreate",
+    "ScheduleWakeup",
+    "EnterPlanMode",
+    "EnterWorktree",
+];
 
 /// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
 const ASK_ABOUT_ALL: &[&str] = &[
@@ -218,6 +225,9 @@ impl Launch<'_> {
             .filter_map(|name| own(name).map(|value| (OsString::from(name), value)))
             .collect();
         env.extend(self.config.env.iter().map(|(name, value)| (name.into(), value.into())));
+        // Rules judge a command by the session's directory, so each one has to start there. The CLI
+        // otherwise keeps the directory that an earlier command went to.
+        env.insert("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR".into(), "1".into());
         if self.channel == Channel::Control {
             env.insert("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into());
         }
@@ -311,7 +321,7 @@ mod tests {
         assert_eq!(
             text(&launch),
             "--print --output-format stream-json --verbose --strict-mcp-config --input-format stream-json --permission-prompt-tool stdio \
-             --setting-sources user --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,WebFetch \
+             --setting-sources user --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,EnterWorktree,WebFetch \
              --settings {\"permissions\":{\"disableAutoMode\":\"disable\"}} --add-dir /more --include-partial-messages --replay-user-messages"
         );
     }
@@ -341,6 +351,15 @@ mod tests {
         config.loopback_enabled = false;
         let launch = control(&config);
         assert!(!text(&launch).contains("--permission-prompt-tool"));
+    }
+
+    #[test]
+    fn every_command_of_a_child_starts_in_the_directory_of_its_session() {
+        let mut config = config();
+        let name = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR";
+        config.env.insert(name.into(), "0".into());
+        let env = control(&config).environment(|_| None);
+        assert_eq!(env.get(std::ffi::OsStr::new(name)), Some(&OsString::from("1")));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use uuid::Uuid;
 pub use answer::HookAnswers;
 use token::AnswerKey;
 
-use crate::loopback::shown::{as_decision, as_pending};
+use crate::loopback::shown::{as_decision, as_pending, working_dir};
 
 /// Inputs larger than this are not told: the receiver learns how large it is and where to look, and gets no token for what it cannot see.
 const MAX_TOLD_INPUT_BYTES: usize = 64 * 1024;
@@ -150,6 +150,7 @@ impl Hooks {
                 created_at: open.at.into(),
                 expires_at: open.deadline.map(Into::into),
                 escalated_to: None,
+                working_dir: working_dir(session),
             };
             Ok(asking(approval, open.input.len(), open.deadline))
         })
@@ -163,7 +164,7 @@ impl Hooks {
         to: Owner,
     ) -> Result<Vec<Change>, StoreError> {
         let told = self.tell(HookEvent::ApprovalEscalated, || {
-            let shown = as_pending(record, &session.name)?;
+            let shown = as_pending(record, session)?;
             let approval = AskedApproval {
                 id: shown.id,
                 session_id: shown.session_id,
@@ -178,6 +179,7 @@ impl Hooks {
                 created_at: shown.created_at,
                 expires_at: shown.expires_at,
                 escalated_to: Some(to),
+                working_dir: shown.working_dir,
             };
             Ok(asking(approval, record.input.len(), record.deadline))
         })?;

@@ -143,12 +143,12 @@ impl Loopback {
     async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Approval>, CallError> {
         let mut shown = Vec::with_capacity(records.len());
         for record in records {
-            let name = match self.core.store.session(record.session).await {
-                Ok(session) => session.name,
+            let session = match self.core.store.session(record.session).await {
+                Ok(session) => session,
                 Err(StoreError::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
-            shown.push(as_pending(record, &name)?);
+            shown.push(as_pending(record, &session)?);
         }
         Ok(shown)
     }

@@ -1,31 +1,42 @@
 //! Approvals as the wire shows them: those that wait, and those that are decided.
 
-use plexus_store::{ApprovalRecord, StoreError};
+use std::path::PathBuf;
+
+use plexus_store::{ApprovalRecord, Session, StoreError};
 use plexus_wire::{Approval, DecidedApproval};
 
-/// An approval as `pending` and `poll` show it.
+use crate::claudecode::config::SessionConfig;
+
+/// An approval of a session as `pending` and `poll` show it.
 ///
 /// # Errors
 /// When what was stored with it cannot be read.
 pub(crate) fn as_pending(
     record: &ApprovalRecord,
-    session_name: &str,
+    session: &Session,
 ) -> Result<Approval, StoreError> {
     Ok(Approval {
         id: record.id,
         session_id: record.session,
-        session_name: session_name.to_owned(),
+        session_name: session.name.clone(),
         tool_name: record.tool_name.clone(),
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone().into(),
         input_digest: record.input_digest.clone(),
         description: record.description.clone(),
+        working_dir: working_dir(session),
         suggested_rules: record.suggestions.read()?,
         status: record.status,
         created_at: record.created_at.into(),
         expires_at: record.deadline.map(Into::into),
         escalated_to: (record.escalations > 0).then_some(record.owner),
     })
+}
+
+/// The directory in which a session's commands start, and its relative paths. A session whose
+/// configuration cannot be read has none to show; it cannot be asked about anything new either.
+pub(crate) fn working_dir(session: &Session) -> Option<PathBuf> {
+    SessionConfig::of(session).ok().map(|config| config.working_dir)
 }
 
 /// An approval as `history` shows it, and as a conflict names what stands.

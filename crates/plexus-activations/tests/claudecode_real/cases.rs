@@ -209,6 +209,25 @@ pub(crate) async fn hooks_of_a_hostile_repository_do_not_run(cli: PathBuf) -> Re
     Ok(())
 }
 
+/// The CLI runs `cd` unasked. A rule that then allows `sh build.sh` means the script of the project.
+pub(crate) async fn an_allowed_command_runs_in_the_directory_of_its_session(
+    cli: PathBuf,
+) -> Result<()> {
+    let stage = Stage::new(cli, |_| {}).await?;
+    let work = stage.sandbox.work();
+    std::fs::create_dir_all(work.join("vendor/evil"))?;
+    std::fs::write(work.join("build.sh"), "touch right")?;
+    std::fs::write(work.join("vendor/evil/build.sh"), "touch ../../wrong")?;
+    let rule = json!({"decision": "allow", "pattern": "Bash(sh build.sh)"});
+    stage.world.ok("loopback.rule_add", rule).await;
+    let session = stage.session("moved").await;
+    let steps = [Step::bash("cd vendor/evil"), Step::bash("sh build.sh"), Step::text("done")];
+    stage.world.chat_to_end(&session, &prompt(&steps)).await;
+    assert!(work.join("right").exists(), "the script of the project has run");
+    assert!(!work.join("wrong").exists(), "the script of another directory has run");
+    Ok(())
+}
+
 pub(crate) async fn a_restart_in_the_middle_of_an_answer_loses_nothing(cli: PathBuf) -> Result<()> {
     let stage = Stage::new(cli, |_| {}).await?;
     let session = stage.session("restarted").await;

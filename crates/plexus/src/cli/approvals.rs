@@ -54,6 +54,10 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
         sanitize::one_line(&approval.session_name),
         screen.paint(Tone::Faint, &format!("for {age}, {left}"))
     ))?;
+    if let Some(dir) = approval.working_dir.as_deref().filter(|_| approval.tool_name == "Bash") {
+        let dir = format!("in {}", sanitize::one_line(dir));
+        screen::line(&format!("  {}", screen.paint(Tone::Faint, &dir)))?;
+    }
     for line in render::call(&approval.tool_name, &approval.input, Extent::of_stdout(), screen) {
         screen::line(&format!("  {line}"))?;
     }

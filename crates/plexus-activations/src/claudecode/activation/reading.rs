@@ -267,7 +267,7 @@ impl ClaudeCode {
         Ok(page
             .items
             .iter()
-            .map(|record| as_pending(record, &session.name))
+            .map(|record| as_pending(record, session))
             .collect::<Result<_, _>>()?)
     }
 

@@ -4,7 +4,7 @@
 //! A list of dangerous arguments is always too short, so these are lists of harmless ones.
 //! `Bash(git diff:*)` lets through what the table of `git diff` names, with exact names and
 //! arguments of the right kind, and nothing else. A program that is in no table takes no arguments
-//! but those that the rule itself names. Why is in `docs/decisions/0012-known-arguments.md`; what
+//! but those that the rule itself names. Why is in `docs/decisions/0015-known-arguments.md`; what
 //! "harmless" means is at [`Effect`].
 //!
 //! - [`table`]: the notation of the files in `tables/`, and finding the entry of a command.

@@ -57,7 +57,8 @@ impl Question {
 
     /// Shows the call.
     pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
-        let Approval { tool_name, input, session_name, description, .. } = &self.approval;
+        let Approval { tool_name, input, session_name, description, working_dir, .. } =
+            &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
         let mut lines = vec![format!(
             "{} {} wants {tool}",
@@ -67,6 +68,11 @@ impl Question {
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             lines
                 .push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
+        }
+        // What a command does depends on where it runs.
+        if let Some(dir) = working_dir.as_deref().filter(|_| tool_name == "Bash") {
+            let dir = format!("in {}", sanitize::one_line(dir));
+            lines.push(format!("  {}", screen.paint(Tone::Faint, &dir)));
         }
         lines.extend(
             render::call(tool_name, input, extent, screen)
@@ -307,6 +313,7 @@ mod tests {
             input: json!({"command": "ls", "timeout": 1}),
             input_digest: "d".into(),
             description: None,
+            working_dir: Some("/home/me/project".into()),
             suggested_rules: vec![SuggestedRule {
                 label: "l".into(),
                 pattern: "Bash(ls:*)".into(),
