@@ -59,8 +59,8 @@ const INHERITED: &[&str] = &[
 ];
 
 /// Tools that let children of one user reach each other, start work by themselves, send Bash to a
-/// classifier instead of to us (plan mode), or move the session's commands to another directory than
-/// the one that rules judge them by. Each of them leads past supervision, and none of them asks.
+/// classifier instead of to us (plan mode), or move the session's commands to another directory
+/// than the one that rules judge them by. Each of them leads past supervision, and none of them asks.
 const NEVER: &[&str] = &[
     "SendMessage",
     "ListAgents",

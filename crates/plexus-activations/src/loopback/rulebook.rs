@@ -91,8 +91,8 @@ impl Rulebook {
         rules::narrowest(&call(session, config, tool_name, input, &[], home.as_deref()))
     }
 
-    /// Says whether a call edits a file inside the session's own directories that nothing takes orders
-    /// from.
+    /// Says whether a call edits a file inside the session's own directories that nothing takes
+    /// orders from.
     pub(crate) fn is_edit_inside(
         &self,
         session: &Session,

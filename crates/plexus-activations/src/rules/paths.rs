@@ -39,7 +39,8 @@ pub trait PathResolver: Send + Sync {
     /// Returns the names in the directory `path`, which has no links in it.
     ///
     /// # Errors
-    /// When it is no directory, or cannot be read, or holds more than `most` names. The call is then asked.
+    /// When it is no directory, or cannot be read, or holds more than `most` names. The call is
+    /// then asked.
     fn names(&self, _path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }

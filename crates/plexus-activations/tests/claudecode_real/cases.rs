@@ -209,7 +209,7 @@ pub(crate) async fn hooks_of_a_hostile_repository_do_not_run(cli: PathBuf) -> Re
     Ok(())
 }
 
-/// The CLI runs `cd` unasked. A rule that then allows `sh build.sh` means the script of the project.
+/// The CLI runs `cd` unasked. A rule that then allows `sh build.sh` means the project's script.
 pub(crate) async fn an_allowed_command_runs_in_the_directory_of_its_session(
     cli: PathBuf,
 ) -> Result<()> {

@@ -14,7 +14,7 @@ async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
     for (decision, pattern) in [
         ("deny", "Bash(hidden-deny:*)"),
         ("ask", "Bash(hidden-ask:*)"),
-        ("allow", "Bash(hidden-allow:*)"),
+        ("allow", "Bash(hidden-allow x)"),
     ] {
         desk.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
     }

@@ -36,6 +36,7 @@ async fn what_waits_has_every_field_of_the_table() {
         "suggested_rules",
         "tool_name",
         "tool_use_id",
+        "working_dir",
     ];
     assert_eq!(keys(&asked), expected);
     assert_eq!(asked["session_id"], json!(session));

@@ -124,6 +124,16 @@ async fn scopes_bound_where_a_rule_holds() {
 }
 
 #[tokio::test]
+async fn an_approval_shows_the_directory_of_its_session() {
+    let desk = Arc::new(Desk::new().await);
+    let session = desk.create("s", json!({})).await;
+    let (task, asked) = desk.ask(session, "t", "Bash", bash("make")).await;
+    assert_eq!(asked["working_dir"], json!(desk.work()));
+    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    answer(task).await;
+}
+
+#[tokio::test]
 async fn a_rule_ends_with_its_uses_and_with_its_time() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
@@ -270,6 +280,10 @@ async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
     assert_eq!(outcome(&desk, session, "make").await, "ask");
     let inside = json!({"file_path": desk.work().join("a.txt"), "content": "x"});
     assert_eq!(desk.permit(session, "w", "Write", inside).await["behavior"], "allow");
+    let hook = json!({"file_path": desk.work().join(".git/hooks/pre-commit"), "content": "x"});
+    let (task, asked) = desk.ask(session, "h", "Write", hook).await;
+    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    answer(task).await;
     let outside = json!({"file_path": desk.folder.path().join("a.txt"), "content": "x"});
     let (task, asked) = desk.ask(session, "o", "Write", outside).await;
     desk.ok("loopback.mode_set", set("ask", 60)).await;

@@ -83,8 +83,8 @@ fn no_command_that_is_allowed_springs_a_trap() {
     });
     let count = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
     eprintln!(
-        "corpus: {} commands of {} entries; {} judged, {} of them allowed, {} run; {} entries are not installed, {} need a \
-         network that cannot be closed here",
+        "corpus: {} commands of {} entries; {} judged, {} of them allowed, {} run; \
+         {} entries are not installed, {} need a network that cannot be closed here",
         count(&counts.made),
         entries.len(),
         count(&counts.judged),

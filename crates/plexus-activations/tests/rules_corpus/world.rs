@@ -176,13 +176,12 @@ impl World {
     }
 
     fn bash(&self, command: &str) -> Command {
-        let mut bash = match self.network_is_closed {
-            true => {
-                let mut unshare = Command::new("unshare");
-                unshare.args(["-rn", "/bin/bash"]);
-                unshare
-            }
-            false => Command::new("/bin/bash"),
+        let mut bash = if self.network_is_closed {
+            let mut unshare = Command::new("unshare");
+            unshare.args(["-rn", "/bin/bash"]);
+            unshare
+        } else {
+            Command::new("/bin/bash")
         };
         let path = std::env::var("PATH").unwrap_or_default();
         bash.args(["--norc", "--noprofile", "-c", command])
@@ -265,8 +264,9 @@ impl World {
         symlink(&outside, work.join("linkdir")).unwrap();
         let hook = work.join("vendor/evil.git/hooks/pre-receive");
         let made = self.output(&format!(
-            "git init -q -b main . && git config user.email x@example.org && git config user.name x && git add f src && \
-             git commit -qm first && echo three >> src/a.txt && git init -q --bare vendor/evil.git && mkdir -p {}",
+            "git init -q -b main . && git config user.email x@example.org && \
+             git config user.name x && git add f src && git commit -qm first && \
+             echo three >> src/a.txt && git init -q --bare vendor/evil.git && mkdir -p {}",
             hook.parent().unwrap().display()
         ));
         assert!(work.join(".git/HEAD").exists(), "{made}");

@@ -9,7 +9,7 @@
 //!     -n=NUM --max=NUM          an argument, in the same word or the next
 //!     --color[=WORD] -U[=NUM]   an argument in the same word, or none
 //!     -e!=TEXT                  as above, and it takes the place of the first operand
-//!     -- --exact                what may follow a `--`, if not operands; the last lines of an entry
+//!     -- --exact                what may follow a `--`; the last lines of an entry
 //! ```
 //!
 //! After `:` stand the kinds of the operands, in order, the last of them perhaps repeated with `*`;

@@ -38,7 +38,8 @@ pub(super) struct Simple {
     pub(super) words: Vec<Word>,
     /// What keeps a rule from covering this command.
     pub(super) doubts: Vec<String>,
-    /// The variables that are set before it, by name, each with the whole assignment. A program may be named there.
+    /// The variables that are set before it, by name, each with the whole assignment. A program may
+    /// be named there.
     pub(super) assigned: Vec<(String, String)>,
     /// Whether its input comes from another command.
     pub(super) piped: bool,

@@ -23,8 +23,8 @@ pub(in crate::rules) enum Word {
     Opaque(String),
 }
 
-/// Stands for a wildcard character in a decoded pattern. The gate lets no command with this character through, so it can
-/// not stand for itself.
+/// Stands for a wildcard character in a decoded pattern. The gate lets no command with this
+/// character through, so it cannot stand for itself.
 pub(in crate::rules) const WILD: char = '\0';
 
 impl Word {

@@ -323,6 +323,12 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_command_is_shown_with_the_directory_in_which_it_runs() {
+        let lines = question().shown(Extent::Whole, SCREEN());
+        assert!(lines.iter().any(|line| line.contains("in /home/me/project")), "{lines:?}");
+    }
+
     /// Plays the lines; the last must decide.
     fn decided(question: &mut Question, lines: &[&str]) -> Respond {
         let (last, first) = lines.split_last().unwrap();
