@@ -11,7 +11,7 @@ use plexus_wire::SuggestedRule;
 use serde_json::Value;
 
 use crate::claudecode::config::SessionConfig;
-use crate::rules::{self, Author, Decision, Pattern, RealPaths, Rule, RuleSet, Verdict};
+use crate::rules::{self, Author, Pattern, RealPaths, Rule, RuleSet, Verdict};
 
 /// How many rules one page of the store holds.
 const PAGE: usize = 1_000;

@@ -264,11 +264,7 @@ impl ClaudeCode {
             .store
             .approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION))
             .await?;
-        Ok(page
-            .items
-            .iter()
-            .map(|record| as_pending(record, session))
-            .collect::<Result<_, _>>()?)
+        Ok(page.items.iter().map(|record| as_pending(record, session)).collect::<Result<_, _>>()?)
     }
 
     /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
