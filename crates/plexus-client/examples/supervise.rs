@@ -8,7 +8,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use plexus_client::{Approval, Client, CreateSession, Event, Followed, Respond, Status};
+use futures::StreamExt as _;
+use plexus_client::wire::{
+    Approval, ChatEvent, ChatParams, CreateParams, FollowParams, Object, RespondParams, SessionRef,
+    SessionStatus,
+};
+use plexus_client::{Client, FollowItem};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -19,27 +24,26 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let directory = Path::new(directory).canonicalize()?;
     let client = Client::from_data_dir(data_dir()?);
     let name = format!("rust-{}", std::process::id());
-    let session = client.create(&CreateSession::new(name, &directory)).await?;
-    client.chat_async(session, prompt).await?;
+    let session = client.claudecode().create(&CreateParams::new(name, &directory)).await?.id;
+    let chat = ChatParams::new(SessionRef::id(session), prompt);
+    client.claudecode().chat_async(&chat).await?;
 
     // The stream reconnects by itself, and neither loses nor repeats an event.
-    let mut events = client.follow(Some(session), None);
+    let mut events = client.follow(FollowParams::of(session));
     while let Some(item) = events.next().await {
-        let Followed::Event(event) = item? else { continue };
-        println!("{} {:?}", event.seq, event.event);
+        let FollowItem::Event(event) = item? else { continue };
+        println!("{} {:?}", event.at.event.seq, event.event);
         match event.event {
-            Event::AwaitingApproval { .. } => {
+            ChatEvent::AwaitingApproval { .. } => {
                 for approval in client.pending(Some(session)).await? {
-                    client.respond(&decide(&approval, &directory)).await?;
+                    client.loopback().respond(&decide(&approval, &directory)).await?;
                 }
             }
-            Event::Complete { .. } => return Ok(ExitCode::SUCCESS),
+            ChatEvent::Complete { .. } => return Ok(ExitCode::SUCCESS),
             // An error may be one line that could not be read, or the end.
-            Event::Error { .. } => {
-                if matches!(
-                    client.session(session).await?.status,
-                    Status::Failed | Status::Cancelled
-                ) {
+            ChatEvent::Error { .. } => {
+                let status = client.session(&SessionRef::id(session)).await?.status;
+                if matches!(status, SessionStatus::Failed | SessionStatus::Cancelled) {
                     return Ok(ExitCode::FAILURE);
                 }
             }
@@ -49,16 +53,20 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The answer carries the digest of the input that was looked at here, so it cannot count for another.
-fn decide(approval: &Approval, directory: &Path) -> Respond {
-    let path = directory.join(approval.input["file_path"].as_str().unwrap_or("/"));
+/// The answer carries the digest of the input that was looked at here, so it cannot count for
+/// another.
+fn decide(approval: &Approval, directory: &Path) -> RespondParams {
+    let input: Object = approval.input.read().unwrap_or_default();
+    let path = input.get("file_path").and_then(|path| path.as_str()).unwrap_or("/");
     // The folder is looked up on the disk: `..` and links lead where they lead.
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let folder = directory.join(path).parent().and_then(|folder| folder.canonicalize().ok());
     if approval.tool_name == "Write" && folder.is_some_and(|folder| folder.starts_with(directory)) {
-        return Respond::allow(approval);
+        return RespondParams::allow(approval);
     }
-    let denial = Respond::deny(approval.id, "this program allows nothing but writing files here");
-    Respond { input_digest: Some(approval.input_digest.clone()), ..denial }
+    let words = "this program allows nothing but writing files here";
+    let mut denial = RespondParams::deny(approval.id, words);
+    denial.input_digest = Some(approval.input_digest.clone());
+    denial
 }
 
 fn data_dir() -> Result<PathBuf, Box<dyn Error>> {

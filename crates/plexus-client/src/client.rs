@@ -1,16 +1,16 @@
-//! The connection, and the call that reaches every method there is.
+//! The connection, and the calls: typed by a method's marker, or by name where there is none.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::{CallError, SecretToken, SessionId};
+use plexus_wire::{CallError, FollowParams, Method, SecretToken};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Address, Endpoint};
 use crate::error::ClientError;
-use crate::follow::{Follow, FollowOptions};
+use crate::follow::Follow;
 
 /// The longest a call may take: the longest wait of a method is a minute.
 const CALL_TIMEOUT: Duration = Duration::from_secs(90);
@@ -31,7 +31,8 @@ impl Client {
         Self::new(Endpoint::Fixed(Address::new(url.as_ref(), token)))
     }
 
-    /// A client of whichever server has its data in `dir`, as its operator. A server that comes back at another address is found again.
+    /// A client of whichever server has its data in `dir`, as its operator. A server that comes
+    /// back at another address is found again.
     pub fn from_data_dir(dir: impl Into<PathBuf>) -> Self {
         Self::new(Endpoint::DataDir(dir.into()))
     }
@@ -59,11 +60,22 @@ impl Client {
         &self.endpoint
     }
 
-    /// Calls any method.
+    /// Calls a method by its marker, such as [`plexus_wire::method::claudecode::Create`]. The
+    /// functions of the namespaces do this; an activation of somebody else can bring markers of
+    /// its own.
     ///
     /// # Errors
     /// [`ClientError::Call`] when the server said no; the others when there was no answer.
-    pub async fn call<T: DeserializeOwned>(
+    pub async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Result, ClientError> {
+        self.call_by_name(M::FULL_NAME, params).await
+    }
+
+    /// Calls a method that has no marker: one of somebody else's activation, or one whose name
+    /// comes from elsewhere. Everything of ours has a typed function.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn call_by_name<T: DeserializeOwned>(
         &self,
         method: &str,
         params: impl Serialize,
@@ -100,16 +112,10 @@ impl Client {
         })
     }
 
-    /// Follows the events of a session, or of all sessions from now on, behind `cursor` if there is one.
+    /// Follows events across reconnects: of one session, or of all that the caller may see.
     #[must_use]
-    pub fn follow(&self, session: Option<SessionId>, cursor: Option<String>) -> Follow {
-        self.follow_with(FollowOptions { session, cursor, deltas: false })
-    }
-
-    /// Follows events, with a choice.
-    #[must_use]
-    pub fn follow_with(&self, options: FollowOptions) -> Follow {
-        Follow::start(self.clone(), options)
+    pub fn follow(&self, params: FollowParams) -> Follow {
+        Follow::start(self.clone(), params)
     }
 }
 
@@ -155,7 +161,7 @@ fn read_answer<T: DeserializeOwned>(method: &str, body: &[u8]) -> Result<T, Clie
 
 #[cfg(test)]
 mod tests {
-    use plexus_core::ErrorKind;
+    use plexus_wire::ErrorKind;
     use serde_json::Value;
 
     use super::*;
@@ -164,9 +170,12 @@ mod tests {
     fn answers_become_results_and_errors() {
         let ok: Value = read_answer("m", br#"{"jsonrpc":"2.0","id":1,"result":{"a":1}}"#).unwrap();
         assert_eq!(ok["a"], 1);
-        let no = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"m","data":{"kind":"conflict","message":"x","hint":"h","standing":{"b":2}}}}"#;
+        let no = br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"m","data":{"kind":"conflict","message":"x","hint":"h","field":"a.b","standing":{"b":2}}}}"#;
         let error = read_answer::<Value>("m", no).unwrap_err();
-        assert_eq!((error.kind(), error.hint()), (ErrorKind::Conflict, "h"));
+        assert_eq!(
+            (error.kind(), error.hint(), error.field()),
+            (ErrorKind::Conflict, "h", Some("a.b"))
+        );
         for odd in [&b"<html>"[..], b"{}", b"[]", b"{\"result\":"] {
             assert!(matches!(read_answer::<Value>("m", odd), Err(ClientError::BadAnswer { .. })));
         }
@@ -175,10 +184,8 @@ mod tests {
     #[tokio::test]
     async fn a_data_directory_without_a_server_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Client::from_data_dir(folder.path())
-            .call::<Value>("plexus.version", ())
-            .await
-            .unwrap_err();
+        let client = Client::from_data_dir(folder.path());
+        let error = client.plexus().version().await.unwrap_err();
         assert!(matches!(error, ClientError::NoServer(_)) && error.is_absence());
     }
 
@@ -188,7 +195,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
         let client = Client::connect(url, SecretToken::new("t"));
-        let error = client.call::<Value>("plexus.version", ()).await.unwrap_err();
+        let error = client.plexus().version().await.unwrap_err();
         assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
     }
 }

@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use plexus_core::SecretToken;
+use plexus_wire::SecretToken;
 use serde::Deserialize;
 
 use crate::error::ClientError;
 
 /// What a running server writes into `server.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[non_exhaustive]
 pub struct Announcement {
     /// Where it listens.
     pub url: String,

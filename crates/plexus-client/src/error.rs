@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use plexus_core::{CallError, ErrorKind};
+use plexus_wire::{CallError, ErrorKind};
 
 /// Why there is no answer, or which answer it was.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The server answered, and this is the answer.
     #[error(transparent)]
@@ -62,6 +63,18 @@ impl ClientError {
             }
             Self::Unreachable { .. } => "is the server running? `plexus doctor` looks",
             Self::BadAnswer { .. } => "is that address a Plexus server of this version?",
+        }
+    }
+
+    /// Returns the path of the parameter that is wrong, where the server named one.
+    #[must_use]
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::Call(error) => error.field.as_deref(),
+            Self::NoServer(_)
+            | Self::Token { .. }
+            | Self::Unreachable { .. }
+            | Self::BadAnswer { .. } => None,
         }
     }
 

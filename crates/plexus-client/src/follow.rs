@@ -1,18 +1,20 @@
 //! Events as they happen, across reconnects.
 //!
-//! Each item carries the position behind it. After a lost connection the next one starts behind the last item that was handed out, so that nothing
-//! is lost and nothing comes twice, however often the server restarts and wherever it then listens.
+//! Each item carries the position behind it. After a lost connection the next one starts behind
+//! the last item that was received, so that nothing is lost and nothing comes twice, however often
+//! the server restarts and wherever it then listens.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use plexus_core::{ErrorKind, SessionId};
-use serde::Deserialize;
+use futures::Stream;
+use plexus_wire::{ChatEvent, ErrorKind, FollowParams, FollowedEvent, LiveText, WaitParams};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::event::SessionEvent;
 use crate::socket::{Heard, Socket};
 
 /// Items that wait for a slow reader; behind them the connection itself waits.
@@ -22,56 +24,53 @@ const QUEUE: usize = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// What to follow.
-#[derive(Clone, Debug, Default)]
-pub struct FollowOptions {
-    /// One session; without it all, from now on.
-    pub session: Option<SessionId>,
-    /// The position to go on behind.
-    pub cursor: Option<String>,
-    /// Also live pieces of text, which are never stored. Needs a session.
-    pub deltas: bool,
-}
-
 /// One thing that a follower hears.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Followed {
+#[non_exhaustive]
+pub enum FollowItem {
     /// An event.
-    Event(Box<SessionEvent>),
+    Event(Box<Event>),
     /// A live piece of text; the whole text comes as an event later.
-    Delta {
-        /// The piece.
-        text: String,
-    },
-    /// A message of the agent begins. Live text that was shown and did not become an event is void: after a broken connection to the model it
-    /// comes again.
-    DeltaStart,
+    Live(LiveText),
     /// The connection is lost; it is tried again until it works.
     Lost,
     /// The connection is back; what was missed follows.
     Back,
 }
 
-/// A stream of events. Dropping it ends it.
+/// An event that was read, where it belongs, and the position behind it.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct Event {
+    /// The event as the wire shows it: its session, chat, number, time and node.
+    pub at: FollowedEvent,
+    /// What happened.
+    pub event: ChatEvent,
+    /// The position behind it, for [`FollowParams::after`].
+    pub cursor: String,
+}
+
+/// A stream of events that reconnects by itself. It ends only with an error that another try does
+/// not heal. Dropping it ends it.
 #[derive(Debug)]
 pub struct Follow {
-    items: mpsc::Receiver<Result<Followed, ClientError>>,
+    items: mpsc::Receiver<Result<FollowItem, ClientError>>,
     task: JoinHandle<()>,
 }
 
 impl Follow {
-    pub(crate) fn start(client: Client, options: FollowOptions) -> Self {
+    pub(crate) fn start(client: Client, params: FollowParams) -> Self {
         let (sender, items) = mpsc::channel(QUEUE);
-        let task = tokio::spawn(async move {
-            let follower = Follower { client, options, sender };
-            follower.run().await;
-        });
+        let task = tokio::spawn(Follower { client, params, sender }.run());
         Self { items, task }
     }
+}
 
-    /// Returns the next item. `None` comes only after an error that another try does not heal.
-    pub async fn next(&mut self) -> Option<Result<Followed, ClientError>> {
-        self.items.recv().await
+impl Stream for Follow {
+    type Item = Result<FollowItem, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.items.poll_recv(context)
     }
 }
 
@@ -83,8 +82,9 @@ impl Drop for Follow {
 
 struct Follower {
     client: Client,
-    options: FollowOptions,
-    sender: mpsc::Sender<Result<Followed, ClientError>>,
+    /// Where the next connection goes on.
+    params: FollowParams,
+    sender: mpsc::Sender<Result<FollowItem, ClientError>>,
 }
 
 /// The reader has gone.
@@ -98,7 +98,8 @@ impl Follower {
         }
     }
 
-    /// Connects again and again; ends with an error that another try does not heal, or with none when the reader has gone.
+    /// Connects again and again; ends with an error that another try does not heal, or with none
+    /// when the reader has gone.
     async fn follow_on(&mut self) -> Result<(), Option<ClientError>> {
         let mut pause = FIRST_PAUSE;
         let mut lost = false;
@@ -110,7 +111,7 @@ impl Follower {
             }
             if !lost {
                 lost = true;
-                self.tell(Followed::Lost).await.map_err(|NobodyListens| None)?;
+                self.tell(FollowItem::Lost).await.map_err(|NobodyListens| None)?;
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -123,30 +124,29 @@ impl Follower {
         pause: &mut Duration,
     ) -> Result<NobodyListens, ClientError> {
         let address = self.client.endpoint().address()?;
-        if self.options.session.is_none() && self.options.cursor.is_none() {
-            // "From now on" is fixed before the first connection, so that a reconnect does not move it.
-            self.options.cursor = self.newest_position().await?;
+        if self.params.session_id.is_none() && self.params.cursor.is_none() {
+            // "From now on" is fixed before the first connection: a reconnect must not move it.
+            self.params.cursor = Some(self.newest_position().await?);
         }
         let mut socket = Socket::open(&address).await?;
-        socket.follow(&self.options).await?;
+        socket.follow(&self.params).await?;
         loop {
             let heard = socket.next().await?;
             if *lost {
                 *lost = false;
-                if self.tell(Followed::Back).await.is_err() {
+                if self.tell(FollowItem::Back).await.is_err() {
                     return Ok(NobodyListens);
                 }
             }
             *pause = FIRST_PAUSE;
             let item = match heard {
                 Heard::Alive => continue,
-                Heard::DeltaStart => Followed::DeltaStart,
-                Heard::Delta { text } => Followed::Delta { text },
+                Heard::Live(text) => FollowItem::Live(text),
                 Heard::Event(event) => {
-                    if event.cursor.is_some() {
-                        self.options.cursor.clone_from(&event.cursor);
-                    }
-                    Followed::Event(event)
+                    self.params.cursor = Some(event.cursor.clone());
+                    // The position of a named reader was where to begin; a stream has one position.
+                    self.params.consumer = None;
+                    FollowItem::Event(event)
                 }
             };
             if self.tell(item).await.is_err() {
@@ -155,28 +155,26 @@ impl Follower {
         }
     }
 
-    /// Returns the position behind everything there is, where the caller may know it.
-    async fn newest_position(&self) -> Result<Option<String>, ClientError> {
-        #[derive(Deserialize)]
-        struct State {
-            counts: Counts,
-        }
-        #[derive(Deserialize)]
-        struct Counts {
-            commits: u64,
-        }
-        match self.client.call::<State>("health.state", serde_json::json!({})).await {
-            Ok(state) => Ok(Some(state.counts.commits.to_string())),
+    /// Returns the position behind everything that the caller can see.
+    async fn newest_position(&self) -> Result<String, ClientError> {
+        match self.client.health().state().await {
+            Ok(state) => return Ok(state.counts.commits.to_string()),
+            // Only the operator is told how much there is.
             Err(ClientError::Call(error))
-                if error.kind == ErrorKind::Forbidden || error.kind == ErrorKind::NotFound =>
-            {
-                Ok(None)
+                if error.kind == ErrorKind::Forbidden || error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut params = WaitParams::default();
+        loop {
+            let waited = self.client.claudecode().wait(&params).await?;
+            if waited.sessions.is_empty() {
+                return Ok(waited.after.to_string());
             }
-            Err(error) => Err(error),
+            params.after = Some(waited.after);
         }
     }
 
-    async fn tell(&self, item: Followed) -> Result<(), NobodyListens> {
+    async fn tell(&self, item: FollowItem) -> Result<(), NobodyListens> {
         self.sender.send(Ok(item)).await.map_err(|_| NobodyListens)
     }
 }

@@ -1,22 +1,30 @@
-//! Typed client of a Plexus server: calls, and streams that reconnect by themselves without losing or repeating an event.
+//! Typed client of a Plexus server: every method as one function, and streams that reconnect by
+//! themselves without losing or repeating an event.
 //!
 //! ```no_run
-//! use plexus_client::{Client, CreateSession, Event, Followed};
+//! use futures::StreamExt as _;
+//! use plexus_client::wire::{
+//!     ChatEvent, ChatParams, CreateParams, FollowParams, RespondParams, SessionRef,
+//! };
+//! use plexus_client::{Client, ClientError, FollowItem};
 //!
-//! # async fn example() -> Result<(), plexus_client::ClientError> {
+//! # async fn example() -> Result<(), ClientError> {
 //! let client = Client::from_data_dir("/home/me/.local/state/plexus");
-//! let session = client.create(&CreateSession::new("review", "/home/me/project")).await?;
-//! client.chat_async(session, "Review the last commit").await?;
-//! let mut events = client.follow(Some(session), None);
+//! let session = CreateParams::new("review", "/home/me/project");
+//! let id = client.claudecode().create(&session).await?.id;
+//! let chat = ChatParams::new(SessionRef::id(id), "Review the last commit");
+//! client.claudecode().chat_async(&chat).await?;
+//! let mut events = client.follow(FollowParams::of(id));
 //! while let Some(item) = events.next().await {
-//!     match item? {
-//!         Followed::Event(event) => match event.event {
-//!             Event::Content { text } => println!("{text}"),
-//!             Event::AwaitingApproval { approval_id, .. } => client.deny(approval_id, "only read, please").await?,
-//!             Event::Complete { .. } | Event::Error { .. } => break,
-//!             _ => {}
-//!         },
-//!         Followed::Delta { .. } | Followed::DeltaStart | Followed::Lost | Followed::Back => {}
+//!     let FollowItem::Event(event) = item? else { continue };
+//!     match event.event {
+//!         ChatEvent::Content { text } => println!("{text}"),
+//!         ChatEvent::AwaitingApproval { approval_id, .. } => {
+//!             let no = RespondParams::deny(approval_id, "only read, please");
+//!             client.loopback().respond(&no).await?;
+//!         }
+//!         ChatEvent::Complete { .. } | ChatEvent::Error { .. } => break,
+//!         _ => {}
 //!     }
 //! }
 //! # Ok(())
@@ -24,26 +32,24 @@
 //! ```
 //!
 //! In reading order:
-//! - [`client`]: the connection and [`Client::call`], which reaches every method there is.
-//! - [`methods`]: the usual methods with types; [`types`], [`event`]: what they take and give.
+//! - [`client`]: the connection, [`Client::call`] for a method with a marker, and
+//!   [`Client::call_by_name`] for methods of activations that others wrote.
+//! - [`methods`]: each method as one function, by namespace; [`wire`]: what they take and give.
+//! - [`pages`]: lists that are read to their end.
 //! - [`follow`]: events as they happen, across reconnects; [`socket`]: one connection of it.
 //! - [`endpoint`]: where the server is; [`error`]: what can go wrong.
 
 mod client;
 mod endpoint;
 mod error;
-mod event;
 mod follow;
 mod methods;
+mod pages;
 mod socket;
-mod types;
 
 pub use client::Client;
 pub use endpoint::{Announcement, read_announcement};
 pub use error::ClientError;
-pub use event::{Event, SessionEvent, Usage};
-pub use follow::{Follow, FollowOptions, Followed};
-pub use types::{
-    Approval, ChangedSession, CreateSession, Polled, Remember, Respond, Rule, RuleScope, Session,
-    Spent, Status, SuggestedRule,
-};
+pub use follow::{Event, Follow, FollowItem};
+pub use methods::{Arbor, ClaudeCode, Health, Identity, Loopback, Plexus, Server};
+pub use plexus_wire as wire;

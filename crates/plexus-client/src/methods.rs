@@ -1,193 +1,218 @@
-//! The usual methods with types. Everything else is [`Client::call`].
+//! Every method as one typed function, by namespace. The compiler holds each line to its marker in `plexus-wire`, and a
+//! test holds the list to the list of all methods.
 
-use plexus_core::{ApprovalId, SessionId};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use plexus_wire::*;
 
 use crate::client::Client;
 use crate::error::ClientError;
-use crate::types::{Approval, ChangedSession, CreateSession, Polled, Respond, Session};
 
-/// Items asked for at a time.
-const PAGE: u32 = 1_000;
+/// The parameters of a call: those that were given, or none.
+macro_rules! given {
+    ($params:ident: $shape:ty) => {
+        $params
+    };
+    ($params:ident:) => {
+        &NoParams::default()
+    };
+}
 
-impl Client {
-    /// Creates a session.
-    ///
-    /// # Errors
-    /// As [`Client::call`]; `conflict` for a name that is taken.
-    pub async fn create(&self, session: &CreateSession) -> Result<SessionId, ClientError> {
-        #[derive(Deserialize)]
-        struct Created {
-            id: SessionId,
+macro_rules! namespaces {
+    ($($(#[$about:meta])* $namespace:ident: $type:ident {
+        $($(#[$doc:meta])* $function:ident($($params:ty)?) -> $result:ty = $marker:ident;)*
+    })*) => {
+        impl Client {
+            $($(#[$about])*
+            #[must_use]
+            pub fn $namespace(&self) -> $type<'_> {
+                $type { client: self }
+            })*
         }
-        Ok(self.call::<Created>("claudecode.create", session).await?.id)
-    }
 
-    /// Starts a chat and returns its number at once.
-    ///
-    /// # Errors
-    /// As [`Client::call`]; `busy` while another chat of the session runs.
-    pub async fn chat_async(&self, session: SessionId, prompt: &str) -> Result<u32, ClientError> {
-        #[derive(Deserialize)]
-        struct Started {
-            chat: u32,
+        $($(#[$about])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $type<'a> {
+            client: &'a Client,
         }
-        Ok(self
-            .call::<Started>(
-                "claudecode.chat_async",
-                json!({"session_id": session, "prompt": prompt}),
-            )
-            .await?
-            .chat)
+
+        impl $type<'_> {
+            $($(#[$doc])*
+            ///
+            /// # Errors
+            /// As [`Client::call`].
+            pub async fn $function(
+                &self,
+                $(params: &$params)?
+            ) -> Result<$result, ClientError> {
+                let params = given!(params: $($params)?);
+                self.client.call::<method::$namespace::$marker>(params).await
+            })*
+        })*
+
+        /// The full name of every method that has a function here.
+        #[cfg(test)]
+        const TYPED: &[&str] = &[$($(method::$namespace::$marker::FULL_NAME,)*)*];
+    };
+}
+
+namespaces! {
+    /// Sessions and chats: `claudecode.*`. Its stream of events is [`Client::follow`].
+    claudecode: ClaudeCode {
+        /// Creates a session; `conflict` for a name that is taken.
+        create(CreateParams) -> SessionCreated = Create;
+        /// Starts a chat and returns at once; `busy` while another chat of the session runs.
+        chat_async(ChatParams) -> ChatStarted = ChatAsync;
+        /// Starts a chat and waits for its end, a question or the end of the wait.
+        chat(ChatParams) -> Polled = Chat;
+        /// Reads events of a chat; [`PolledEvent::read`] gives each one typed.
+        poll(PollParams) -> Polled = Poll;
+        /// Waits for sessions to change, and says which did.
+        wait(WaitParams) -> Waited = Wait;
+        /// Puts a message into the running chat; `conflict` when none runs.
+        send(SendParams) -> MessageSent = Send;
+        /// Asks the running chat to end; `conflict` when none runs.
+        cancel(CancelParams) -> ChatCancelled = Cancel;
+        /// Returns a session.
+        get(SessionRef) -> SessionGot = Get;
+        /// Gives a session other limits.
+        budget_set(BudgetSetParams) -> Done = BudgetSet;
+        /// Returns a page of sessions, oldest first; [`Client::sessions`] reads all pages.
+        list(ListParams) -> SessionList = List;
+        /// Removes a session and everything below it.
+        delete(SessionRef) -> SessionDeleted = Delete;
+        /// Makes a session that goes on from a place of another.
+        fork(ForkParams) -> SessionForked = Fork;
+        /// Returns a page of chats.
+        streams(StreamsParams) -> StreamList = Streams;
+        /// Returns the tree of a session.
+        get_tree(SessionRef) -> TreeOf = GetTree;
+        /// Returns a conversation as the model's API takes it.
+        render_context(RenderParams) -> Rendered = RenderContext;
+        /// Returns the named readers of a session.
+        cursors(CursorsParams) -> ConsumerList = Cursors;
+        /// Moves a named reader.
+        cursor_set(CursorSetParams) -> Done = CursorSet;
+        /// Forgets a named reader.
+        cursor_delete(CursorDeleteParams) -> Done = CursorDelete;
     }
 
-    /// Returns a session.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn session(&self, id: SessionId) -> Result<Session, ClientError> {
-        self.get(json!({"session_id": id})).await
+    /// Permission requests and what decides them: `loopback.*`.
+    loopback: Loopback {
+        /// Asks for permission as the CLI does.
+        permit(PermitRequest) -> PermitAnswer = Permit;
+        /// Decides a request; `conflict` when it was decided otherwise, or its input is not the
+        /// one that was looked at.
+        respond(RespondParams) -> Responded = Respond;
+        /// Decides several requests the same way.
+        respond_many(RespondManyParams) -> RespondOutcomes = RespondMany;
+        /// Returns a page of requests that wait; [`Client::pending`] reads all pages.
+        pending(ApprovalPageParams) -> PendingApprovals = Pending;
+        /// Waits until something asks.
+        wait_for_approval(WaitForApprovalParams) -> PendingApprovals = WaitForApproval;
+        /// Returns a page of decisions, newest first.
+        history(ApprovalPageParams) -> DecisionList = History;
+        /// Returns a page of audit lines, newest first.
+        audit(ApprovalPageParams) -> AuditList = Audit;
+        /// Allows more, or nothing, unasked for a while.
+        mode_set(ModeSetParams) -> Done = ModeSet;
+        /// Adds a standing rule.
+        rule_add(RuleAddParams) -> RuleAdded = RuleAdd;
+        /// Returns a page of rules; [`Client::rules`] reads all pages.
+        rules(RulesParams) -> RuleList = Rules;
+        /// Removes a rule.
+        rule_remove(RuleRemoveParams) -> Done = RuleRemove;
+        /// Says what would happen to a call.
+        rule_test(RuleTestParams) -> RuleTested = RuleTest;
+        /// Says what remembering a decision would do.
+        rule_preview(RulePreviewParams) -> RulePreviewed = RulePreview;
+        /// Makes what a child needs that somebody else starts.
+        configure(ConfigureParams) -> Configured = Configure;
     }
 
-    /// Returns the session of exactly this name.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn session_named(&self, name: &str) -> Result<Session, ClientError> {
-        self.get(json!({"name": name})).await
+    /// Trees of nodes: `arbor.*`.
+    arbor: Arbor {
+        /// Makes a tree.
+        tree_create(TreeCreateParams) -> NodeCreated = TreeCreate;
+        /// Returns a tree.
+        tree_get(TreeParams) -> TreeGot = TreeGet;
+        /// Returns a page of trees.
+        tree_list(TreeListParams) -> TreeList = TreeList;
+        /// Draws a tree as indented lines.
+        tree_render(TreeParams) -> TreeRendered = TreeRender;
+        /// Makes a node that holds a text.
+        node_create_text(NodeCreateTextParams) -> NodeCreated = NodeCreateText;
+        /// Makes a node that stands for something of an activation.
+        node_create_external(NodeCreateExternalParams) -> NodeCreated = NodeCreateExternal;
+        /// Returns a node.
+        node_get(NodeParams) -> NodeGot = NodeGet;
+        /// Returns the nodes that follow a node.
+        node_get_children(NodeParams) -> NodeList = NodeGetChildren;
+        /// Returns the node before a node.
+        node_get_parent(NodeParams) -> NodeGot = NodeGetParent;
+        /// Returns the path from the root to a node.
+        node_get_path(PathParams) -> NodeList = NodeGetPath;
+        /// Returns the path between two nodes.
+        node_get_path_between(BetweenParams) -> NodeList = NodeGetPathBetween;
+        /// Returns a page of nodes that nothing follows.
+        context_list_leaves(LeavesParams) -> NodeList = ContextListLeaves;
+        /// Returns the path that ends at a node.
+        context_get_path(PathParams) -> NodeList = ContextGetPath;
+        /// Returns the handles along a path.
+        context_get_handles(PathParams) -> HandleList = ContextGetHandles;
     }
 
-    async fn get(&self, which: Value) -> Result<Session, ClientError> {
-        #[derive(Deserialize)]
-        struct Got {
-            session: Session,
-        }
-        Ok(self.call::<Got>("claudecode.get", which).await?.session)
+    /// Identities for parents outside, and sign-in codes: `identity.*`.
+    identity: Identity {
+        /// Makes a token for a parent outside.
+        parent(ParentParams) -> ParentIdentity = Parent;
+        /// Makes a one-time code for the dashboard.
+        code() -> SignInCode = Code;
     }
 
-    /// Returns all sessions, oldest first.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn sessions(&self) -> Result<Vec<Session>, ClientError> {
-        #[derive(Deserialize)]
-        struct Listed {
-            sessions: Vec<Session>,
-            cursor: Option<String>,
-        }
-        let mut all = Vec::new();
-        let mut cursor = None;
-        loop {
-            let page: Listed =
-                self.call("claudecode.list", with_cursor(json!({"limit": PAGE}), cursor)).await?;
-            all.extend(page.sessions);
-            match page.cursor {
-                Some(next) => cursor = Some(next),
-                None => return Ok(all),
-            }
-        }
+    /// What the server is doing: `health.*`.
+    health: Health {
+        /// Returns how much there is.
+        state() -> HealthState = State;
     }
 
-    /// Reads events of a chat from `from_seq` on, and moves nobody's position.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn poll_from(
-        &self,
-        session: SessionId,
-        chat: Option<u32>,
-        from_seq: u32,
-    ) -> Result<Polled, ClientError> {
-        let mut params = json!({"session_id": session, "from_seq": from_seq, "limit": PAGE});
-        if let Some(chat) = chat {
-            params["chat"] = chat.into();
-        }
-        self.call("claudecode.poll", params).await
+    /// The hub's own methods: `plexus.*`.
+    plexus: Plexus {
+        /// Returns what a handle stands for.
+        resolve_handle(ResolveParams) -> Resolved = ResolveHandle;
+        /// Lists the methods that the caller may call.
+        methods() -> MethodList = Methods;
+        /// Lists methods with their schemas.
+        schema(SchemaParams) -> MethodList = Schema;
+        /// Returns the version of the server.
+        version() -> Version = Version;
+        /// Says how the server and its activations are.
+        health() -> HealthReport = Health;
     }
 
-    /// Waits for sessions to change, and returns what changed with the number to hand back.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn wait(
-        &self,
-        after: Option<u64>,
-        wait_ms: u64,
-    ) -> Result<(u64, Vec<ChangedSession>), ClientError> {
-        #[derive(Deserialize)]
-        struct Waited {
-            after: u64,
-            sessions: Vec<ChangedSession>,
-        }
-        let mut params = json!({"wait_ms": wait_ms});
-        if let Some(after) = after {
-            params["after"] = after.into();
-        }
-        let waited: Waited = self.call("claudecode.wait", params).await?;
-        Ok((waited.after, waited.sessions))
-    }
-
-    /// Asks a running chat to end.
-    ///
-    /// # Errors
-    /// As [`Client::call`]; `conflict` when none runs.
-    pub async fn cancel(&self, session: SessionId, reason: &str) -> Result<(), ClientError> {
-        self.call::<Value>("claudecode.cancel", json!({"session_id": session, "reason": reason}))
-            .await
-            .map(drop)
-    }
-
-    /// Returns the permission requests that wait, of one session or of all, oldest first.
-    ///
-    /// # Errors
-    /// As [`Client::call`].
-    pub async fn pending(&self, session: Option<SessionId>) -> Result<Vec<Approval>, ClientError> {
-        #[derive(Deserialize)]
-        struct Pending {
-            approvals: Vec<Approval>,
-            cursor: Option<String>,
-        }
-        let mut all = Vec::new();
-        let mut cursor = None;
-        loop {
-            let mut params = with_cursor(json!({"limit": PAGE}), cursor);
-            if let Some(session) = session {
-                params["session_id"] = json!(session);
-            }
-            let page: Pending = self.call("loopback.pending", params).await?;
-            all.extend(page.approvals);
-            match page.cursor {
-                Some(next) => cursor = Some(next),
-                None => return Ok(all),
-            }
-        }
-    }
-
-    /// Answers a permission request.
-    ///
-    /// # Errors
-    /// As [`Client::call`]; `conflict` when it was decided otherwise, or its input is not the one that was looked at.
-    pub async fn respond(&self, answer: &Respond) -> Result<(), ClientError> {
-        self.call::<Value>("loopback.respond", answer).await.map(drop)
-    }
-
-    /// Denies a permission request.
-    ///
-    /// # Errors
-    /// As [`Client::respond`].
-    pub async fn deny(
-        &self,
-        approval: ApprovalId,
-        message: impl Into<String>,
-    ) -> Result<(), ClientError> {
-        self.respond(&Respond::deny(approval, message)).await
+    /// The operator's methods over the server itself: `server.*`.
+    server: Server {
+        /// Stops the server.
+        stop(StopParams) -> Stopping = Stop;
+        /// Removes what ended long ago.
+        prune(PruneParams) -> Pruned = Prune;
+        /// Copies the store to a file.
+        backup(BackupParams) -> Done = Backup;
     }
 }
 
-fn with_cursor(mut params: Value, cursor: Option<String>) -> Value {
-    if let Some(cursor) = cursor {
-        params["cursor"] = cursor.into();
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_method_of_the_wire_has_a_function() {
+        let document = document::document();
+        let all: BTreeSet<&str> =
+            document["methods"].as_object().unwrap().keys().map(String::as_str).collect();
+        // A stream is no call.
+        let streamed = <method::claudecode::Follow as Method>::FULL_NAME;
+        let typed: BTreeSet<&str> = TYPED.iter().copied().chain([streamed]).collect();
+        assert_eq!(typed, all);
     }
-    params
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures::{SinkExt, StreamExt};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use plexus_wire::{FollowParams, FollowedEvent, LiveText, Method, method};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
@@ -15,8 +16,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use crate::client::ErrorObject;
 use crate::endpoint::Address;
 use crate::error::ClientError;
-use crate::event::SessionEvent;
-use crate::follow::FollowOptions;
+use crate::follow::Event;
 
 /// How long it may take to open a socket.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -34,12 +34,12 @@ const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) enum Heard {
     /// Something that only says that the server is there.
     Alive,
-    Event(Box<SessionEvent>),
-    DeltaStart,
-    Delta {
-        text: String,
-    },
+    Event(Box<Event>),
+    Live(LiveText),
 }
+
+/// The method that a socket calls.
+const FOLLOW: &str = <method::claudecode::Follow as Method>::FULL_NAME;
 
 pub(crate) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
@@ -56,7 +56,7 @@ impl Socket {
             target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
         let token = HeaderValue::from_str(&format!("Bearer {}", address.token.expose()));
         let mut token = token.map_err(|_| {
-            plexus_core::CallError::unauthorized("send the token: it holds what no header can")
+            plexus_wire::CallError::unauthorized("send the token: it holds what no header can")
         })?;
         token.set_sensitive(true);
         request.headers_mut().insert("authorization", token);
@@ -80,16 +80,17 @@ impl Socket {
     }
 
     /// Starts the stream.
-    pub(crate) async fn follow(&mut self, options: &FollowOptions) -> Result<(), ClientError> {
-        let mut params = serde_json::Map::new();
-        params.extend(options.session.map(|id| ("session_id".to_owned(), json!(id))));
-        params.extend(options.cursor.as_ref().map(|cursor| ("cursor".to_owned(), json!(cursor))));
-        if options.deltas {
-            params.insert("deltas".to_owned(), json!(true));
+    pub(crate) async fn follow(&mut self, params: &FollowParams) -> Result<(), ClientError> {
+        #[derive(Serialize)]
+        struct Request<'a> {
+            jsonrpc: &'static str,
+            id: u32,
+            method: &'static str,
+            params: &'a FollowParams,
         }
-        let call =
-            json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.follow", "params": params});
-        self.send(Message::text(call.to_string())).await
+        let call = Request { jsonrpc: "2.0", id: 1, method: FOLLOW, params };
+        let call = serde_json::to_string(&call).map_err(unreadable)?;
+        self.send(Message::text(call)).await
     }
 
     async fn send(&mut self, message: Message) -> Result<(), ClientError> {
@@ -123,38 +124,30 @@ impl Socket {
 
     fn read(&self, text: &str) -> Result<Heard, ClientError> {
         #[derive(Deserialize)]
-        struct Frame {
-            params: Option<Item>,
+        struct Frame<'a> {
+            #[serde(borrow)]
+            params: Option<Item<'a>>,
             error: Option<ErrorObject>,
         }
         #[derive(Deserialize)]
-        struct Item {
-            event: Value,
+        struct Item<'a> {
+            #[serde(borrow)]
+            event: &'a RawValue,
             cursor: Option<String>,
         }
-        let bad = |error: serde_json::Error| ClientError::BadAnswer {
-            method: "claudecode.follow".into(),
-            problem: error.to_string(),
-        };
-        let frame: Frame = serde_json::from_str(text).map_err(bad)?;
+        let frame: Frame<'_> = serde_json::from_str(text).map_err(unreadable)?;
         match (frame.params, frame.error) {
             (_, Some(error)) => Err(error.into_call_error().into()),
             (None, None) => Err(self.lost("the server has ended the stream")),
-            (Some(Item { event, cursor }), None) => {
-                // What has no position was never stored: live text, and whatever a later server shows live.
-                if cursor.is_none() {
-                    let live = &event["event"];
-                    return Ok(match live["type"].as_str() {
-                        Some("delta") => Heard::Delta {
-                            text: live["text"].as_str().unwrap_or_default().to_owned(),
-                        },
-                        Some("delta_start") => Heard::DeltaStart,
-                        _ => Heard::Alive,
-                    });
-                }
-                SessionEvent::read(event, cursor)
-                    .map(|event| Heard::Event(Box::new(event)))
-                    .map_err(bad)
+            (Some(Item { event, cursor: Some(cursor) }), None) => {
+                let at: FollowedEvent = serde_json::from_str(event.get()).map_err(unreadable)?;
+                let event = at.event.read().map_err(unreadable)?;
+                Ok(Heard::Event(Box::new(Event { at, event, cursor })))
+            }
+            // What has no position was never stored: live text, or something that only a later
+            // server shows live and this client does not know.
+            (Some(Item { event, cursor: None }), None) => {
+                Ok(serde_json::from_str(event.get()).map_or(Heard::Alive, Heard::Live))
             }
         }
     }
@@ -162,6 +155,10 @@ impl Socket {
     fn lost(&self, problem: &str) -> ClientError {
         ClientError::Unreachable { url: self.url.clone(), problem: problem.to_owned() }
     }
+}
+
+fn unreadable(error: serde_json::Error) -> ClientError {
+    ClientError::BadAnswer { method: FOLLOW.to_owned(), problem: error.to_string() }
 }
 
 /// Reads the answer to a socket that was refused.

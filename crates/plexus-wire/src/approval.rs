@@ -158,6 +158,14 @@ pub struct ApprovalPageParams {
     pub cursor: Option<String>,
 }
 
+impl ApprovalPageParams {
+    /// The page behind `cursor`, as long as a page may be.
+    #[must_use]
+    pub fn page(cursor: Option<String>) -> Self {
+        Self { limit: Some(PageLimit::MAX), cursor, ..Self::default() }
+    }
+}
+
 /// Parameters of `wait_for_approval`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

@@ -14,7 +14,8 @@
 //!   anything.
 //! - [`time`], [`bounds`], [`json`]: moments that say their unit, numbers that know their range,
 //!   JSON that is not ours.
-//! - [`caller`], [`error`]: who calls, and the one error that every door shows.
+//! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
+//!   shows.
 //! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
@@ -53,6 +54,7 @@ pub mod schema;
 pub mod server;
 pub mod session;
 pub mod time;
+pub mod token;
 
 pub use approval::*;
 pub use arbor::*;
@@ -79,3 +81,4 @@ pub use rule::*;
 pub use server::*;
 pub use session::*;
 pub use time::{Millis, Seconds};
+pub use token::SecretToken;

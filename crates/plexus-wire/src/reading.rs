@@ -127,6 +127,26 @@ pub struct FollowParams {
     pub deltas: Option<bool>,
 }
 
+impl FollowParams {
+    /// One session, from its first event on.
+    #[must_use]
+    pub fn of(session_id: SessionId) -> Self {
+        Self { session_id: Some(session_id), ..Self::default() }
+    }
+
+    /// The same, behind this position.
+    #[must_use]
+    pub fn after(self, cursor: impl Into<String>) -> Self {
+        Self { cursor: Some(cursor.into()), ..self }
+    }
+
+    /// The same, with live pieces of text.
+    #[must_use]
+    pub fn with_deltas(self) -> Self {
+        Self { deltas: Some(true), ..self }
+    }
+}
+
 /// One item of `follow`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

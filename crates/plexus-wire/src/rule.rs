@@ -173,6 +173,14 @@ pub struct RulesParams {
     pub cursor: Option<String>,
 }
 
+impl RulesParams {
+    /// The page behind `cursor`, as long as a page may be.
+    #[must_use]
+    pub fn page(cursor: Option<String>) -> Self {
+        Self { limit: Some(PageLimit::MAX), cursor }
+    }
+}
+
 /// A result of `rules`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

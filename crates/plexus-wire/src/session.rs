@@ -323,6 +323,14 @@ pub struct ListParams {
     pub cursor: Option<String>,
 }
 
+impl ListParams {
+    /// The page behind `cursor`, as long as a page may be.
+    #[must_use]
+    pub fn page(cursor: Option<String>) -> Self {
+        Self { limit: Some(PageLimit::MAX), cursor, ..Self::default() }
+    }
+}
+
 /// A result of `list`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

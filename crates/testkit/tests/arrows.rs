@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("plexus-transport", &["plexus-wire", "plexus-core", "plexus-fault"]),
-    ("plexus-client", &["plexus-wire", "plexus-core"]),
+    ("plexus-client", &["plexus-wire"]),
     ("plexus-sim", &["claude_code", "plexus-fault"]),
     (
         "plexus",

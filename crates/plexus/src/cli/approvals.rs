@@ -1,9 +1,11 @@
 //! What waits and what answers it: `pending`, `approve`, `deny`, `rules`.
 
-use anyhow::{Context as _, Result, bail};
-use plexus_client::{Approval, Client, Remember, Respond, RuleScope};
-use plexus_core::ApprovalId;
-use serde_json::{Value, json};
+use anyhow::{Context as _, Result};
+use plexus_client::Client;
+use plexus_client::wire::{
+    Approval, ApprovalId, Remember, RespondParams, Responded, Rule, RuleAddParams, RuleDecision,
+    RuleRemoveParams, RuleScope, RuleTestParams,
+};
 
 use super::args::{Approve, Deny, Global, RuleAdd, Rules, RulesCommand, ScopeArgs};
 use super::render::{self, Extent};
@@ -43,9 +45,9 @@ pub(super) async fn pending(global: &Global, session: Option<&str>, json: bool) 
 
 fn show(approval: &Approval, screen: Screen) -> Result<()> {
     let now = now_ms();
-    let age = duration(now - approval.created_at * 1_000);
+    let age = duration(now - approval.created_at.0 * 1_000);
     let left = match approval.expires_at {
-        Some(at) => format!("denied by itself in {}", duration(at * 1_000 - now)),
+        Some(at) => format!("denied by itself in {}", duration(at.0 * 1_000 - now)),
         None => "no deadline".to_owned(),
     };
     let tool = screen.paint(Tone::Warn, &sanitize::one_line(&approval.tool_name));
@@ -55,10 +57,11 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
         screen.paint(Tone::Faint, &format!("for {age}, {left}"))
     ))?;
     if let Some(dir) = approval.working_dir.as_deref().filter(|_| approval.tool_name == "Bash") {
-        let dir = format!("in {}", sanitize::one_line(dir));
+        let dir = format!("in {}", sanitize::one_line(&dir.to_string_lossy()));
         screen::line(&format!("  {}", screen.paint(Tone::Faint, &dir)))?;
     }
-    for line in render::call(&approval.tool_name, &approval.input, Extent::of_stdout(), screen) {
+    let input = approval.input.to_value();
+    for line in render::call(&approval.tool_name, &input, Extent::of_stdout(), screen) {
         screen::line(&format!("  {line}"))?;
     }
     Ok(())
@@ -76,14 +79,12 @@ async fn find(client: &Client, id: ApprovalId) -> Result<Approval> {
 pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let approval = find(&client, arguments.id).await?;
-    let mut answer = Respond { message: arguments.message.clone(), ..Respond::allow(&approval) };
+    let mut answer =
+        RespondParams { message: arguments.message.clone(), ..RespondParams::allow(&approval) };
     if let Some(input) = &arguments.input {
-        let input: Value =
-            serde_json::from_str(input).context("could not read --input: it is not JSON")?;
-        if !input.is_object() {
-            bail!("could not take --input: it is not a JSON object");
-        }
-        answer.updated_input = Some(input);
+        let input = serde_json::from_str(input);
+        answer.updated_input =
+            Some(input.context("could not read --input: it is not a JSON object")?);
     }
     if let Some(pattern) = &arguments.remember {
         let pattern = (!pattern.is_empty()).then(|| pattern.clone());
@@ -92,9 +93,9 @@ pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> 
         } else {
             RuleScope::Session(approval.session_id)
         };
-        answer.remember = Some(Remember { pattern, scope });
+        answer.remember = Some(Remember { pattern, ..Remember::new(scope) });
     }
-    let told: Value = client.call("loopback.respond", &answer).await.map_err(failed)?;
+    let told = client.loopback().respond(&answer).await.map_err(failed)?;
     report(&told, &approval, "allowed", arguments.json)
 }
 
@@ -103,24 +104,22 @@ pub(super) async fn deny(global: &Global, arguments: &Deny) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let approval = find(&client, arguments.id).await?;
     let reason = arguments.reason.clone().unwrap_or_else(|| "the operator said no".to_owned());
-    let told: Value = client
-        .call("loopback.respond", Respond::deny(approval.id, reason))
-        .await
-        .map_err(failed)?;
+    let no = RespondParams::deny(approval.id, reason);
+    let told = client.loopback().respond(&no).await.map_err(failed)?;
     report(&told, &approval, "denied", arguments.json)
 }
 
-fn report(told: &Value, approval: &Approval, word: &str, json: bool) -> Result<u8> {
+fn report(told: &Responded, approval: &Approval, word: &str, json: bool) -> Result<u8> {
     if json {
-        screen::line(&told.to_string())?;
+        screen::line(&serde_json::to_string(told)?)?;
         return Ok(exit::OK);
     }
     let screen = Screen::stdout();
     screen::line(&format!(
         "{word}: {}",
-        render::summary(&approval.tool_name, &approval.input, screen)
+        render::summary(&approval.tool_name, &approval.input.to_value(), screen)
     ))?;
-    let released = told["released"].as_array().map_or(0, Vec::len);
+    let released = told.released.len();
     if released > 0 {
         screen::line(&format!("the rule also released {released} more"))?;
     }
@@ -134,45 +133,27 @@ pub(super) async fn rules(global: &Global, arguments: Rules) -> Result<u8> {
         None => list_rules(&client, arguments.json).await,
         Some(RulesCommand::Add(add)) => add_rule(&client, add).await,
         Some(RulesCommand::Remove { id }) => {
-            client
-                .call::<Value>("loopback.rule_remove", json!({"rule_id": id}))
-                .await
-                .map_err(failed)?;
+            client.loopback().rule_remove(&RuleRemoveParams::new(id)).await.map_err(failed)?;
             screen::line("removed")?;
             Ok(exit::OK)
         }
         Some(RulesCommand::Test { tool, input, session }) => {
-            let input: Value =
-                serde_json::from_str(&input).context("could not read the input: it is not JSON")?;
-            let mut params = json!({"tool_name": tool, "input": input});
+            let input = serde_json::from_str(&input)
+                .context("could not read the input: it is not a JSON object")?;
+            let mut params = RuleTestParams::new(tool, input);
             if let Some(which) = session {
-                params["session_id"] =
-                    json!(find_session(&client, &which).await.map_err(failed)?.id);
+                params.session_id = Some(find_session(&client, &which).await.map_err(failed)?.id);
             }
-            let told: Value = client.call("loopback.rule_test", params).await.map_err(failed)?;
-            let words = [told["decision"].as_str(), told["why"].as_str()]
-                .map(|text| sanitize::one_line(text.unwrap_or_default()).into_owned());
-            screen::line(&if arguments.json { told.to_string() } else { words.join(": ") })?;
+            let told = client.loopback().rule_test(&params).await.map_err(failed)?;
+            let words = format!("{}: {}", word(told.decision), sanitize::one_line(&told.why));
+            screen::line(&if arguments.json { serde_json::to_string(&told)? } else { words })?;
             Ok(exit::OK)
         }
     }
 }
 
 async fn list_rules(client: &Client, json: bool) -> Result<u8> {
-    let mut rules: Vec<Value> = Vec::new();
-    let mut cursor = Value::Null;
-    loop {
-        let mut params = json!({"limit": 1_000});
-        if !cursor.is_null() {
-            params["cursor"] = cursor;
-        }
-        let mut page: Value = client.call("loopback.rules", params).await.map_err(failed)?;
-        rules.extend(page["rules"].as_array_mut().map(std::mem::take).unwrap_or_default());
-        cursor = page["cursor"].take();
-        if cursor.is_null() {
-            break;
-        }
-    }
+    let rules = client.rules().await.map_err(failed)?;
     if json {
         screen::line(&serde_json::to_string_pretty(&rules)?)?;
         return Ok(exit::OK);
@@ -187,42 +168,41 @@ async fn list_rules(client: &Client, json: bool) -> Result<u8> {
     Ok(exit::OK)
 }
 
-fn rule_line(rule: &Value, screen: Screen) -> String {
-    let text =
-        |field: &str| sanitize::one_line(rule[field].as_str().unwrap_or_default()).into_owned();
-    let tone = match rule["decision"].as_str() {
-        Some("allow") => Tone::Good,
-        Some("deny") => Tone::Bad,
-        _ => Tone::Warn,
+fn rule_line(rule: &Rule, screen: Screen) -> String {
+    let tone = match rule.decision {
+        RuleDecision::Allow => Tone::Good,
+        RuleDecision::Deny => Tone::Bad,
+        RuleDecision::Ask => Tone::Warn,
     };
-    let scope = match &rule["scope"] {
-        Value::Object(scope) => scope
-            .iter()
-            .map(|(kind, id)| format!("{kind} {}", id.as_str().unwrap_or_default()))
-            .collect(),
-        other => other.as_str().unwrap_or("all").to_owned(),
+    let scope = match rule.scope {
+        RuleScope::Session(id) => format!("session {id}"),
+        RuleScope::Subtree(id) => format!("subtree {id}"),
+        RuleScope::All => "all".to_owned(),
     };
-    let used = rule["used"].as_u64().map(|used| format!(", used {used} times")).unwrap_or_default();
-    let facts = screen.paint(Tone::Faint, &format!("{scope}{used}  {}", text("id")));
-    format!(
-        "{} {}  {facts}",
-        screen.paint(tone, &format!("{:<5}", text("decision"))),
-        text("pattern")
-    )
+    let used = rule.used.map(|used| format!(", used {used} times")).unwrap_or_default();
+    let facts = screen.paint(Tone::Faint, &format!("{scope}{used}  {}", rule.id));
+    let word = screen.paint(tone, &format!("{:<5}", word(rule.decision)));
+    format!("{word} {}  {facts}", sanitize::one_line(&rule.pattern))
+}
+
+fn word(decision: RuleDecision) -> &'static str {
+    match decision {
+        RuleDecision::Allow => "allow",
+        RuleDecision::Deny => "deny",
+        RuleDecision::Ask => "ask",
+    }
 }
 
 async fn add_rule(client: &Client, add: RuleAdd) -> Result<u8> {
-    let mut params = json!({"decision": add.decision, "pattern": add.pattern, "scope": scope_of(client, &add.scope).await?});
-    let optional = [
-        ("reason", json!(add.reason)),
-        ("uses", json!(add.uses)),
-        ("expires_in_secs", json!(add.expires_in_secs)),
-    ];
-    for (name, value) in optional.into_iter().filter(|(_, value)| !value.is_null()) {
-        params[name] = value;
-    }
-    let told: Value = client.call("loopback.rule_add", params).await.map_err(failed)?;
-    screen::line(&format!("added {}", told["rule_id"].as_str().unwrap_or_default()))?;
+    let params = RuleAddParams {
+        scope: Some(scope_of(client, &add.scope).await?),
+        reason: add.reason,
+        uses: add.uses,
+        expires_in_secs: add.expires_in_secs,
+        ..RuleAddParams::new(add.decision, add.pattern)
+    };
+    let told = client.loopback().rule_add(&params).await.map_err(failed)?;
+    screen::line(&format!("added {}", told.rule_id))?;
     Ok(exit::OK)
 }
 

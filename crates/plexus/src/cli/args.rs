@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use plexus_core::{ApprovalId, RuleId};
+use plexus_client::wire::{ApprovalId, RuleDecision, RuleId};
 
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
@@ -261,8 +262,9 @@ pub enum RulesCommand {
 #[derive(Args, Debug)]
 pub struct RuleAdd {
     /// What it says.
-    #[arg(value_parser = ["allow", "deny", "ask"])]
-    pub decision: String,
+    #[arg(value_parser = PossibleValuesParser::new(["allow", "deny", "ask"])
+        .try_map(|word| serde_json::from_value::<RuleDecision>(word.into())))]
+    pub decision: RuleDecision,
     /// Which calls, such as Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org).
     pub pattern: String,
     /// For whom.

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use plexus_client::wire::{
+    McpServer, Method as _, ParentParams, PruneParams, Pruned, StopParams, method,
+};
 use plexus_client::{Client, ClientError, read_announcement};
 use plexus_core::SecretToken;
 use plexus_store::sqlite::LOCK_FILE;
@@ -27,8 +30,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = server::find(&data_dir).await?;
-    let told: Value =
-        client.call("server.stop", json!({"children": children})).await.map_err(failed)?;
+    let how = StopParams { children: Some(children) };
+    let told = client.server().stop(&how).await.map_err(failed)?;
     let deadline = Instant::now() + STOP_DEADLINE;
     while read_announcement(&data_dir).is_some() || lock_is_held(&data_dir) {
         if Instant::now() > deadline {
@@ -36,7 +39,7 @@ pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
         }
         tokio::time::sleep(server::LOOK_EVERY).await;
     }
-    screen::line(&stopped_with(told["children"].as_u64().unwrap_or(0)))?;
+    screen::line(&stopped_with(told.children))?;
     Ok(exit::OK)
 }
 
@@ -82,9 +85,8 @@ pub(super) async fn dashboard(global: &Global, print_only: bool) -> Result<u8> {
 
 /// Returns a link that signs in once.
 pub(super) async fn dashboard_address(client: &Client) -> Result<String> {
-    let told: Value = client.call("identity.code", json!({})).await.map_err(failed)?;
-    let code = told["code"].as_str().context("could not get a sign-in code")?;
-    Ok(format!("{}/#code={code}", client.url().map_err(failed)?))
+    let told = client.identity().code().await.map_err(failed)?;
+    Ok(format!("{}/#code={}", client.url().map_err(failed)?, told.code))
 }
 
 async fn open(address: &str) -> bool {
@@ -97,12 +99,12 @@ async fn open(address: &str) -> bool {
     status.await.is_ok_and(|status| status.success())
 }
 
-/// `plexus call`.
+/// `plexus call`: any method by its name, so that nothing is out of reach from a shell.
 pub(super) async fn call(global: &Global, method: &str, params: &str) -> Result<u8> {
     let params: Value =
         serde_json::from_str(params).context("could not read the parameters: they are not JSON")?;
     let client = Client::from_data_dir(global.data_dir()?);
-    match client.call::<Value>(method, params).await {
+    match client.call_by_name::<Value>(method, params).await {
         Ok(result) => {
             screen::line(&serde_json::to_string_pretty(&result)?)?;
             Ok(exit::OK)
@@ -155,9 +157,10 @@ enum Earlier {
 }
 
 async fn parent_token(client: &Client, name: &str, earlier: Earlier) -> Result<SecretToken> {
-    let params = json!({"name": name, "replace": earlier == Earlier::End});
-    let told: Value = client.call("identity.parent", params).await.map_err(failed)?;
-    Ok(SecretToken::new(told["token"].as_str().context("could not get a token for the parent")?))
+    let mut params = ParentParams::new(name);
+    params.replace = Some(earlier == Earlier::End);
+    let told = client.identity().parent(&params).await.map_err(failed)?;
+    Ok(SecretToken::new(told.token))
 }
 
 /// `plexus mcp-config`: what to paste into a parent's configuration.
@@ -172,7 +175,13 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
             complain(
                 "this holds a token: keep it out of repositories. The same name again makes another token for the same parent; `plexus parents revoke` ends them.",
             );
-            json!({"type": "http", "url": format!("{url}/mcp"), "headers": {"Authorization": format!("Bearer {}", token.expose())}})
+            json!(McpServer {
+                r#type: "http".to_owned(),
+                url: format!("{url}/mcp"),
+                headers: [("Authorization".to_owned(), format!("Bearer {}", token.expose()))]
+                    .into(),
+                timeout: None,
+            })
         }
         None => {
             let own = std::env::current_exe().context("could not find this program itself")?;
@@ -191,29 +200,26 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
 pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = Client::from_data_dir(&data_dir);
-    let params = json!({"older_than_days": days});
-    let told: Value = match client.call("server.prune", &params).await {
+    let params = PruneParams::new(days);
+    let told = match client.server().prune(&params).await {
         Ok(told) => told,
         Err(ClientError::NoServer(_) | ClientError::Unreachable { .. }) => {
             if !data_dir.join("plexus.db").exists() {
                 bail!("could not prune: there is no store in {}", data_dir.display());
             }
             let plexus = PlexusBuilder::new(&data_dir).with_server().build().map_err(could_not)?;
-            let told = plexus.call("server.prune", params).await.map_err(could_not)?;
+            let told = plexus.call(method::server::Prune::FULL_NAME, json!(params)).await;
             plexus.store().close().await.map_err(could_not)?;
-            told
+            serde_json::from_value::<Pruned>(told.map_err(could_not)?)
+                .context("could not read what was pruned")?
         }
         Err(error) => return Err(failed(error)),
     };
-    let number = |name: &str| told[name].as_u64().unwrap_or(0);
     let words = format!(
         "removed {} approvals, the contents of {} events in {} chats, and {} directories of runs",
-        number("approvals"),
-        number("events"),
-        number("chats"),
-        number("run_directories")
+        told.approvals, told.events, told.chats, told.run_directories
     );
-    screen::line(&if json { told.to_string() } else { words })?;
+    screen::line(&if json { serde_json::to_string(&told)? } else { words })?;
     Ok(exit::OK)
 }
 

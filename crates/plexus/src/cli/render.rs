@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
+use plexus_client::wire::DecidedBy;
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -167,6 +168,18 @@ pub(crate) fn result(output: &Value, screen: Screen) -> Vec<String> {
         .map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4)))
         .collect();
     shorten(lines, MAX_RESULT_LINES, screen)
+}
+
+/// Says who decided, in a word.
+pub(crate) fn decider(by: DecidedBy) -> &'static str {
+    match by {
+        DecidedBy::Operator => "operator",
+        DecidedBy::Session(_) => "session",
+        DecidedBy::Rule(_) => "rule",
+        DecidedBy::Deadline => "deadline",
+        DecidedBy::AgentEnded => "agent ended",
+        DecidedBy::Webhook => "webhook",
+    }
 }
 
 fn block_text(block: &Value) -> String {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use plexus_client::{Client, ClientError, read_announcement};
-use serde_json::{Value, json};
 
 use super::could_not;
 use crate::serve::listen::PORT_TAKEN;
@@ -37,7 +36,7 @@ pub(crate) enum Found {
 /// When none runs.
 pub(crate) async fn find(data_dir: &Path) -> Result<Client> {
     let client = Client::from_data_dir(data_dir);
-    match client.call::<Value>("plexus.version", json!({})).await {
+    match client.plexus().version().await {
         Ok(_) => Ok(client),
         Err(error) if absent(&error) => {
             bail!(
@@ -58,7 +57,7 @@ pub(crate) async fn find_or_start(
     arguments: &[String],
 ) -> Result<(Client, Found)> {
     let client = Client::from_data_dir(data_dir);
-    match client.call::<Value>("plexus.version", json!({})).await {
+    match client.plexus().version().await {
         Ok(_) => return Ok((client, Found::Running)),
         Err(error) if absent(&error) => {}
         Err(error) => return Err(failed(error)),
@@ -86,9 +85,7 @@ async fn start(client: &Client, data_dir: &Path, log: &Path, arguments: &[String
     let mut child = spawn(data_dir, log, arguments)?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
-        if read_announcement(data_dir).is_some()
-            && client.call::<Value>("plexus.version", json!({})).await.is_ok()
-        {
+        if read_announcement(data_dir).is_some() && client.plexus().version().await.is_ok() {
             return Ok(());
         }
         if let Some(status) = child.try_wait().context("could not watch the server")? {

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
-use plexus_client::{Client, Event, Followed, Session, SessionEvent, Status};
-use plexus_core::SessionId;
-use serde_json::{Value, json};
+use futures::StreamExt as _;
+use plexus_client::wire::{
+    CancelParams, ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Session, SessionId,
+    SessionRef, SessionStatus, TreeParams,
+};
+use plexus_client::{Client, FollowItem};
 
 use super::args::{Global, Logs};
-use super::run::{Form, View, find_session};
+use super::run::{Form, View, find_session, poll_from};
 use super::screen::{self, Screen, Tone, cut, dollars, duration, now_ms};
 use super::server::{self, failed};
 use super::{exit, sanitize};
@@ -59,15 +62,14 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
 
 fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
     let (word, tone) = match session.status {
-        Status::Idle => ("idle", Tone::Faint),
-        Status::Running => ("running", Tone::Good),
-        Status::AwaitingPermission => ("asks", Tone::Warn),
-        Status::Complete => ("complete", Tone::Plain),
-        Status::Failed => ("failed", Tone::Bad),
-        Status::Cancelled => ("cancelled", Tone::Faint),
-        Status::Unknown => ("unknown", Tone::Faint),
+        SessionStatus::Idle => ("idle", Tone::Faint),
+        SessionStatus::Running => ("running", Tone::Good),
+        SessionStatus::AwaitingPermission => ("asks", Tone::Warn),
+        SessionStatus::Complete => ("complete", Tone::Plain),
+        SessionStatus::Failed => ("failed", Tone::Bad),
+        SessionStatus::Cancelled => ("cancelled", Tone::Faint),
     };
-    let age = duration(now_ms() - session.updated_at);
+    let age = duration(now_ms() - session.updated_at.0);
     let facts = match screen.width() {
         // On a narrow screen the name matters most.
         0..50 => String::new(),
@@ -91,16 +93,14 @@ pub(super) async fn tree(global: &Global, which: Option<&str>, json: bool) -> Re
     let Some(which) = which else { return ps(global, json).await };
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
-    let tree: Value = client
-        .call("claudecode.get_tree", json!({"session_id": session.id}))
-        .await
-        .map_err(failed)?;
-    let rendered: Value = client
-        .call("arbor.tree_render", json!({"tree_id": tree["tree_id"]}))
-        .await
-        .map_err(failed)?;
-    let text = rendered["text"].as_str().unwrap_or_default();
-    screen::line(&if json { rendered.to_string() } else { sanitize::text(text).into_owned() })?;
+    let tree = client.claudecode().get_tree(&SessionRef::id(session.id)).await.map_err(failed)?;
+    let rendered = client.arbor().tree_render(&TreeParams::new(tree.tree_id)).await;
+    let rendered = rendered.map_err(failed)?;
+    screen::line(&if json {
+        serde_json::to_string(&rendered)?
+    } else {
+        sanitize::text(&rendered.text).into_owned()
+    })?;
     Ok(exit::OK)
 }
 
@@ -124,11 +124,13 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
     for chat in chats {
         let mut from = 0;
         loop {
-            let page = client.poll_from(session.id, Some(chat), from).await.map_err(failed)?;
-            for raw in page.events {
-                let event = placed(raw, session.id, chat)?;
+            let page = poll_from(&client, session.id, chat, from).await.map_err(failed)?;
+            for event in page.events {
                 from = event.seq + 1;
-                show(&client, &mut view, &event).await?;
+                let read = event.read().context("could not read an event")?;
+                // `poll` leaves out what its caller knows.
+                let at = FollowedEvent { session_id: session.id, chat, event };
+                show(&client, &mut view, &at, &read).await?;
             }
             cursor = page.cursor.or(cursor);
             if !page.has_more {
@@ -139,46 +141,47 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
     if !arguments.follow {
         return Ok(exit::OK);
     }
-    let mut events = client.follow(Some(session.id), cursor);
+    let mut events = client.follow(FollowParams { cursor, ..FollowParams::of(session.id) });
     while let Some(item) = events.next().await {
         match item.map_err(failed)? {
-            Followed::Event(event) => show(&client, &mut view, &event).await?,
-            Followed::Lost => view.remark("  (the server is away)")?,
-            Followed::Back => view.remark("  (the server is back)")?,
-            Followed::Delta { .. } | Followed::DeltaStart => {}
+            FollowItem::Event(event) => show(&client, &mut view, &event.at, &event.event).await?,
+            FollowItem::Lost => view.remark("  (the server is away)")?,
+            FollowItem::Back => view.remark("  (the server is back)")?,
+            _ => {}
         }
     }
     Ok(exit::OK)
 }
 
-/// `poll` leaves out what its caller knows.
-fn placed(mut raw: Value, session: SessionId, chat: u32) -> Result<SessionEvent> {
-    raw["session_id"] = json!(session);
-    raw["chat"] = json!(chat);
-    SessionEvent::read(raw, None).context("could not read an event")
-}
-
 /// A chat begins with its prompt, which is a node of the tree and no event.
-async fn show(client: &Client, view: &mut View, event: &SessionEvent) -> Result<()> {
-    if matches!(event.event, Event::Start) {
-        let node = &event.raw["event"]["user_position"]["node_id"];
-        let found: Result<Value, _> = client.call("arbor.node_get", json!({"node_id": node})).await;
-        let prompt = found
-            .ok()
-            .and_then(|found| found["node"]["data"]["content"].as_str().map(str::to_owned));
-        view.began(event.chat, prompt.as_deref().unwrap_or_default())?;
+async fn show(
+    client: &Client,
+    view: &mut View,
+    at: &FollowedEvent,
+    event: &ChatEvent,
+) -> Result<()> {
+    if let ChatEvent::Start { user_position, .. } = event {
+        let prompt = match client.arbor().node_get(&NodeParams::new(user_position.node_id)).await {
+            Ok(found) => found.node.map(|node| node.data),
+            Err(_) => None,
+        };
+        let words = match &prompt {
+            Some(NodeData::Text { content }) => content.as_str(),
+            Some(NodeData::External { .. }) | None => "",
+        };
+        view.began(at.chat, words)?;
     }
-    Ok(view.event(event)?)
+    Ok(view.event(at, event)?)
 }
 
 /// `plexus cancel`.
 pub(super) async fn cancel(global: &Global, which: &str, reason: Option<&str>) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
-    client
-        .cancel(session.id, reason.unwrap_or("the operator asked for it"))
-        .await
-        .map_err(failed)?;
+    let reason = reason.unwrap_or("the operator asked for it").to_owned();
+    let params =
+        CancelParams { reason: Some(reason), ..CancelParams::new(SessionRef::id(session.id)) };
+    client.claudecode().cancel(&params).await.map_err(failed)?;
     screen::line(&format!(
         "asked {} to stop; `plexus logs {}` shows how it ends",
         sanitize::one_line(&session.name),
@@ -192,19 +195,15 @@ mod tests {
     use super::*;
 
     fn session(name: &str, parent: Option<&Session>) -> Session {
-        Session {
-            id: SessionId::generate(),
-            name: name.into(),
-            parent: parent.map(|parent| parent.id),
-            working_dir: "/work dir".into(),
-            model: None,
-            status: Status::Running,
-            chat: None,
-            claude_session_id: None,
-            spent: plexus_client::Spent::default(),
-            created_at: now_ms(),
-            updated_at: now_ms(),
-        }
+        let id = SessionId::generate();
+        serde_json::from_value(serde_json::json!({
+            "id": id, "name": name, "parent": parent.map(|parent| parent.id),
+            "working_dir": "/work dir", "channel": "auto", "loopback_enabled": true,
+            "can_spawn": false, "status": "running", "head": {"tree_id": id, "node_id": id},
+            "spent": {"cost_usd": 0.0, "turns": 0, "input_tokens": 0, "output_tokens": 0, "wall_ms": 0},
+            "metadata": {}, "created_at": now_ms(), "updated_at": now_ms(),
+        }))
+        .unwrap()
     }
 
     #[test]

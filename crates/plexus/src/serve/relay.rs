@@ -18,7 +18,8 @@ impl Relay for HttpRelay {
         method: &str,
         params: Value,
     ) -> Result<Value, CallError> {
-        match Client::connect(url, token.clone()).call(method, params).await {
+        let client = Client::connect(url, plexus_client::wire::SecretToken::new(token.expose()));
+        match client.call_by_name(method, params).await {
             Ok(answer) => Ok(answer),
             Err(ClientError::Call(error)) => Err(error),
             Err(error) => {

@@ -8,9 +8,12 @@ mod stage;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use plexus_client::{Approval, Client, CreateSession, Respond, Status};
-use plexus_core::SessionId;
-use serde_json::{Value, json};
+use plexus_client::Client;
+use plexus_client::wire::{
+    Approval, ApprovalPageParams, ApprovalStatus, ChatParams, CreateParams, Object, Owner,
+    RespondParams, RuleAddParams, RuleDecision, RuleScope, SessionId, SessionRef, SessionStatus,
+};
+use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::args::Demo;
@@ -74,8 +77,12 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
         ),
     )?;
     let cast = cast(&client, stage).await?;
-    let rule = json!({"decision": "allow", "pattern": "Bash(mkdir:*)", "scope": {"subtree": cast.lead}, "reason": "folders are harmless"});
-    client.call::<Value>("loopback.rule_add", rule).await.map_err(failed)?;
+    let rule = RuleAddParams {
+        scope: Some(RuleScope::Subtree(cast.lead)),
+        reason: Some("folders are harmless".to_owned()),
+        ..RuleAddParams::new(RuleDecision::Allow, "Bash(mkdir:*)")
+    };
+    client.loopback().rule_add(&rule).await.map_err(failed)?;
     say(screen, "rule: allow Bash(mkdir:*) for everything below `lead`")?;
 
     head(screen, "2  All of them start at once; chat_async returns before anything has happened")?;
@@ -97,7 +104,8 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
             "sim:\nsay I mark the patch.\ntool Bash {\"command\":\"touch patched.txt\"}\nsay Marked.",
         ),
     ] {
-        client.chat_async(session, script).await.map_err(failed)?;
+        let chat = ChatParams::new(SessionRef::id(session), script);
+        client.claudecode().chat_async(&chat).await.map_err(failed)?;
     }
 
     head(screen, "3  Allowed by a rule: nobody was asked")?;
@@ -120,26 +128,20 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
             &format!(
                 "{:<7} {}",
                 sanitize::one_line(&approval.session_name),
-                render::summary(&approval.tool_name, &approval.input, screen)
+                render::summary(&approval.tool_name, &approval.input.to_value(), screen)
             ),
         )?;
     }
 
     head(screen, "5  Edited: what was approved is what runs")?;
     let approval = waiting(&client, cast.tests).await?;
-    let mut input = approval.input.clone();
+    let mut input: Object =
+        approval.input.read().context("could not read what the agent wants to write")?;
     let content = "test the parser first\n";
-    input["content"] = json!(content);
-    lines(render::diff(
-        approval.input["content"].as_str().unwrap_or_default(),
-        content,
-        Extent::Short,
-        screen,
-    ))?;
-    client
-        .respond(&Respond { updated_input: Some(input), ..Respond::allow(&approval) })
-        .await
-        .map_err(failed)?;
+    let before = input.insert("content".to_owned(), json!(content)).unwrap_or_default();
+    lines(render::diff(before.as_str().unwrap_or_default(), content, Extent::Short, screen))?;
+    let edited = RespondParams { updated_input: Some(input), ..RespondParams::allow(&approval) };
+    client.loopback().respond(&edited).await.map_err(failed)?;
     ended(&client, cast.tests).await?;
     let written = std::fs::read_to_string(stage.work().join("plan.txt"))
         .context("could not read what the agent wrote")?;
@@ -147,21 +149,23 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
 
     head(screen, "6  Denied, with a reason that the agent reads")?;
     let approval = waiting(&client, cast.fix).await?;
-    lines(render::call(&approval.tool_name, &approval.input, Extent::Short, screen))?;
-    client.deny(approval.id, "keep the build, it takes an hour").await.map_err(failed)?;
+    let input = approval.input.to_value();
+    lines(render::call(&approval.tool_name, &input, Extent::Short, screen))?;
+    let no = RespondParams::deny(approval.id, "keep the build, it takes an hour");
+    client.loopback().respond(&no).await.map_err(failed)?;
     ended(&client, cast.fix).await?;
     decision(&client, cast.fix, screen).await?;
 
     head(screen, "7  Escalated: the grandchild asked its parent, which did not answer in time")?;
     let approval = escalated(&client, cast.helper).await?;
     say(screen, "after 2 s the question went up to the operator, who allows it")?;
-    client.respond(&Respond::allow(&approval)).await.map_err(failed)?;
+    client.loopback().respond(&RespondParams::allow(&approval)).await.map_err(failed)?;
     ended(&client, cast.helper).await?;
     decision(&client, cast.helper, screen).await?;
 
     head(screen, "8  Everything that was decided is on record")?;
-    let history: Value = client.call("loopback.history", json!({})).await.map_err(failed)?;
-    let decisions = history["decisions"].as_array().map_or(0, Vec::len);
+    let history = client.loopback().history(&ApprovalPageParams::default()).await;
+    let decisions = history.map_err(failed)?.decisions.len();
     say(
         screen,
         &format!("{decisions} decisions, each with who, when, and the digest of what they saw"),
@@ -175,11 +179,17 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
 
 async fn cast(client: &Client, stage: &Stage) -> Result<Cast> {
     let create = |name: &'static str, parent: Option<SessionId>| {
-        let session = CreateSession { parent, ..CreateSession::new(name, stage.work()) }
-            .with("can_spawn", true)
-            .with("may_decide", json!(["*"]))
-            .with("escalate_after_secs", ESCALATE_AFTER_SECS);
-        async move { client.create(&session).await.map_err(failed) }
+        let session = CreateParams {
+            parent,
+            can_spawn: Some(true),
+            may_decide: Some(vec!["*".to_owned()]),
+            escalate_after_secs: Some(ESCALATE_AFTER_SECS),
+            ..CreateParams::new(name, stage.work())
+        };
+        async move {
+            let created = client.claudecode().create(&session).await;
+            created.map(|created| created.id).map_err(failed)
+        }
     };
     let lead = create("lead", None).await?;
     let docs = create("docs", Some(lead)).await?;
@@ -200,16 +210,8 @@ async fn waiting(client: &Client, session: SessionId) -> Result<Approval> {
 /// Waits until a session's question has come up to the operator.
 async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
     eventually("an escalation", || async {
-        let page: Value = client
-            .call("loopback.pending", json!({"session_id": session}))
-            .await
-            .map_err(failed)?;
-        let reached = page["approvals"][0]["escalated_to"] == "operator";
-        Ok(if reached {
-            client.pending(Some(session)).await.map_err(failed)?.into_iter().next()
-        } else {
-            None
-        })
+        let first = client.pending(Some(session)).await.map_err(failed)?.into_iter().next();
+        Ok(first.filter(|approval| approval.escalated_to == Some(Owner::Operator)))
     })
     .await
 }
@@ -217,11 +219,11 @@ async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
 /// Waits until a chat has ended well.
 async fn ended(client: &Client, session: SessionId) -> Result<()> {
     let status = eventually("the end of a chat", || async {
-        let status = client.session(session).await.map_err(failed)?.status;
-        Ok((!status.is_busy() && status != Status::Idle).then_some(status))
+        let status = client.session(&SessionRef::id(session)).await.map_err(failed)?.status;
+        Ok((!status.is_busy() && status != SessionStatus::Idle).then_some(status))
     })
     .await?;
-    if status == Status::Complete {
+    if status == SessionStatus::Complete {
         Ok(())
     } else {
         bail!("could not go on: a chat of the tour ended {}", status.as_str())
@@ -246,25 +248,22 @@ async fn eventually<T, F: Future<Output = Result<Option<T>>>>(
 
 /// Shows the newest decision of a session.
 async fn decision(client: &Client, session: SessionId, screen: Screen) -> Result<()> {
-    let history: Value = client
-        .call("loopback.history", json!({"session_id": session, "limit": 1}))
-        .await
-        .map_err(failed)?;
-    let newest = &history["decisions"][0];
-    let text = |value: &Value| sanitize::one_line(value.as_str().unwrap_or_default()).into_owned();
-    let by = match &newest["decided_by"] {
-        Value::Object(by) => by.keys().next().cloned().unwrap_or_default(),
-        other => text(other),
+    let of = ApprovalPageParams { session_id: Some(session), ..ApprovalPageParams::default() };
+    let history = client.loopback().history(&of).await.map_err(failed)?;
+    let newest = history.decisions.first().context("could not find the decision of the tour")?;
+    let word = match newest.status {
+        ApprovalStatus::Pending => "pending",
+        ApprovalStatus::Allowed => "allowed",
+        ApprovalStatus::Denied => "denied",
+        ApprovalStatus::Expired => "expired",
+        ApprovalStatus::Cancelled => "cancelled",
     };
-    say(
-        screen,
-        &format!(
-            "{} {} by {by}. {}",
-            text(&newest["tool_name"]),
-            text(&newest["status"]),
-            text(&newest["message"])
-        ),
-    )
+    let by = newest.decided_by.map_or("nobody", render::decider);
+    let (tool, why) = (
+        sanitize::one_line(&newest.tool_name),
+        sanitize::one_line(newest.message.as_deref().unwrap_or_default()),
+    );
+    say(screen, &format!("{tool} {word} by {by}. {why}"))
 }
 
 fn head(screen: Screen, words: &str) -> Result<()> {

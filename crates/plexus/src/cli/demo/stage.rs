@@ -8,9 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use plexus_client::wire::{EventId, StopParams};
 use plexus_client::{Client, read_announcement};
-use plexus_core::EventId;
-use serde_json::{Value, json};
 
 use crate::agent::SIMULATOR;
 use crate::cli::server::{LOOK_EVERY, START_DEADLINE, failed};
@@ -112,10 +111,8 @@ impl Stage {
     /// Ends everything and removes the folder.
     pub(super) async fn close(mut self) -> Result<()> {
         if let Some(mut server) = self.server.take() {
-            self.client()
-                .call::<Value>("server.stop", json!({"children": true}))
-                .await
-                .map_err(failed)?;
+            let all = StopParams { children: Some(true) };
+            self.client().server().stop(&all).await.map_err(failed)?;
             let deadline = Instant::now() + STOP_DEADLINE;
             while server.try_wait().context("could not watch the server")?.is_none() {
                 if Instant::now() > deadline {

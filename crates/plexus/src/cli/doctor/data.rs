@@ -6,9 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use plexus_client::Client;
-use plexus_core::EventId;
+use plexus_client::wire::EventId;
 use plexus_store::{SqliteOptions, SqliteStore, Store, StoreError};
-use serde_json::{Value, json};
 
 use super::Finding;
 use crate::data_dir::TOKEN_FILE;
@@ -87,19 +86,14 @@ pub(super) fn look_at_token(dir: &Path) -> Finding {
 pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
     const WHAT: &str = "store";
     if server_runs {
-        return match Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await {
-            Ok(state) => {
-                let count = |name: &str| state["counts"][name].as_u64().unwrap_or(0);
-                Finding::good(
-                    WHAT,
-                    format!(
-                        "{} sessions, {} events, {} children",
-                        count("sessions"),
-                        count("events"),
-                        state["children"]
-                    ),
-                )
-            }
+        return match Client::from_data_dir(dir).health().state().await {
+            Ok(state) => Finding::good(
+                WHAT,
+                format!(
+                    "{} sessions, {} events, {} children",
+                    state.counts.sessions, state.counts.events, state.children
+                ),
+            ),
             Err(error) => Finding::bad(WHAT, error.to_string(), "the server's log says more"),
         };
     }

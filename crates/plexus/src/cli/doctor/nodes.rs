@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use plexus_client::Client;
+use plexus_client::wire::ServerState;
 use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
-use serde_json::{Value, json};
 
 use super::Finding;
 use crate::config::StoreUrl;
@@ -15,34 +15,30 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
     if !server_runs {
         return Vec::new();
     }
-    let Ok(state) = Client::from_data_dir(dir).call::<Value>("health.state", json!({})).await
-    else {
+    let Ok(state) = Client::from_data_dir(dir).health().state().await else {
         return Vec::new();
     };
-    let nodes = state["nodes"].as_array().cloned().unwrap_or_default();
-    let seen =
-        nodes.iter().filter(|node| matches!(node["state"].as_str(), Some("alive" | "expired")));
-    seen.map(|node| {
-        let number = |key: &str| node[key].as_u64().unwrap_or(0);
+    let seen = state.nodes.iter().filter_map(|node| {
         let words = format!(
             "{}{} at {}: heard of {:.1} s ago, {} s of its lease left, {} runs",
-            node["name"].as_str().unwrap_or("?"),
-            if node["this"] == json!(true) { " (this one)" } else { "" },
-            node["url"].as_str().unwrap_or("?"),
-            number("heartbeat_age_ms") as f64 / 1e3,
-            number("lease_left_ms") / 1_000,
-            number("open_runs"),
+            node.name,
+            if node.this { " (this one)" } else { "" },
+            node.url,
+            node.heartbeat_age_ms as f64 / 1e3,
+            node.lease_left_ms / 1_000,
+            node.open_runs,
         );
-        match node["state"].as_str() {
-            Some("alive") => Finding::good(WHAT, words),
-            _ => Finding::odd(
+        match node.state {
+            ServerState::Alive => Some(Finding::good(WHAT, words)),
+            ServerState::Expired => Some(Finding::odd(
                 WHAT,
                 words,
                 "start it again, or wait: another node ends what it left open",
-            ),
+            )),
+            ServerState::Retired | ServerState::TakenOver => None,
         }
-    })
-    .collect()
+    });
+    seen.collect()
 }
 
 /// A database that several servers share can be looked at beside them. Its password is in no finding.

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use plexus_client::{Client, ClientError, read_announcement};
-use serde_json::{Value, json};
 
 use super::Finding;
 use crate::config::Config;
@@ -18,7 +17,7 @@ pub(super) async fn look(dir: &Path) -> (Finding, bool) {
         );
     };
     let own = env!("CARGO_PKG_VERSION");
-    match Client::from_data_dir(dir).call::<Value>("plexus.version", json!({})).await {
+    match Client::from_data_dir(dir).plexus().version().await {
         Ok(_) if announced.version != own => {
             let words = format!(
                 "{} is version {}, this program is {own}",

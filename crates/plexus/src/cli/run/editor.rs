@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use plexus_core::EventId;
+use plexus_client::wire::EventId;
 
 /// The editor when neither `VISUAL` nor `EDITOR` names one.
 const USUAL_EDITOR: &str = "vi";

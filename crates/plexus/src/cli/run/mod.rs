@@ -16,8 +16,11 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use plexus_client::{Client, ClientError, CreateSession, Session};
-use plexus_core::{ErrorKind, SessionId};
+use plexus_client::wire::{
+    ChatParams, CreateParams, ErrorKind, PageLimit, PollParams, Polled, Session, SessionId,
+    SessionRef, SessionStatus, Supervise,
+};
+use plexus_client::{Client, ClientError};
 
 use super::args::{Global, Run};
 use super::exit;
@@ -55,8 +58,9 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
         Some(name) => find_session(&client, name).await.map_err(failed)?,
         None => create(&client, &arguments, &here).await?,
     };
-    let before = position_behind(&client, &session).await.map_err(failed)?;
-    let chat = client.chat_async(session.id, &prompt).await.map_err(failed)?;
+    let before = position_behind(&client, session.id, session.chat).await.map_err(failed)?;
+    let params = ChatParams::new(SessionRef::id(session.id), prompt);
+    let chat = client.claudecode().chat_async(&params).await.map_err(failed)?.chat;
     if form == Form::Text {
         let name = sanitize::one_line(&session.name).into_owned();
         let folder = session.working_dir.display().to_string();
@@ -123,10 +127,11 @@ fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
 
 /// Finds a session by its name or its id.
 pub(super) async fn find_session(client: &Client, which: &str) -> Result<Session, ClientError> {
-    match which.parse::<SessionId>() {
-        Ok(id) => client.session(id).await,
-        Err(_) => client.session_named(which).await,
-    }
+    let which = match which.parse::<SessionId>() {
+        Ok(id) => SessionRef::id(id),
+        Err(_) => SessionRef::named(which),
+    };
+    client.session(&which).await
 }
 
 async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session> {
@@ -135,13 +140,15 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             Some(name) => name.clone(),
             None => drawn_name(here),
         };
-        let mut session =
-            CreateSession { model: arguments.model.clone(), ..CreateSession::new(name, here) };
-        if arguments.supervise_all {
-            session = session.with("supervise", "all");
-        }
-        match client.create(&session).await {
-            Ok(id) => return client.session(id).await.map_err(failed),
+        let session = CreateParams {
+            model: arguments.model.clone(),
+            supervise: arguments.supervise_all.then_some(Supervise::All),
+            ..CreateParams::new(name, here)
+        };
+        match client.claudecode().create(&session).await {
+            Ok(created) => {
+                return client.session(&SessionRef::id(created.id)).await.map_err(failed);
+            }
             Err(error)
                 if error.kind() == ErrorKind::Conflict
                     && arguments.name.is_none()
@@ -162,16 +169,31 @@ fn drawn_name(here: &Path) -> String {
     format!("{safe}-{}", &id[id.len() - 4..])
 }
 
-/// Returns the position behind everything a session has so far.
+/// Reads a page of a chat from an event on, and moves nobody's position.
+pub(super) async fn poll_from(
+    client: &Client,
+    session: SessionId,
+    chat: u32,
+    from: u32,
+) -> Result<Polled, ClientError> {
+    let params = PollParams {
+        chat: Some(chat),
+        from_seq: Some(from),
+        limit: Some(PageLimit::MAX),
+        ..PollParams::new(session)
+    };
+    client.claudecode().poll(&params).await
+}
+
+/// Returns the position behind everything that a session has up to a chat; none before its first.
 async fn position_behind(
     client: &Client,
-    session: &Session,
+    session: SessionId,
+    chat: Option<u32>,
 ) -> Result<Option<String>, ClientError> {
-    if session.chat.is_none() {
-        return Ok(None);
-    }
-    let total = client.poll_from(session.id, session.chat, 0).await?.total_events;
-    Ok(client.poll_from(session.id, session.chat, total.saturating_sub(1)).await?.cursor)
+    let Some(chat) = chat else { return Ok(None) };
+    let total = poll_from(client, session, chat, 0).await?.total_events;
+    Ok(poll_from(client, session, chat, total.saturating_sub(1)).await?.cursor)
 }
 
 /// Shows a session that may run already, and answers for it.
@@ -185,14 +207,7 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
             session.name
         );
     };
-    let before = match chat.checked_sub(1) {
-        Some(earlier) => {
-            position_behind(&client, &Session { chat: Some(earlier), ..session.clone() })
-                .await
-                .map_err(failed)?
-        }
-        None => None,
-    };
+    let before = position_behind(&client, session.id, chat.checked_sub(1)).await.map_err(failed)?;
     let form = if json { Form::Json } else { Form::Text };
     Supervision::new(client, Watched { session, chat, cursor: before }, Screen::stdout(), form)
         .run()
@@ -200,14 +215,13 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
 }
 
 /// Says how a chat that ended this way is told to the shell.
-fn code_of(status: plexus_client::Status) -> u8 {
+fn code_of(status: SessionStatus) -> u8 {
     match status {
-        plexus_client::Status::Complete => exit::OK,
-        plexus_client::Status::Cancelled => exit::CANCELLED,
-        plexus_client::Status::Failed
-        | plexus_client::Status::Idle
-        | plexus_client::Status::Running
-        | plexus_client::Status::AwaitingPermission
-        | plexus_client::Status::Unknown => exit::CHAT_FAILED,
+        SessionStatus::Complete => exit::OK,
+        SessionStatus::Cancelled => exit::CANCELLED,
+        SessionStatus::Failed
+        | SessionStatus::Idle
+        | SessionStatus::Running
+        | SessionStatus::AwaitingPermission => exit::CHAT_FAILED,
     }
 }

@@ -1,6 +1,6 @@
 //! The dialogue about one call: what is asked, and what an answer means. Pure, so that a table can test it.
 
-use plexus_client::{Approval, Remember, Respond, RuleScope};
+use plexus_client::wire::{Approval, Object, Remember, RespondParams, RuleScope};
 use serde_json::Value;
 
 use crate::cli::render::{self, Extent};
@@ -11,6 +11,8 @@ use crate::cli::screen::{Screen, Tone};
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) approval: Approval,
+    /// The input of the approval.
+    input: Value,
     step: Step,
 }
 
@@ -21,7 +23,7 @@ enum Step {
     Reason,
     Remember,
     Confirm {
-        updated: Value,
+        updated: Object,
         /// What the person has changed, before and after.
         change: (String, String),
     },
@@ -33,7 +35,7 @@ pub(super) enum Move {
     /// Show this and ask on.
     Ask(Vec<String>),
     /// Decide.
-    Decide(Box<Respond>),
+    Decide(Box<RespondParams>),
     /// Open the editor on this.
     Edit(Editing),
     /// Let the person page through this, and ask on.
@@ -52,13 +54,12 @@ pub(super) struct Editing {
 
 impl Question {
     pub(super) fn new(approval: Approval) -> Self {
-        Self { approval, step: Step::Choose }
+        Self { input: approval.input.to_value(), approval, step: Step::Choose }
     }
 
     /// Shows the call.
     pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
-        let Approval { tool_name, input, session_name, description, working_dir, .. } =
-            &self.approval;
+        let Approval { tool_name, session_name, description, working_dir, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
         let mut lines = vec![format!(
             "{} {} wants {tool}",
@@ -71,11 +72,11 @@ impl Question {
         }
         // What a command does depends on where it runs.
         if let Some(dir) = working_dir.as_deref().filter(|_| tool_name == "Bash") {
-            let dir = format!("in {}", sanitize::one_line(dir));
+            let dir = format!("in {}", sanitize::one_line(&dir.to_string_lossy()));
             lines.push(format!("  {}", screen.paint(Tone::Faint, &dir)));
         }
         lines.extend(
-            render::call(tool_name, input, extent, screen)
+            render::call(tool_name, &self.input, extent, screen)
                 .into_iter()
                 .map(|line| format!("  {line}")),
         );
@@ -119,16 +120,16 @@ impl Question {
             Step::Choose => self.choose(line, screen),
             Step::Reason => {
                 let reason = if line.is_empty() { "the user said no" } else { line };
-                let mut answer = Respond::deny(self.approval.id, reason);
+                let mut answer = RespondParams::deny(self.approval.id, reason);
                 answer.input_digest = Some(self.approval.input_digest.clone());
                 Move::Decide(Box::new(answer))
             }
             Step::Remember => self.remember(line),
             Step::Confirm { updated, .. } => match line {
                 "y" | "yes" => {
-                    let answer = Respond {
+                    let answer = RespondParams {
                         updated_input: Some(updated.clone()),
-                        ..Respond::allow(&self.approval)
+                        ..RespondParams::allow(&self.approval)
                     };
                     Move::Decide(Box::new(answer))
                 }
@@ -145,7 +146,7 @@ impl Question {
 
     fn choose(&mut self, line: &str, screen: Screen) -> Move {
         match line {
-            "y" | "yes" => Move::Decide(Box::new(Respond::allow(&self.approval))),
+            "y" | "yes" => Move::Decide(Box::new(RespondParams::allow(&self.approval))),
             "n" | "no" => {
                 self.step = Step::Reason;
                 Move::Ask(Vec::new())
@@ -191,9 +192,9 @@ impl Question {
             },
             Err(_) => pattern.to_owned(),
         };
-        let answer = Respond {
-            remember: Some(Remember { pattern: Some(pattern), scope }),
-            ..Respond::allow(&self.approval)
+        let answer = RespondParams {
+            remember: Some(Remember { pattern: Some(pattern), ..Remember::new(scope) }),
+            ..RespondParams::allow(&self.approval)
         };
         Move::Decide(Box::new(answer))
     }
@@ -205,8 +206,8 @@ impl Question {
 
     fn editing(&self, what: EditWhat) -> Editing {
         let input = match &self.step {
-            Step::Confirm { updated, .. } => updated,
-            Step::Choose | Step::Reason | Step::Remember => &self.approval.input,
+            Step::Confirm { updated, .. } => &Value::Object(updated.clone()),
+            Step::Choose | Step::Reason | Step::Remember => &self.input,
         };
         let main =
             render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
@@ -220,7 +221,7 @@ impl Question {
 
     /// Takes what came out of the editor: shows the difference and asks whether to run it.
     pub(super) fn edited(&mut self, editing: &Editing, text: &str, screen: Screen) -> Move {
-        let updated = match editing.field {
+        let updated: Object = match editing.field {
             Some(field) => {
                 // Editors end a file with a newline that was not meant.
                 let text = if editing.text.ends_with('\n') {
@@ -228,12 +229,12 @@ impl Question {
                 } else {
                     text.strip_suffix('\n').unwrap_or(text)
                 };
-                let mut input = self.approval.input.clone();
-                input[field] = Value::String(text.to_owned());
+                let mut input = self.input.as_object().cloned().unwrap_or_default();
+                input.insert(field.to_owned(), Value::String(text.to_owned()));
                 input
             }
             None => match serde_json::from_str::<Value>(text) {
-                Ok(input) if input.is_object() => input,
+                Ok(Value::Object(input)) => input,
                 Ok(_) => {
                     return Move::Ask(vec![
                         "  that is not a JSON object; nothing is changed".into(),
@@ -246,15 +247,15 @@ impl Question {
                 }
             },
         };
-        if updated == self.approval.input {
+        if Some(&updated) == self.input.as_object() {
             self.step = Step::Choose;
             return Move::Ask(vec!["  nothing is changed".into()]);
         }
         let old = editing
             .field
-            .map_or_else(|| format!("{:#}\n", self.approval.input), |field| self.field_text(field));
+            .map_or_else(|| format!("{:#}\n", self.input), |field| self.field_text(field));
         let new = editing.field.map_or_else(
-            || format!("{updated:#}\n"),
+            || format!("{:#}\n", Value::Object(updated.clone())),
             |field| updated[field].as_str().unwrap_or_default().to_owned(),
         );
         let change = (with_newline(&old), with_newline(&new));
@@ -264,7 +265,7 @@ impl Question {
     }
 
     fn field_text(&self, field: &str) -> String {
-        self.approval.input[field].as_str().unwrap_or_default().to_owned()
+        self.input[field].as_str().unwrap_or_default().to_owned()
     }
 }
 
@@ -295,32 +296,28 @@ fn help() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use plexus_client::SuggestedRule;
-    use plexus_core::{ApprovalId, SessionId};
+    use plexus_client::wire::{ApprovalId, SessionId};
     use serde_json::json;
 
     use super::*;
 
     const SCREEN: fn() -> Screen = || Screen::plain(80);
 
+    fn asked_about(tool: &str, input: &Value) -> Question {
+        Question::new(
+            serde_json::from_value(json!({
+                "id": ApprovalId::generate(), "session_id": SessionId::generate(),
+                "session_name": "s", "tool_name": tool, "tool_use_id": "t", "input": input,
+                "input_digest": "d", "status": "pending", "created_at": 0,
+                "working_dir": "/home/me/project",
+                "suggested_rules": [{"label": "l", "pattern": "Bash(ls:*)"}],
+            }))
+            .unwrap(),
+        )
+    }
+
     fn question() -> Question {
-        Question::new(Approval {
-            id: ApprovalId::generate(),
-            session_id: SessionId::generate(),
-            session_name: "s".into(),
-            tool_name: "Bash".into(),
-            tool_use_id: "t".into(),
-            input: json!({"command": "ls", "timeout": 1}),
-            input_digest: "d".into(),
-            description: None,
-            working_dir: Some("/home/me/project".into()),
-            suggested_rules: vec![SuggestedRule {
-                label: "l".into(),
-                pattern: "Bash(ls:*)".into(),
-            }],
-            created_at: 0,
-            expires_at: None,
-        })
+        asked_about("Bash", &json!({"command": "ls", "timeout": 1}))
     }
 
     #[test]
@@ -330,7 +327,7 @@ mod tests {
     }
 
     /// Plays the lines; the last must decide.
-    fn decided(question: &mut Question, lines: &[&str]) -> Respond {
+    fn decided(question: &mut Question, lines: &[&str]) -> RespondParams {
         let (last, first) = lines.split_last().unwrap();
         for line in first {
             let moved = question.take(line, SCREEN());
@@ -357,14 +354,17 @@ mod tests {
             always.remember,
             Some(Remember {
                 pattern: Some("Bash(ls:*)".into()),
-                scope: RuleScope::Session(session)
+                ..Remember::new(RuleScope::Session(session))
             })
         );
 
         let everywhere = decided(&mut question(), &["a", "", "a", "Bash(git diff:*) all"]);
         assert_eq!(
             everywhere.remember,
-            Some(Remember { pattern: Some("Bash(git diff:*)".into()), scope: RuleScope::All })
+            Some(Remember {
+                pattern: Some("Bash(git diff:*)".into()),
+                ..Remember::new(RuleScope::All)
+            })
         );
     }
 
@@ -378,16 +378,16 @@ mod tests {
             Move::Ask(vec!["  - ls".into(), "  + ls -l".into()])
         );
         let answer = decided(&mut asked, &["what", "y"]);
-        assert_eq!(answer.updated_input, Some(json!({"command": "ls -l", "timeout": 1})));
+        let updated = answer.updated_input.map(Value::Object);
+        assert_eq!(updated, Some(json!({"command": "ls -l", "timeout": 1})));
         assert_eq!(answer.input_digest.as_deref(), Some("d"));
     }
 
     #[test]
     fn a_long_call_and_a_long_edit_can_be_viewed_whole() {
-        let mut asked = question();
-        asked.approval.tool_name = "Write".into();
         let long: String = (0..200).map(|n| format!("line {n}\n")).collect();
-        asked.approval.input = json!({"file_path": "/no/such/file", "content": long});
+        let mut asked =
+            asked_about("Write", &json!({"file_path": "/no/such/file", "content": long}));
         assert!(asked.shown(Extent::Short, SCREEN()).last().unwrap().contains("140 more lines"));
         let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
         assert_eq!(lines.len(), 202, "who wants what, the path, and every line");

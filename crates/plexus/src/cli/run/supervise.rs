@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use anyhow::{Context as _, Result};
-use plexus_client::{
-    Client, ClientError, Event, FollowOptions, Followed, Session, SessionEvent, Usage,
+use futures::StreamExt as _;
+use plexus_client::wire::{
+    ApprovalId, CancelParams, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Session,
+    SessionId, SessionRef, SessionStatus, Usage,
 };
-use plexus_core::{ApprovalId, ErrorKind, SessionId};
+use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -40,7 +42,7 @@ pub(in crate::cli) struct Supervision {
     open: Option<(Question, Reading)>,
     interrupts: u32,
     /// A wish to cancel that is on its way to the server.
-    cancelling: Option<JoinHandle<Result<(), ClientError>>>,
+    cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
     started_ms: i64,
     usage: Option<Usage>,
 }
@@ -93,12 +95,10 @@ impl Supervision {
     pub(in crate::cli) async fn run(mut self) -> Result<u8> {
         let mut interrupts =
             signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
-        let options = FollowOptions {
-            session: Some(self.session.id),
+        let mut events = self.client.follow(FollowParams {
             cursor: self.cursor.take(),
-            deltas: true,
-        };
-        let mut events = self.client.follow_with(options);
+            ..FollowParams::of(self.session.id).with_deltas()
+        });
         loop {
             let flow = tokio::select! {
                 item = events.next() => match item {
@@ -120,51 +120,55 @@ impl Supervision {
         }
     }
 
-    async fn heard(&mut self, item: Followed) -> Result<Flow> {
+    async fn heard(&mut self, item: FollowItem) -> Result<Flow> {
         match item {
-            Followed::Delta { text } => self.view.delta(&text)?,
-            Followed::DeltaStart => self.view.message_starts()?,
-            Followed::Lost => self
+            FollowItem::Live(live) => match live.event {
+                Delta::Delta { text } => self.view.delta(&text)?,
+                Delta::DeltaStart => self.view.message_starts()?,
+            },
+            FollowItem::Lost => self
                 .view
                 .remark("  (the server is away; the agent goes on, waiting for it to come back)")?,
-            Followed::Back => self.view.remark("  (the server is back)")?,
-            Followed::Event(event) if event.chat == self.chat => {
+            FollowItem::Back => self.view.remark("  (the server is back)")?,
+            FollowItem::Event(event) if event.at.chat == self.chat => {
                 return self.happened(*event).await;
             }
-            Followed::Event(_) => {}
+            _ => {}
         }
         Ok(Flow::On)
     }
 
-    async fn happened(&mut self, event: SessionEvent) -> Result<Flow> {
-        if matches!(event.event, Event::Start) {
-            self.started_ms = event.timestamp;
+    async fn happened(&mut self, Event { at, event, .. }: Event) -> Result<Flow> {
+        let when = at.event.timestamp.0;
+        if matches!(event, ChatEvent::Start { .. }) {
+            self.started_ms = when;
         }
-        if let Event::ApprovalResolved { approval_id, .. } = &event.event {
+        if let ChatEvent::ApprovalResolved { approval_id, .. } = &event {
             self.withdraw(*approval_id)?;
         }
-        self.view.event(&event)?;
-        match event.event {
-            Event::AwaitingApproval { approval_id, .. } => {
+        self.view.event(&at, &event)?;
+        match event {
+            ChatEvent::AwaitingApproval { approval_id, .. } => {
                 self.asked(approval_id, self.session.id)?
             }
-            Event::ToolRequest { approval_id, session_id, .. } => {
+            ChatEvent::ToolRequest { approval_id, session_id, .. } => {
                 self.asked(approval_id, session_id)?
             }
-            Event::Complete { usage } => {
+            ChatEvent::Complete { usage, .. } => {
                 self.usage = Some(usage);
-                return self.perhaps_ended(event.timestamp).await;
+                return self.perhaps_ended(when).await;
             }
             // An error may be one line that could not be read, or the end: the session knows.
-            Event::Error { .. } => return self.perhaps_ended(event.timestamp).await,
-            Event::Start
-            | Event::Content { .. }
-            | Event::Thinking { .. }
-            | Event::ToolUse { .. }
-            | Event::ApprovalResolved { .. }
-            | Event::ToolResult { .. }
-            | Event::Notice { .. }
-            | Event::Other(_) => {}
+            ChatEvent::Error { .. } => return self.perhaps_ended(when).await,
+            ChatEvent::Start { .. }
+            | ChatEvent::Content { .. }
+            | ChatEvent::Thinking { .. }
+            | ChatEvent::ToolUse { .. }
+            | ChatEvent::ApprovalResolved { .. }
+            | ChatEvent::ToolResult { .. }
+            | ChatEvent::Notice { .. }
+            | ChatEvent::Passthrough { .. }
+            | ChatEvent::Other(_) => {}
         }
         Ok(Flow::On)
     }
@@ -262,8 +266,8 @@ impl Supervision {
                 };
                 Box::pin(self.make(question, moved)).await
             }
-            Move::Decide(answer) => match self.client.respond(&answer).await {
-                Ok(()) => Ok(()),
+            Move::Decide(answer) => match self.client.loopback().respond(&answer).await {
+                Ok(_) => Ok(()),
                 Err(ClientError::Call(error))
                     if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::Expired =>
                 {
@@ -309,8 +313,13 @@ impl Supervision {
         self.view.line("")?;
         self.view.remark(words)?;
         // In a task of its own: a server that is slow to answer must not keep the next Ctrl-C waiting.
-        let (client, session) = (self.client.clone(), self.session.id);
-        self.cancelling = Some(tokio::spawn(async move { client.cancel(session, reason).await }));
+        let client = self.client.clone();
+        let params = CancelParams {
+            reason: Some(reason.to_owned()),
+            ..CancelParams::new(SessionRef::id(self.session.id))
+        };
+        self.cancelling =
+            Some(tokio::spawn(async move { client.claudecode().cancel(&params).await }));
         Ok(Flow::On)
     }
 
@@ -330,7 +339,7 @@ impl Supervision {
 
     /// Ends when the session says that this chat is over.
     async fn perhaps_ended(&mut self, at_ms: i64) -> Result<Flow> {
-        let session = match self.client.session(self.session.id).await {
+        let session = match self.client.session(&SessionRef::id(self.session.id)).await {
             Ok(session) => session,
             Err(error) if error.is_absence() => return Ok(Flow::On),
             Err(error) => return Err(failed(error)),
@@ -338,18 +347,15 @@ impl Supervision {
         if session.status.is_busy() && session.chat == Some(self.chat) {
             return Ok(Flow::On);
         }
-        let status = if session.chat == Some(self.chat) {
-            session.status
-        } else {
-            plexus_client::Status::Complete
-        };
+        let status =
+            if session.chat == Some(self.chat) { session.status } else { SessionStatus::Complete };
         let name = self.name();
         let next = [
             format!("  go on:  plexus run --session {name} \"PROMPT\""),
             format!("  read:   plexus logs {name}"),
         ];
         self.view.ended(status, at_ms - self.started_ms, self.usage.as_ref(), &next)?;
-        let code = if self.interrupts > 0 && status == plexus_client::Status::Cancelled {
+        let code = if self.interrupts > 0 && status == SessionStatus::Cancelled {
             exit::INTERRUPTED
         } else {
             code_of(status)
@@ -375,10 +381,10 @@ async fn typed_line(open: &mut Option<(Question, Reading)>) -> std::io::Result<T
 
 /// Waits for the answer to a wish to cancel; for ever when there is none.
 async fn told(
-    cancelling: &mut Option<JoinHandle<Result<(), ClientError>>>,
+    cancelling: &mut Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
 ) -> Result<(), ClientError> {
     let Some(task) = cancelling else { return std::future::pending().await };
     let outcome = task.await;
     *cancelling = None;
-    outcome.unwrap_or(Ok(()))
+    outcome.map_or(Ok(()), |told| told.map(drop))
 }

@@ -1,7 +1,6 @@
 //! Prints what happens in a chat, for people or for programs.
 
-use plexus_client::{Event, SessionEvent, Status};
-use serde_json::Value;
+use plexus_client::wire::{ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage};
 
 use super::live::{Live, Whole};
 use crate::cli::screen::{self, Screen, Tone, dollars, duration};
@@ -54,30 +53,37 @@ impl View {
         if self.live.message_starts() { self.fresh_line() } else { Ok(()) }
     }
 
-    /// Prints an event.
-    pub(in crate::cli) fn event(&mut self, event: &SessionEvent) -> std::io::Result<()> {
+    /// Prints an event: where it belongs, and what it says.
+    pub(in crate::cli) fn event(
+        &mut self,
+        at: &FollowedEvent,
+        event: &ChatEvent,
+    ) -> std::io::Result<()> {
         match self.form {
-            Form::Json => screen::line(&event.raw.to_string()),
-            Form::Text => self.show(&event.event),
+            Form::Json => screen::line(&serde_json::to_string(at)?),
+            Form::Text => self.show(event),
         }
     }
 
-    fn show(&mut self, event: &Event) -> std::io::Result<()> {
+    fn show(&mut self, event: &ChatEvent) -> std::io::Result<()> {
         match event {
-            Event::Content { text } => self.content(text),
-            Event::Thinking { thinking } => {
+            ChatEvent::Content { text } => self.content(text),
+            ChatEvent::Thinking { thinking } => {
                 let first = thinking.trim().lines().next().unwrap_or_default();
                 let words =
                     screen::cut(&sanitize::one_line(first), self.screen.width().saturating_sub(4));
                 self.line(&self.screen.paint(Tone::Faint, &format!("  ({words})")))
             }
-            Event::ToolUse { tool_name, input, tool_use_id } => {
+            ChatEvent::ToolUse { tool_name, input, tool_use_id } => {
                 self.live.tool_started(tool_use_id);
-                self.line(&format!("• {}", render::summary(tool_name, input, self.screen)))
+                self.line(&format!(
+                    "• {}",
+                    render::summary(tool_name, &input.to_value(), self.screen)
+                ))
             }
-            Event::ToolResult { output, is_error, tool_use_id } => {
+            ChatEvent::ToolResult { output, is_error, tool_use_id } => {
                 let tone = if *is_error { Tone::Bad } else { Tone::Faint };
-                for line in render::result(output, self.screen) {
+                for line in render::result(&output.to_value(), self.screen) {
                     self.line(&self.screen.paint(tone, &format!("  │ {line}")))?;
                 }
                 match self.live.tool_ended(tool_use_id) {
@@ -85,15 +91,15 @@ impl View {
                     None => Ok(()),
                 }
             }
-            Event::ApprovalResolved { approved, message, updated_input, decided_by, .. } => {
-                self.resolved(*approved, message.as_deref(), updated_input.is_some(), decided_by)
-            }
-            Event::Notice { message } => self.line(
+            ChatEvent::ApprovalResolved {
+                approved, message, updated_input, decided_by, ..
+            } => self.resolved(*approved, message.as_deref(), updated_input.is_some(), *decided_by),
+            ChatEvent::Notice { message } => self.line(
                 &self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))),
             ),
-            Event::Error { message } => self
+            ChatEvent::Error { message } => self
                 .line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
-            Event::Complete { usage } => {
+            ChatEvent::Complete { usage, .. } => {
                 let words = format!("  ({} turns, {})", usage.num_turns, dollars(usage.cost_usd));
                 if self.tells_ends {
                     self.line(&self.screen.paint(Tone::Faint, &words))
@@ -101,10 +107,11 @@ impl View {
                     Ok(())
                 }
             }
-            Event::Start
-            | Event::AwaitingApproval { .. }
-            | Event::ToolRequest { .. }
-            | Event::Other(_) => Ok(()),
+            ChatEvent::Start { .. }
+            | ChatEvent::AwaitingApproval { .. }
+            | ChatEvent::ToolRequest { .. }
+            | ChatEvent::Passthrough { .. }
+            | ChatEvent::Other(_) => Ok(()),
         }
     }
 
@@ -124,21 +131,16 @@ impl View {
         approved: bool,
         message: Option<&str>,
         edited: bool,
-        by: &Value,
+        by: DecidedBy,
     ) -> std::io::Result<()> {
-        let who = match by {
-            Value::String(who) => who.replace('_', " "),
-            Value::Object(who) => who.keys().next().cloned().unwrap_or_default(),
-            _ => String::new(),
-        };
         let (sign, word, tone) = match (approved, edited) {
             (true, false) => ("✓", "allowed", Tone::Good),
             (true, true) => ("✓", "allowed as edited", Tone::Good),
             (false, _) => ("✗", "denied", Tone::Bad),
         };
         let mut words = format!("  {sign} {word}");
-        if who != "operator" && !who.is_empty() {
-            words.push_str(&format!(" by {}", sanitize::one_line(&who)));
+        if by != DecidedBy::Operator {
+            words.push_str(&format!(" by {}", render::decider(by)));
         }
         if let Some(message) = message.filter(|message| !message.is_empty()) {
             words.push_str(&format!(": {}", sanitize::one_line(message)));
@@ -164,22 +166,21 @@ impl View {
     /// Says how it ended.
     pub(in crate::cli) fn ended(
         &mut self,
-        status: Status,
+        status: SessionStatus,
         ms: i64,
-        usage: Option<&plexus_client::Usage>,
+        usage: Option<&Usage>,
         next: &[String],
     ) -> std::io::Result<()> {
         if self.form == Form::Json {
             return Ok(());
         }
         let (sign, tone) = match status {
-            Status::Complete => ("✓", Tone::Good),
-            Status::Cancelled => ("■", Tone::Warn),
-            Status::Failed
-            | Status::Idle
-            | Status::Running
-            | Status::AwaitingPermission
-            | Status::Unknown => ("✗", Tone::Bad),
+            SessionStatus::Complete => ("✓", Tone::Good),
+            SessionStatus::Cancelled => ("■", Tone::Warn),
+            SessionStatus::Failed
+            | SessionStatus::Idle
+            | SessionStatus::Running
+            | SessionStatus::AwaitingPermission => ("✗", Tone::Bad),
         };
         let mut words = format!("{sign} {} in {}", status.as_str(), duration(ms));
         if let Some(usage) = usage {

@@ -1,0 +1,76 @@
+//! Lists that are read page by page until their end, and the one session that everybody asks for.
+
+use plexus_wire::{
+    Approval, ApprovalPageParams, ListParams, PendingApprovals, Rule, RulesParams, Session,
+    SessionId, SessionRef,
+};
+
+use crate::client::Client;
+use crate::error::ClientError;
+
+impl Client {
+    /// Returns all sessions, oldest first.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn sessions(&self) -> Result<Vec<Session>, ClientError> {
+        every_page(async |cursor| {
+            let page = self.claudecode().list(&ListParams::page(cursor)).await?;
+            Ok((page.sessions, page.cursor))
+        })
+        .await
+    }
+
+    /// Returns the permission requests that wait, of one session or of all, oldest first.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn pending(&self, session: Option<SessionId>) -> Result<Vec<Approval>, ClientError> {
+        every_page(async |cursor| {
+            let mut params = ApprovalPageParams::page(cursor);
+            params.session_id = session;
+            match self.loopback().pending(&params).await? {
+                PendingApprovals::Ok { approvals, cursor, .. } => Ok((approvals, cursor)),
+                // Only `wait_for_approval` has other answers.
+                _ => Ok((Vec::new(), None)),
+            }
+        })
+        .await
+    }
+
+    /// Returns all rules, oldest first.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn rules(&self) -> Result<Vec<Rule>, ClientError> {
+        every_page(async |cursor| {
+            let page = self.loopback().rules(&RulesParams::page(cursor)).await?;
+            Ok((page.rules, page.cursor))
+        })
+        .await
+    }
+
+    /// Returns one session.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn session(&self, which: &SessionRef) -> Result<Session, ClientError> {
+        Ok(self.claudecode().get(which).await?.session)
+    }
+}
+
+/// Reads page after page until one says that none follows.
+async fn every_page<T>(
+    read: impl AsyncFn(Option<String>) -> Result<(Vec<T>, Option<String>), ClientError>,
+) -> Result<Vec<T>, ClientError> {
+    let mut all = Vec::new();
+    let mut cursor = None;
+    loop {
+        let (items, next) = read(cursor).await?;
+        all.extend(items);
+        match next {
+            Some(next) => cursor = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
