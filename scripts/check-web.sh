@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The dashboard: types, the committed build against a fresh one, and the browser tests, against the stand-in server and against the real one.
+# The dashboard: the types that are made from the wire, all types, the committed build against a fresh one, and the browser tests, against the stand-in server and against the real one.
 # Pictures of every view are left in artifacts/dashboard, to be looked at.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 # Not `npm ci`: it insists that the lock file names the packages of every platform, which a registry that holds only ours cannot fill in.
 # The versions are those of the lock file all the same, and `check-dist` compares what they build.
 npm install --no-save --no-audit --no-fund --loglevel=error
+npm run --silent check-wire
 npm run --silent check
 npm run --silent check-dist
 npm test --silent

@@ -3,7 +3,7 @@
 // The server's rules decide; this only hints before the button is pressed, and it errs on the side of "no": a compound
 // command is never said to be covered by a prefix unless each of its parts starts with it.
 
-import type { Approval, Scope } from "./wire.ts";
+import type { Approval, RuleScope } from "./wire.ts";
 
 export function mayCover(pattern: string, approval: Approval): boolean {
   const parsed = /^([\w*.-]+)(?:\(([\s\S]*)\))?$/.exec(pattern.trim());
@@ -23,7 +23,7 @@ export function mayCover(pattern: string, approval: Approval): boolean {
 }
 
 /** Whether an approval of `session` lies in `scope`, by the chain of parents that the caller knows. */
-export function inScope(scope: Scope, session: string, ancestors: (id: string) => string[]): boolean {
+export function inScope(scope: RuleScope, session: string, ancestors: (id: string) => string[]): boolean {
   if (scope === "all") return true;
   if ("session" in scope) return scope.session === session;
   return scope.subtree === session || ancestors(session).includes(scope.subtree);

@@ -3,7 +3,7 @@
 // The token is held by `auth.ts`; a 401 tells it that the token is no longer good. Every failure that reaches a caller is an
 // [`RpcError`] whose `kind` says what can be done next and whose `message` and `hint` are fit to be shown.
 
-import type { Json, JsonObject } from "./wire.ts";
+import type { CallError, ErrorKind, Methods, Standing } from "./wire.ts";
 
 /** Where the API lives: beside the page, so that a path prefix of a proxy is kept. */
 export const apiUrl = (path: string): string => new URL(path, document.baseURI.split("#")[0]).href;
@@ -14,12 +14,15 @@ const CALL_TIMEOUT_MS = 30_000;
 /** More calls than this in one tick go out as several batches, to stay well below the server's body limit. */
 const MAX_BATCH = 50;
 
+/** What the server says can be done, or that it says nothing or does not know the method. */
+export type FailureKind = ErrorKind | "unreachable" | "no_method";
+
 export class RpcError extends Error {
   constructor(
-    readonly kind: string,
+    readonly kind: FailureKind,
     message: string,
     readonly hint: string | undefined = undefined,
-    readonly standing: Json | undefined = undefined,
+    readonly standing: Standing | null | undefined = undefined,
     readonly code = 0,
   ) {
     super(message);
@@ -34,8 +37,8 @@ export function explain(error: unknown): string {
 
 export type Credentials = { token: () => string | null; rejected: () => void };
 
-type Waiting = { id: number; method: string; params: JsonObject; resolve: (value: unknown) => void; reject: (error: RpcError) => void };
-type Answer = { id: number | null; result?: unknown; error?: { code: number; message: string; data?: { kind?: string; message?: string; hint?: string; standing?: Json } } };
+type Waiting = { id: number; method: keyof Methods; params: object; resolve: (value: unknown) => void; reject: (error: RpcError) => void };
+type Answer = { id: number | null; result?: unknown; error?: { code: number; message: string; data?: CallError } };
 
 export class RpcClient {
   private queue: Waiting[] = [];
@@ -45,8 +48,8 @@ export class RpcClient {
 
   constructor(private readonly credentials: Credentials) {}
 
-  call<T>(method: string, params: JsonObject = {}): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
+  call<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
+    return new Promise<Methods[M]["result"]>((resolve, reject) => {
       this.queue.push({ id: this.nextId++, method, params, resolve: resolve as (value: unknown) => void, reject });
       if (this.queue.length === 1) queueMicrotask(() => this.flush());
     });

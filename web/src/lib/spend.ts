@@ -27,12 +27,12 @@ export function costByDay(sessions: Iterable<Session>, ownCost: (session: Sessio
 
 /** How far each limit of a budget is used. A chat that runs counts for the time when it ends; of depth there is nothing to use up. */
 export function meters(budget: Budget, spent: Spent, descendants: number): Meter[] {
-  const meter = (what: string, used: number | undefined, limit: number | undefined, unit: Meter["unit"] = "count"): Meter[] =>
-    limit == null || limit <= 0 || used == null ? [] : [{ what, used, limit, share: Math.min(1, used / limit), unit }];
+  const meter = (what: string, used: number, limit: number | null | undefined, unit: Meter["unit"] = "count"): Meter[] =>
+    limit == null || limit <= 0 ? [] : [{ what, used, limit, share: Math.min(1, used / limit), unit }];
   return [
     ...meter("cost", spent.cost_usd, budget.cost_usd, "money"),
     ...meter("turns", spent.turns, budget.turns),
-    ...meter("time", spent.wall_ms == null ? undefined : spent.wall_ms / 1_000, budget.wall_secs, "seconds"),
+    ...meter("time", spent.wall_ms / 1_000, budget.wall_secs, "seconds"),
     ...meter("children", descendants, budget.children),
   ];
 }

@@ -3,9 +3,9 @@
 // Pages are read newest first, so the parts come in any order. A part whose call is known needs no row of its own; `add` tells
 // which rows that changes.
 
-import type { EventBody } from "./wire.ts";
+import type { ChatEvent } from "./wire.ts";
 
-type Of<T extends EventBody["type"]> = Extract<EventBody, { type: T }>;
+type Of<T extends ChatEvent["type"]> = Extract<ChatEvent, { type: T }>;
 
 /** All that is known of one tool call. */
 export type ToolCall = { use?: Of<"tool_use">; asked?: Of<"awaiting_approval">; resolved?: Of<"approval_resolved">; result?: Of<"tool_result">; resultAt?: number };
@@ -22,7 +22,7 @@ export class ToolCalls {
   }
 
   /** Takes an event in and returns the rows whose visibility it may have changed. */
-  add(event: EventBody, row: number, at: number): number[] {
+  add(event: ChatEvent, row: number, at: number): number[] {
     switch (event.type) {
       case "tool_use":
         return this.join(event.tool_use_id, { use: event }, row);
@@ -47,7 +47,7 @@ export class ToolCalls {
   }
 
   /** Whether the row of its call already tells what this event says. */
-  isTold(event: EventBody): boolean {
+  isTold(event: ChatEvent): boolean {
     switch (event.type) {
       case "awaiting_approval":
       case "tool_result":

@@ -6,7 +6,7 @@
 import { exchangeCode, forgetToken, loadToken, saveToken, takeCodeFromAddress } from "../lib/auth.ts";
 import { RpcClient, type Credentials } from "../lib/rpc.ts";
 import { EventStream, type Connection, type SseMessage } from "../lib/sse.ts";
-import type { StreamEvent } from "../lib/wire.ts";
+import type { FollowedEvent, Methods } from "../lib/wire.ts";
 import { clock } from "./clock.svelte.ts";
 
 type Listener<T> = (value: T) => void;
@@ -23,7 +23,7 @@ class Api {
   private readonly credentials: Credentials = { token: () => this.token, rejected: () => this.signOut("Your sign-in has ended. Sign in again.") };
   private readonly rpc = new RpcClient(this.credentials);
   private stream: EventStream | null = null;
-  private readonly eventListeners = new Set<Listener<StreamEvent>>();
+  private readonly eventListeners = new Set<Listener<FollowedEvent>>();
   private readonly resyncListeners = new Set<() => void>();
 
   constructor() {
@@ -55,14 +55,14 @@ class Api {
     this.stream = null;
   }
 
-  async call<T>(method: string, params: object = {}): Promise<T> {
-    const result = await this.rpc.call<T>(method, params as never);
+  async call<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
+    const result = await this.rpc.call(method, params);
     clock.skewMs = this.rpc.clockSkewMs;
     return result;
   }
 
   /** Hears every live event. The returned function ends it. */
-  onEvent(listener: Listener<StreamEvent>): () => void {
+  onEvent(listener: Listener<FollowedEvent>): () => void {
     this.eventListeners.add(listener);
     return () => this.eventListeners.delete(listener);
   }
@@ -115,8 +115,8 @@ class Api {
 
   private async readVersion(): Promise<void> {
     try {
-      const answer = await this.call<{ version?: string }>("plexus.version");
-      this.serverVersion = answer.version ?? null;
+      const answer = await this.call("plexus.version", {});
+      this.serverVersion = answer.version;
     } catch {
       this.serverVersion = null;
     }
@@ -124,9 +124,9 @@ class Api {
 }
 
 /** An unreadable message is skipped: the event itself is in the store and comes with the next page. */
-function parseEvent(data: string): StreamEvent | null {
+function parseEvent(data: string): FollowedEvent | null {
   try {
-    const value = JSON.parse(data) as StreamEvent;
+    const value = JSON.parse(data) as FollowedEvent;
     return typeof value.session_id === "string" && typeof value.seq === "number" && typeof value.event?.type === "string" ? value : null;
   } catch {
     return null;

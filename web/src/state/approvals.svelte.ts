@@ -5,12 +5,13 @@
 
 import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
+import { deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
 import { assessRisk, type Risk } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
 import { exactText, transcriptText } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
-import { deciderName, type Approval, type DecidedBy, type Json, type JsonObject, type Remember, type StreamEvent } from "../lib/wire.ts";
+import type { Approval, DecidedApproval, FollowedEvent, Methods, Standing } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 import { links, router } from "./router.svelte.ts";
 import { prefs } from "./prefs.svelte.ts";
@@ -27,7 +28,7 @@ const LEVELS = { critical: 0, high: 1, medium: 2, low: 3 };
 export type QueueItem = { approval: Approval; risk: Risk };
 /** How an approval ended, for whoever still looks at it. */
 export type Ending = { tone: "ok" | "error" | "info"; text: string };
-export type Verdict = { approve: boolean; message?: string; updated_input?: JsonObject; remember?: Remember };
+export type Verdict = Omit<Methods["loopback.respond"]["params"], "approval_id" | "input_digest">;
 
 class Approvals {
   list = $state.raw<Approval[]>([]);
@@ -69,7 +70,7 @@ class Approvals {
     this.busy.set(approval.id, true);
     const what = `${approval.tool_name} of ${approval.session_name}`;
     try {
-      const answer = await api.call<{ released?: string[] }>("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
+      const answer = await api.call("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
       const words = verdict.approve ? (verdict.updated_input ? "Allowed with your edit" : "Allowed") : "Denied";
       toasts.show("ok", `${words}: ${what}${verdict.remember ? `, and remembered${released(answer.released?.length ?? 0)}` : ""}`);
       this.end(approval.id, { tone: "ok", text: `${words} by you.` });
@@ -93,7 +94,7 @@ class Approvals {
     }
     items.forEach((approval) => this.busy.set(approval.id, true));
     try {
-      const answer = await api.call<{ outcomes: { approval_id: string; ok: boolean; error?: Json }[] }>("loopback.respond_many", {
+      const answer = await api.call("loopback.respond_many", {
         approval_ids: items.map((approval) => approval.id),
         approve: false,
         ...(message ? { message } : {}),
@@ -143,7 +144,7 @@ class Approvals {
     this.list = this.list.filter((approval) => approval.id !== id);
   }
 
-  private note({ event }: StreamEvent): void {
+  private note({ event }: FollowedEvent): void {
     if (event.type === "approval_resolved") {
       const who = deciderName(event.decided_by, sessions.nameOf);
       // The stream may tell of our own answer before the answer to it is here; that one knows better what to say.
@@ -163,7 +164,8 @@ class Approvals {
       const found: Approval[] = [];
       let cursor: string | undefined;
       do {
-        const page = await api.call<{ approvals: Approval[]; cursor?: string | null }>("loopback.pending", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        const page = await api.call("loopback.pending", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        if (page.type !== "ok") break;
         found.push(...page.approvals);
         cursor = page.approvals.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && found.length < MAX_PENDING);
@@ -207,17 +209,15 @@ function notify(text: string, approval: Approval): void {
   }
 }
 
-/** Reads the decision that stands out of a conflict's `standing`: the decision, or the approval that holds it. */
-function standingText(standing: Json | undefined): string | null {
-  if (!isObject(standing)) return null;
-  const decision = isObject(standing["decision"]) ? standing["decision"] : standing;
-  const by = (decision["by"] ?? decision["decided_by"]) as DecidedBy | undefined;
-  const message = typeof decision["message"] === "string" && decision["message"] ? `: ${transcriptText(decision["message"])}` : "";
-  return `Already ${String(standing["status"] ?? "decided")} by ${deciderName(by, sessions.nameOf)}${message}.`;
+/** Reads the decision that stands out of a conflict's `standing`. */
+function standingText(standing: Standing | null | undefined): string | null {
+  if (!isDecision(standing)) return null;
+  const message = standing.message ? `: ${transcriptText(standing.message)}` : "";
+  return `Already ${standing.status} by ${deciderName(standing.decided_by, sessions.nameOf)}${message}.`;
 }
 
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function isDecision(standing: Standing | null | undefined): standing is DecidedApproval {
+  return typeof standing === "object" && standing !== null && "approval_id" in standing && "status" in standing;
 }
 
 export const approvals = new Approvals();

@@ -5,7 +5,7 @@ import { coalesce } from "../lib/coalesce.ts";
 import { explain } from "../lib/rpc.ts";
 import { exactText, firstLine } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
-import type { EventBody, Session, SessionLine, StreamEvent } from "../lib/wire.ts";
+import type { ChatEvent, FollowedEvent, Session } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 
 /** Sessions read at most; more than this belongs into a search, not into a tree. */
@@ -77,7 +77,7 @@ class Sessions {
 
   /** Cost of a session without its descendants, which `spent` includes. */
   ownCost(session: Session): number {
-    return (this.children.get(session.id) ?? []).reduce((rest, child) => rest - (child.spent?.cost_usd ?? 0), session.spent?.cost_usd ?? 0);
+    return (this.children.get(session.id) ?? []).reduce((rest, child) => rest - child.spent.cost_usd, session.spent.cost_usd);
   }
 
   /** The roots of the tree; what they have spent includes everything. */
@@ -117,7 +117,7 @@ class Sessions {
     return keep;
   }
 
-  private note(event: StreamEvent): void {
+  private note(event: FollowedEvent): void {
     const line = lineOf(event.event);
     if (line) {
       this.pendingLines.set(event.session_id, line);
@@ -143,7 +143,7 @@ class Sessions {
     const ids = [...this.dirty];
     this.dirty.clear();
     if (ids.length > MAX_SINGLE_READS) return this.refreshAll();
-    const answers = await Promise.allSettled(ids.map((id) => api.call<{ session: Session }>("claudecode.get", { session_id: id })));
+    const answers = await Promise.allSettled(ids.map((id) => api.call("claudecode.get", { session_id: id })));
     const next = new Map(this.byId);
     for (const [i, answer] of answers.entries()) {
       if (answer.status === "fulfilled") next.set(ids[i]!, shown(answer.value.session));
@@ -158,7 +158,7 @@ class Sessions {
       const next = new Map<string, Session>();
       let cursor: string | undefined;
       do {
-        const page = await api.call<{ sessions: Session[]; cursor?: string | null }>("claudecode.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        const page = await api.call("claudecode.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
         for (const session of page.sessions) next.set(session.id, shown(session));
         cursor = page.sessions.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && next.size < MAX_SESSIONS);
@@ -172,7 +172,7 @@ class Sessions {
   }
 
   private async readLines(): Promise<void> {
-    const answer = await api.call<{ sessions: SessionLine[] }>("claudecode.wait", { wait_ms: 0 }).catch(() => null);
+    const answer = await api.call("claudecode.wait", { wait_ms: 0 }).catch(() => null);
     if (answer) this.lines = new Map(answer.sessions.flatMap((s) => (s.line ? [[s.session_id, firstLine(s.line)] as const] : [])));
   }
 }
@@ -182,7 +182,7 @@ function shown(session: Session): Session {
   return { ...session, name: exactText(session.name), working_dir: exactText(session.working_dir) };
 }
 
-function lineOf(event: EventBody): string | null {
+function lineOf(event: ChatEvent): string | null {
   switch (event.type) {
     case "content":
       return firstLine(event.text);

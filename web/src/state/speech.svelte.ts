@@ -3,13 +3,11 @@
 
 import { LiveText } from "../lib/live.ts";
 import type { EventStream, SseMessage } from "../lib/sse.ts";
-import type { EventBody } from "../lib/wire.ts";
+import type { ChatEvent, Delta, Followed } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 
 /** Characters of a long speech that are shown while it lasts: its end. */
 const SHOWN_CHARS = 4_000;
-
-type Piece = { type: "delta"; text: string } | { type: "delta_start" };
 
 export class Speech {
   /** What is being said; empty when nothing is. */
@@ -78,9 +76,9 @@ export class Speech {
   }
 }
 
-function bodyOf(data: string): EventBody | Piece | null {
+function bodyOf(data: string): ChatEvent | Delta | null {
   try {
-    const value = JSON.parse(data) as { event?: EventBody | Piece };
+    const value = JSON.parse(data) as Partial<Followed>;
     return value.event ?? null;
   } catch {
     return null;

@@ -10,7 +10,7 @@ import { explain } from "../lib/rpc.ts";
 import { firstLine } from "../lib/text.ts";
 import { ToolCalls, type ToolCall } from "../lib/toolcalls.ts";
 import { outputText, summarize } from "../lib/tools.ts";
-import type { ChatEvent, ChatStream, EventBody, Json, StreamEvent } from "../lib/wire.ts";
+import type { ChatEvent, FollowedEvent, PolledEvent, Stream } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 
 const PAGE = 1_000;
@@ -20,10 +20,12 @@ const ROW_PX = 30;
 const AHEAD = 400;
 const RETRY_MS = 2_000;
 
-export type EventRow = { kind: "event"; event: ChatEvent };
-export type Row = EventRow | { kind: "chat"; chat: ChatStream } | { kind: "unread" };
+/** What is known of a chat: all that the server says, or what its first event tells. */
+export type ChatInfo = Pick<Stream, "session_id" | "chat" | "status" | "started_at" | "ended_at" | "error" | "total_events">;
+export type EventRow = { kind: "event"; event: PolledEvent };
+export type Row = EventRow | { kind: "chat"; chat: ChatInfo } | { kind: "unread" };
 /** A slot holds the row itself: the same object as long as nothing changed, so that it is not drawn again. */
-type Chat = { info: ChatStream; firstRow: number; slots: (EventRow | undefined)[] };
+type Chat = { info: ChatInfo; firstRow: number; slots: (EventRow | undefined)[] };
 const UNREAD: Row = { kind: "unread" };
 export type Kinds = "all" | "messages" | "tools" | "problems";
 
@@ -141,9 +143,9 @@ export class Timeline {
   private async readChats(): Promise<void> {
     try {
       let cursor: string | undefined;
-      const found: ChatStream[] = [];
+      const found: ChatInfo[] = [];
       do {
-        const page = await api.call<{ streams: ChatStream[]; cursor?: string | null }>("claudecode.streams", { session_id: this.sessionId, ...(cursor ? { cursor } : {}) });
+        const page = await api.call("claudecode.streams", { session_id: this.sessionId, ...(cursor ? { cursor } : {}) });
         found.push(...page.streams);
         cursor = page.streams.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor);
@@ -170,11 +172,11 @@ export class Timeline {
     // A page that failed or was empty is not asked for again at once: the slots it left open would ask with every drawing.
     let rest = RETRY_MS;
     try {
-      const page = await api.call<{ events: ChatEvent[]; cursor?: string | null }>("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
+      const page = await api.call("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
       if (this.closed) return;
       for (const event of page.events) this.fill(chat, event);
       rest = page.events.length > 0 ? 0 : RETRY_MS;
-      this.cursor ??= page.cursor ?? null;
+      this.cursor ??= page.cursor;
       this.error = null;
       this.changed();
     } catch (error) {
@@ -191,17 +193,17 @@ export class Timeline {
     setTimeout(() => !this.closed && this.changed(), RETRY_MS);
   }
 
-  private take(event: StreamEvent): void {
+  private take(event: FollowedEvent): void {
     const known = this.chats.find((chat) => chat.info.chat === event.chat);
-    const info = known?.info ?? { session_id: this.sessionId, chat: event.chat, status: "running", started_at: event.timestamp, total_events: 0 };
+    const info: ChatInfo = known?.info ?? { session_id: this.sessionId, chat: event.chat, status: "running", started_at: event.timestamp, total_events: 0 };
     const chat = this.extend(info, event.seq + 1);
-    this.fill(chat, { seq: event.seq, event: event.event, timestamp: event.timestamp, ...(event.node_id ? { node_id: event.node_id } : {}) });
+    this.fill(chat, event);
     if (event.event.type === "complete" || event.event.type === "error") void this.readChats();
     this.changedSoon();
   }
 
   /** Gives a chat rows for `total` events. Rows are only ever added at the end, so their numbers stay. */
-  private extend(info: ChatStream, total: number): Chat {
+  private extend(info: ChatInfo, total: number): Chat {
     const index = this.chats.findIndex((chat) => chat.info.chat >= info.chat);
     let chat = this.chats[index];
     if (!chat || chat.info.chat !== info.chat) {
@@ -227,24 +229,24 @@ export class Timeline {
     return chat;
   }
 
-  private fill(chat: Chat, event: ChatEvent): void {
+  private fill(chat: Chat, event: PolledEvent): void {
     if (event.seq >= chat.slots.length) this.extend(chat.info, event.seq + 1);
     if (chat.slots[event.seq]) return;
     chat.slots[event.seq] = { kind: "event", event };
     const index = chat.firstRow + 1 + event.seq;
     for (const row of this.calls.add(event.event, index, event.timestamp)) this.updateHeight(row);
     this.updateHeight(index);
-    if (event.event.type === "start" && event.event.user_position) void this.readPrompt(chat.info.chat, event.event.user_position.node_id);
+    if (event.event.type === "start") void this.readPrompt(chat.info.chat, event.event.user_position.node_id);
   }
 
-  private isWanted(event: EventBody): boolean {
+  private isWanted(event: ChatEvent): boolean {
     if (this.kinds === "messages" && !["content", "start", "complete", "error"].includes(event.type)) return false;
     if (this.kinds === "tools" && !["tool_use", "awaiting_approval", "tool_result", "tool_request"].includes(event.type)) return false;
     if (this.kinds === "problems" && !this.isProblem(event)) return false;
     return this.needle === "" || searchText(event, this.calls).includes(this.needle);
   }
 
-  private isProblem(event: EventBody): boolean {
+  private isProblem(event: ChatEvent): boolean {
     if (event.type === "tool_use") {
       const call = this.calls.get(event.tool_use_id);
       return call.result?.is_error === true || call.resolved?.approved === false;
@@ -280,9 +282,9 @@ export class Timeline {
   /** The prompt is a node of the session's tree, not an event. Without it the row still says that a prompt came. */
   private async readPrompt(chat: number, nodeId: string): Promise<void> {
     if (this.prompts.has(chat)) return;
-    const node = await api.call<{ node?: PromptNode | null }>("arbor.node_get", { node_id: nodeId }).catch(() => null);
+    const node = await api.call("arbor.node_get", { node_id: nodeId }).catch(() => null);
     const data = node?.node?.data;
-    if (data?.type !== "text" || typeof data.content !== "string") return;
+    if (data?.type !== "text") return;
     this.prompts.set(chat, data.content);
     this.changed();
   }
@@ -305,11 +307,9 @@ export class Timeline {
   }
 }
 
-type PromptNode = { data?: { type?: string; content?: Json } };
-
 const SEARCHED_CHARS = 20_000;
 
-function searchText(event: EventBody, calls: ToolCalls): string {
+function searchText(event: ChatEvent, calls: ToolCalls): string {
   switch (event.type) {
     case "content":
       return event.text.slice(0, SEARCHED_CHARS).toLowerCase();

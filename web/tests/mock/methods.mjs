@@ -141,7 +141,7 @@ function respond(world, { approval_id, approve, message, updated_input, input_di
   if (!approval) throw new Failure("not_found", "no such approval");
   if (approval.status !== "pending") {
     if (approval.status === (approve ? "allowed" : "denied")) return { type: "ok", approval_id };
-    throw new Failure("conflict", "the approval was decided already", { standing: { status: approval.status, decided_by: approval.decided_by, message: approval.message } });
+    throw new Failure("conflict", "the approval was decided already", { standing: { approval_id: approval.id, status: approval.status, decided_by: approval.decided_by, message: approval.message } });
   }
   if (input_digest && input_digest !== approval.input_digest) throw new Failure("conflict", "the input has changed");
   const rule = remember ? world.addRule({ ...remember, decision: approve ? "allow" : "deny" }) : null;
