@@ -22,7 +22,7 @@ pub trait Method {
 }
 
 /// Visits every method, for whoever needs them all with their types.
-pub(crate) trait Visitor {
+pub trait Visitor {
     /// Sees one method, with the Rust names of its parameters and its result.
     fn visit<M: Method>(&mut self, params: &'static str, result: &'static str);
 }
@@ -47,7 +47,7 @@ macro_rules! methods {
         })*
 
         /// Shows every method to `visitor`.
-        pub(crate) fn each(visitor: &mut impl Visitor) {
+        pub fn each(visitor: &mut impl Visitor) {
             $($(visitor.visit::<$namespace::$marker>(stringify!($params), stringify!($result));)*)*
         }
     };
