@@ -164,6 +164,10 @@ namespaces! {
     identity: Identity {
         /// Makes a token for a parent outside.
         parent(ParentParams) -> ParentIdentity = Parent;
+        /// Lists the parents outside that have an identity.
+        parents(ParentsParams) -> ParentList = Parents;
+        /// Ends every token of a parent outside.
+        revoke(RevokeParams) -> Revoked = Revoke;
         /// Makes a one-time code for the dashboard.
         code() -> SignInCode = Code;
     }

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 use plexus_client::Client;
-use serde_json::{Value, json};
+use plexus_wire::{ParentsParams, RevokeParams};
+use serde_json::json;
 
 use super::args::{Global, Parents, ParentsCommand};
 use super::server::failed;
@@ -14,27 +15,24 @@ pub(super) async fn parents(global: &Global, arguments: &Parents) -> Result<u8> 
     match &arguments.command {
         None => list(&client, arguments.json).await?,
         Some(ParentsCommand::Revoke { name }) => {
-            let told: Value =
-                client.call("identity.revoke", json!({"name": name})).await.map_err(failed)?;
-            let words = format!("ended {} tokens", told["tokens"]);
-            screen::line(&if arguments.json { told.to_string() } else { words })?;
+            let told = client.identity().revoke(&RevokeParams::new(name)).await.map_err(failed)?;
+            let words = format!("ended {} tokens", told.tokens);
+            screen::line(&if arguments.json { json!(told).to_string() } else { words })?;
         }
     }
     Ok(exit::OK)
 }
 
 async fn list(client: &Client, as_json: bool) -> Result<()> {
-    let mut cursor = Value::Null;
+    let mut params = ParentsParams::default();
     loop {
-        let params = json!({"limit": 1000, "cursor": cursor});
-        let told: Value = client.call("identity.parents", params).await.map_err(failed)?;
-        for parent in told["parents"].as_array().into_iter().flatten() {
-            let name = sanitize::one_line(parent["name"].as_str().unwrap_or_default());
-            let id = parent["session_id"].as_str().unwrap_or_default();
-            screen::line(&if as_json { parent.to_string() } else { format!("{id}  {name}") })?;
+        let page = client.identity().parents(&params).await.map_err(failed)?;
+        for parent in page.parents {
+            let words = format!("{}  {}", parent.session_id, sanitize::one_line(&parent.name));
+            screen::line(&if as_json { json!(parent).to_string() } else { words })?;
         }
-        cursor = told["cursor"].clone();
-        if cursor.is_null() {
+        params.cursor = page.cursor;
+        if params.cursor.is_none() {
             return Ok(());
         }
     }
