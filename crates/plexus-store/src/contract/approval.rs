@@ -72,7 +72,7 @@ pub struct ApprovalRecord {
     pub input: JsonText,
     /// The digest of the input, to which the decision is bound.
     pub input_digest: String,
-    /// What the CLI says about it.
+    /// The CLI's own description of the call.
     pub description: Option<String>,
     /// Rules the CLI or we suggest; an array.
     pub suggestions: JsonText,
@@ -95,13 +95,13 @@ pub struct ApprovalRecord {
     /// When the answer lost its meaning: the CLI withdrew first, or the run ended. A void answer is
     /// not sent again.
     pub void_at: Option<UnixMillis>,
-    /// What went wrong with it, if the child did something else than was decided.
+    /// How the child deviated from the decision, if it did.
     pub breach: Option<String>,
     /// Whether the request's key is free again (the tool's result was seen).
     pub retired: bool,
 }
 
-/// What was decided.
+/// The decision on an approval.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Decision {
     /// Who.
@@ -143,7 +143,7 @@ pub struct OpenApproval {
     pub input: JsonText,
     /// Its digest ([`plexus_core::digest::input_digest`]).
     pub input_digest: String,
-    /// What the CLI says about it.
+    /// The CLI's own description of the call.
     pub description: Option<String>,
     /// Suggested rules; an array.
     pub suggestions: JsonText,
@@ -169,7 +169,7 @@ pub enum Again {
     /// It is, and changes nothing.
     #[default]
     Fine,
-    /// It is a conflict: what stands is somebody else's.
+    /// It is a conflict: another decider made the decision that stands.
     Refused,
 }
 
@@ -224,13 +224,13 @@ pub struct EscalateApproval {
 pub struct SettleApproval {
     /// The approval.
     pub id: ApprovalId,
-    /// What became of the answer.
+    /// Whether the answer reached the child.
     pub fate: Fate,
     /// When.
     pub at: UnixMillis,
 }
 
-/// What became of an answer.
+/// Whether an answer reached the child.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fate {
     /// The child has it.
@@ -270,7 +270,7 @@ pub enum Stage {
     Undelivered,
 }
 
-/// What is due, for the timer that enforces deadlines.
+/// Approvals that are due, for the timer that enforces deadlines.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Due {
     /// Pending approvals whose deadline has passed, oldest deadline first, at most a page.

@@ -1,4 +1,4 @@
-//! Arbor: trees of nodes, kept as chains so that a path costs what its answer costs.
+//! Arbor: trees of nodes, kept as chains, so that a path takes time in proportion to its length.
 //!
 //! A node that extends the end of its parent's chain joins that chain at the next position; any
 //! other starts a chain of its own. A path is then a few range reads, one for each chain it passes
@@ -21,7 +21,7 @@ pub struct Node {
     pub tree_id: TreeId,
     /// The node before it; `None` for the root.
     pub parent: Option<NodeId>,
-    /// What it holds.
+    /// Its content.
     pub data: NodeData,
     /// When it was made.
     pub created_at: UnixMillis,
@@ -53,7 +53,7 @@ pub struct CreateTree {
     pub metadata: JsonText,
 }
 
-/// Appends a node behind `parent`, which must be of `tree`.
+/// Appends a node after `parent`, which must be in `tree`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppendNode {
     /// Its id, made by the caller.
@@ -62,7 +62,7 @@ pub struct AppendNode {
     pub tree: TreeId,
     /// The node before it.
     pub parent: NodeId,
-    /// What it holds.
+    /// Its content.
     pub data: NodeData,
     /// An object.
     pub metadata: JsonText,

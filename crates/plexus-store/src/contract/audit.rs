@@ -1,4 +1,4 @@
-//! What must be told: audit lines that stay, and webhook messages that wait to be sent.
+//! The audit log, and the outbox of webhook messages that wait to be sent.
 
 use plexus_core::SessionId;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::time::UnixMillis;
 pub struct AuditLine {
     /// When.
     pub at: UnixMillis,
-    /// What kind of thing happened, for example `approval.decided` or `breach`.
+    /// The kind of event, for example `approval.decided` or `breach`.
     pub kind: String,
     /// The session it is about. It stays in the audit after the session is gone.
     pub session: Option<SessionId>,
@@ -25,23 +25,23 @@ pub struct AuditLine {
 pub struct OutboxEntry {
     /// Its id, made by the caller; the same id again is ignored.
     pub id: Uuid,
-    /// What it tells, for example `approval.requested`.
+    /// The kind of message, for example `approval.requested`.
     pub kind: String,
     /// Where it goes; the name of a configured endpoint.
     pub target: String,
     /// The message; an object.
     pub body: JsonText,
-    /// When what it tells happened.
+    /// When the event that it reports happened.
     pub created_at: UnixMillis,
     /// When it is sent next; while it is being sent, when somebody else would.
     pub due_at: UnixMillis,
     /// How often sending it failed.
     pub attempts: u32,
-    /// What the last failure was.
+    /// The last failure.
     pub last_error: Option<String>,
 }
 
-/// What is to be sent to one target.
+/// Outbox entries for one target.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OutboxDue {
     /// Entries that are due, oldest due time first, at most as many as were asked for.
@@ -50,27 +50,27 @@ pub struct OutboxDue {
     pub next: Option<UnixMillis>,
 }
 
-/// What waits for one target.
+/// The backlog of one target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Waiting {
     /// The target.
     pub target: String,
     /// How many entries.
     pub entries: u64,
-    /// When what the oldest of them tells happened.
+    /// When the event that the oldest of them reports happened.
     pub oldest: UnixMillis,
 }
 
-/// What became of sending an entry. It must be waiting.
+/// Records the result of sending an entry, which must be waiting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MarkOutbox {
     /// The entry.
     pub id: Uuid,
-    /// What became of it.
+    /// The result.
     pub result: Sending,
 }
 
-/// What became of sending.
+/// The result of sending an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sending {
     /// It begins: until then nobody else sends it. If it was begun, sent or tried since it was
@@ -78,7 +78,7 @@ pub enum Sending {
     Begun {
         /// When it was due, as it was read.
         due_at: UnixMillis,
-        /// When somebody else may, should nothing more be heard of this.
+        /// When another sender may try, if no result is recorded.
         until: UnixMillis,
     },
     /// It arrived; the entry goes.

@@ -1,4 +1,4 @@
-//! What sessions have spent, and what is set aside for chats that run.
+//! Spending of sessions, and amounts that are reserved for running chats.
 
 use std::ops::{AddAssign, SubAssign};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl SubAssign for Spend {
     }
 }
 
-/// Adds what a session itself has spent.
+/// Adds to the spending of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddSpend {
     /// The session.
@@ -52,8 +52,8 @@ pub struct AddSpend {
     pub amount: Spend,
 }
 
-/// What a chat sets aside when it starts, so that two chats below one budget do not both count on
-/// the same money. It ends with its chat.
+/// An amount that a chat reserves when it starts, so that two chats under one budget do not both
+/// count on the same money. It ends with its chat.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reservation {
     /// How much.
@@ -63,8 +63,8 @@ pub struct Reservation {
     pub within: Vec<SpendLimit>,
 }
 
-/// A limit over a session and everything below it. It leaves room while what is spent and set aside
-/// there is less than it.
+/// A limit over a session and everything below it. It leaves room while spending and reservations
+/// there add up to less.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpendLimit {
     /// The session.
@@ -79,7 +79,7 @@ pub struct SpendLimit {
 }
 
 impl SpendLimit {
-    /// Says which part of the limit has no room left when this much is spent and set aside.
+    /// Returns the part of the limit that has no room left when this much is spent or reserved.
     pub(crate) fn without_room(&self, taken: &Spend) -> Option<&'static str> {
         let full = |limit: Option<u64>, taken: u64| limit.is_some_and(|limit| taken >= limit);
         if full(self.cost_micros, taken.cost_micros) {
@@ -88,7 +88,7 @@ impl SpendLimit {
         full(self.turns, taken.turns).then_some("turns")
     }
 
-    /// Refuses what it has no room for.
+    /// Refuses a chat that the limit has no room for.
     pub(crate) fn check(&self, totals: &SpendTotals) -> Result<(), StoreError> {
         let mut taken = totals.subtree;
         taken += totals.reserved;
@@ -104,22 +104,22 @@ impl SpendLimit {
     }
 }
 
-/// When to ask again for what is set aside: a chat takes seconds at least.
+/// When to try again while others hold reservations: a chat takes seconds at least.
 const RETRY_RESERVED: Duration = Duration::from_secs(5);
 
-/// What a session and everything below it have spent.
+/// Spending of a session and everything below it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SpendTotals {
     /// By the session itself, and by children of it that were deleted.
     pub own: Spend,
     /// By the session and all its descendants, also those that were deleted.
     pub subtree: Spend,
-    /// Set aside for running chats of the subtree.
+    /// Reserved for running chats of the subtree.
     pub reserved: Spend,
-    /// Set aside for the running chat of the session itself.
+    /// Reserved for the running chat of the session itself.
     pub reserved_own: Spend,
-    /// The most that was added at once anywhere in the subtree, in cost and in turns: what a chat
-    /// there may well take. The rest is zero.
+    /// The most that was added at once anywhere in the subtree, in cost and in turns: an
+    /// estimate for the next chat there. The other parts are zero.
     pub largest: Spend,
     /// How many descendants there are.
     pub descendants: u64,

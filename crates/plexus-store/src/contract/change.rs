@@ -1,4 +1,4 @@
-//! What can be written: one list of changes, one transaction, all or nothing.
+//! Changes: one list is one transaction, all or nothing.
 
 use plexus_core::{ApprovalId, SessionId};
 
@@ -55,7 +55,7 @@ pub enum Change {
     DecideApproval(DecideApproval),
     /// Passes an approval on → [`Outcome::Approval`].
     EscalateApproval(EscalateApproval),
-    /// Notes what became of the answer → [`Outcome::Approval`].
+    /// Records whether the answer reached the child → [`Outcome::Approval`].
     SettleApproval(SettleApproval),
     /// Frees the request's key, once the tool's result was seen → [`Outcome::Done`]. Doing it twice
     /// is once.
@@ -65,7 +65,7 @@ pub enum Change {
     MarkBreach {
         /// The approval.
         id: ApprovalId,
-        /// What happened.
+        /// A description of the breach.
         what: String,
     },
     /// Moves or makes a consumer → [`Outcome::Done`].
@@ -93,9 +93,9 @@ pub enum Change {
     AppendAudit(AuditLine),
     /// Puts a message into the outbox → [`Outcome::Done`].
     Enqueue(OutboxEntry),
-    /// Notes what became of sending it → [`Outcome::Done`].
+    /// Records the result of sending an entry → [`Outcome::Done`].
     MarkOutbox(MarkOutbox),
-    /// Adds to what was spent → [`Outcome::Done`].
+    /// Adds to the spending of a session → [`Outcome::Done`].
     AddSpend(AddSpend),
     /// Creates a tree → [`Outcome::Node`] with its root.
     CreateTree(CreateTree),
@@ -114,11 +114,11 @@ pub enum Change {
     TakeOver(TakeOver),
 }
 
-/// What one change did.
+/// The result of one change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::large_enum_variant, reason = "outcomes are few and short-lived")]
 pub enum Outcome {
-    /// What it says.
+    /// The change was made.
     Done,
     /// A session was created.
     Session {
@@ -166,7 +166,7 @@ pub struct Committed {
     /// The number of this commit: greater than that of every commit before it, also across
     /// restarts.
     pub commit: u64,
-    /// What each change did, in the order of the list.
+    /// The result of each change, in the order of the list.
     pub outcomes: Vec<Outcome>,
 }
 

@@ -25,7 +25,7 @@ pub struct Chat {
     pub prompt_uuid: Uuid,
     /// The caller's key: the same key again finds this chat.
     pub idempotency_key: Option<String>,
-    /// Whether the session goes on behind it (`Kept`) or as if it had not been (`Ephemeral`).
+    /// Whether the session continues after it (`Kept`) or as if it had not been (`Ephemeral`).
     pub trace: Trace,
     /// Who started it.
     pub origin: Origin,
@@ -47,13 +47,13 @@ pub struct Chat {
     pub ended_at: Option<UnixMillis>,
     /// Why it failed or was cancelled.
     pub error: Option<String>,
-    /// What it used, as its `complete` event says.
+    /// Its usage, from its `complete` event.
     pub usage: Option<JsonText>,
     /// How many events it has; the next one gets this seq.
     pub total_events: u32,
     /// The default read position: the seq of the first event that no `poll` has sent.
     pub read_position: u32,
-    /// Whether retention has removed what its events say.
+    /// Whether retention has removed the content of its events.
     pub pruned: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Chat {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trace {
-    /// The next chat starts behind this one.
+    /// The next chat starts after this one.
     Kept,
     /// The next chat starts where this one did; its events stay readable.
     Ephemeral,
@@ -78,7 +78,7 @@ pub enum Origin {
 }
 
 /// Starts a chat: the node of the prompt, the stream's root node and the `start` event (seq 0),
-/// behind the session's head.
+/// after the session's head.
 ///
 /// A session with an open chat refuses with a conflict that names it; callers answer `busy`. So
 /// does one with an open run of another server, with a conflict that names the run: the prompt is
@@ -88,19 +88,19 @@ pub enum Origin {
 pub struct StartChat {
     /// The session.
     pub session: SessionId,
-    /// What the user says.
+    /// The prompt.
     pub prompt: String,
     /// Travels with the prompt.
     pub prompt_uuid: Uuid,
     /// The caller's key, if it gave one.
     pub idempotency_key: Option<String>,
-    /// Whether the session goes on behind it.
+    /// Whether the session continues after it.
     pub trace: Trace,
     /// Who started it.
     pub origin: Origin,
     /// The run that serves it, if there is one already.
     pub run: Option<u32>,
-    /// What it sets aside; a chat that is found sets nothing aside.
+    /// Its reservation; a chat that is found makes none.
     pub reserve: Option<Reservation>,
     /// When.
     pub at: UnixMillis,
@@ -123,7 +123,7 @@ impl StartChat {
     }
 }
 
-/// What a started chat is.
+/// A chat that was started or found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedChat {
     /// Its number.
@@ -201,7 +201,7 @@ pub struct EndChat {
     pub chat: u32,
     /// How it ends.
     pub ending: Ending,
-    /// What it used.
+    /// Its usage.
     pub usage: Option<JsonText>,
     /// The final `complete` or `error` event.
     pub event: NewEvent,

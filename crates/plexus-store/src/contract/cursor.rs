@@ -113,7 +113,7 @@ pub struct Consumer {
 pub struct SetCursor {
     /// The consumer's name.
     pub consumer: String,
-    /// Where it stands from now on. A position behind the last event of the session is refused.
+    /// Where it stands from now on. A position after the last event of the session is refused.
     pub cursor: Cursor,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, as the things a caller can do next.
+//! Errors of the store, one variant for each thing that a caller can do next.
 
 use std::error::Error;
 use std::fmt;
@@ -9,7 +9,7 @@ use plexus_core::{CallError, ErrorKind};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What was not found.
+/// The kind of thing that was not found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thing {
@@ -63,7 +63,7 @@ pub enum StoreError {
     /// It does not exist.
     #[error("find the {what} {id}")]
     NotFound {
-        /// What kind of thing.
+        /// Its kind.
         what: Thing,
         /// Which one was asked for.
         id: String,
@@ -71,7 +71,7 @@ pub enum StoreError {
     /// A precondition does not hold: something else stands.
     #[error("{message}")]
     Conflict {
-        /// What was attempted, and why it lost.
+        /// The attempt, and why it lost.
         message: String,
         /// The record that stands, as JSON: a session, a chat, an approval, a run, a position.
         standing: Value,
@@ -79,7 +79,7 @@ pub enum StoreError {
     /// The request itself is wrong; the same one will fail again.
     #[error("{message}")]
     Invalid {
-        /// What is wrong with it, and the bound if there is one.
+        /// The mistake, and the bound if there is one.
         message: String,
     },
     /// A limit is reached.
@@ -94,7 +94,7 @@ pub enum StoreError {
     /// and works again once the cause is gone.
     #[error("use the store: {message}")]
     Unavailable {
-        /// What the system said.
+        /// The system's own message.
         message: String,
         /// The error below, for the log.
         #[source]
@@ -103,7 +103,7 @@ pub enum StoreError {
     /// The file is damaged. It was left as it is.
     #[error("read the store: {message}; restore a backup, or move the file away to start anew")]
     Corrupt {
-        /// What is damaged.
+        /// The damage.
         message: String,
     },
     /// The file was written by a newer version of Plexus. It was left as it is.
@@ -119,7 +119,7 @@ pub enum StoreError {
     /// The file is a database, but none of ours. It was left as it is.
     #[error("open the store: {message}; choose another data directory")]
     Foreign {
-        /// What was found instead.
+        /// A description of the file that was found.
         message: String,
     },
     /// Another server has the store open.
@@ -130,18 +130,18 @@ pub enum StoreError {
         /// Who holds the lock.
         holder: String,
     },
-    /// A flush to disk failed. What is on disk is unknown until the file is opened again, so
+    /// A flush to disk failed. The state of the disk is unknown until the file is opened again, so
     /// nothing more is written: stop the server.
     #[error("trust the disk: {message}; stop the server and look at the disk")]
     Poisoned {
-        /// What failed.
+        /// The failure.
         message: String,
     },
     /// This server may not write it: its lease has run out or was ended, or what it writes to
     /// belongs to another server.
     #[error("{message}")]
     Fenced {
-        /// What was attempted, and whose it is.
+        /// The attempt, and the owner.
         message: String,
     },
     /// The store has been closed.
@@ -155,7 +155,7 @@ impl StoreError {
         Self::NotFound { what, id: id.to_string() }
     }
 
-    /// Makes a [`StoreError::Conflict`] that names what stands.
+    /// Makes a [`StoreError::Conflict`] that names the record that stands.
     pub fn conflict(message: impl fmt::Display, standing: &impl Serialize) -> Self {
         Self::Conflict {
             message: message.to_string(),
@@ -178,7 +178,7 @@ impl StoreError {
         Self::Busy { message: message.to_string(), retry_after }
     }
 
-    /// Says whether the server must stop: going on could promise what the disk does not hold.
+    /// Says whether the server must stop: it could otherwise promise data that the disk does not hold.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Poisoned { .. })
@@ -189,7 +189,7 @@ impl StoreError {
 const RETRY_UNAVAILABLE: Duration = Duration::from_secs(1);
 
 impl From<StoreError> for CallError {
-    /// What a caller sees; the log gets the sources.
+    /// Returns the error as a caller sees it; the log gets the sources.
     fn from(error: StoreError) -> Self {
         let message = error.to_string();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Events: what a reader of a chat sees. `seq` counts 0, 1, 2… within the chat, without gap or
+//! Events of a chat, as its readers see them. `seq` counts 0, 1, 2… within the chat, without gap or
 //! repeat.
 
 use std::sync::LazyLock;
@@ -98,14 +98,14 @@ impl Event {
         event_handle(self.id, &self.event_type)
     }
 
-    /// Returns the position behind it.
+    /// Returns the position after it.
     #[must_use]
     pub fn cursor_after(&self) -> Cursor {
         Cursor { session: self.session, chat: self.chat, next: self.seq + 1 }
     }
 }
 
-/// Appends events to an open chat, in order, each as a node behind the one before.
+/// Appends events to an open chat, in order, each as a node after the one before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppendEvents {
     /// The session.
@@ -121,7 +121,7 @@ pub struct AppendEvents {
 pub struct EventPage {
     /// The events.
     pub events: Vec<Event>,
-    /// The position behind the last of them (or the one asked for, when there are none).
+    /// The position after the last of them (or the one asked for, when there are none).
     pub next: Cursor,
     /// Whether there are more right now.
     pub has_more: bool,
@@ -188,7 +188,7 @@ pub struct FeedEvent {
 pub struct FeedPage {
     /// The events.
     pub events: Vec<FeedEvent>,
-    /// Hand this back to go on behind them.
+    /// Hand this back to continue after them.
     pub after: u64,
     /// Whether there are more right now.
     pub has_more: bool,

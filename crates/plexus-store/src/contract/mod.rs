@@ -1,6 +1,6 @@
-//! What every engine keeps: plain data, the changes, and the [`Store`] trait.
+//! The contract of every engine: plain data, the changes, and the [`Store`] trait.
 //!
-//! In reading order: [`store`] is the contract, [`change`] what can be written; then one module for
+//! In reading order: [`store`] is the trait, [`change`] lists the changes; then one module for
 //! each subject.
 
 pub mod approval;

@@ -1,4 +1,4 @@
-//! Pages of records: a bounded number at a time, in a stable order, with an opaque position behind
+//! Pages of records: a bounded number at a time, in a stable order, with an opaque position after
 //! the last one.
 
 use std::fmt;

@@ -1,9 +1,8 @@
-//! What every engine refuses because of what is stored, in the same words whichever engine it is.
+//! Refusals that depend on the stored state, in the same words for every engine.
 //!
-//! An engine finds out what stands and hands it in. Some rules need nothing else, and are judged
-//! here; where only a statement can tell (an `UPDATE` that names the state it expects), the engine
-//! judges and takes the words from here. Bounds that need no look at the store are in
-//! [`check`](super::check).
+//! The tables read the record that stands and hand it in. Most rules are decided here; where only a
+//! statement can tell (an `UPDATE` that names the state it expects), the tables decide and take the
+//! words from here. Bounds that need no look at the store are in [`check`](super::check).
 
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use super::session::{Session, UpdateSession};
 /// Refuses or not.
 type Judged = Result<(), StoreError>;
 
-/// Returns the refusal of something whose id is given: what has it is not looked for.
+/// Returns the refusal of an id that is in use. It does not say by what: nobody has looked.
 pub(crate) fn id_taken() -> StoreError {
     let message = "store it: something with this id is there already".to_owned();
     StoreError::Conflict { message, standing: Value::Null }
@@ -60,7 +59,7 @@ pub(crate) fn name_taken(name: &str, holder: SessionId) -> StoreError {
     StoreError::conflict(format_args!("create {name:?}: the name is taken"), &holder)
 }
 
-/// Refuses an update of something else than what stands.
+/// Refuses an update of another revision than the one that stands.
 pub(crate) fn update(update: &UpdateSession, standing: &Session) -> Judged {
     match update.expects_revision {
         Some(revision) if revision != standing.revision => {
@@ -103,16 +102,16 @@ pub(crate) fn chat_full() -> StoreError {
 
 // Readers' positions.
 
-/// Refuses a read position in a chat of so many events that lies behind the last.
+/// Refuses a read position after the last of a chat's `total` events.
 pub(crate) fn read_position(set: &SetReadPosition, total: u32) -> Judged {
     if set.next <= total {
         return Ok(());
     }
-    Err(StoreError::invalid("move the read position behind the last event"))
+    Err(StoreError::invalid("move the read position past the last event"))
 }
 
 pub(crate) fn cursor_ahead() -> StoreError {
-    StoreError::invalid("use this cursor: it lies behind the last event of the session")
+    StoreError::invalid("use this cursor: it lies past the last event of the session")
 }
 
 /// Refuses one more consumer than a session may have.
@@ -229,7 +228,7 @@ pub(crate) fn not_to_settle(standing: &ApprovalRecord) -> StoreError {
 
 // Rules.
 
-/// Refuses a rule that would end with a run that has.
+/// Refuses a rule that would end with a run that has ended already.
 pub(crate) fn rule_ends_with(run: &Run) -> Judged {
     if run.ended_at.is_none() {
         return Ok(());

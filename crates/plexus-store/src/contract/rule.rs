@@ -1,4 +1,4 @@
-//! Standing rules as they are kept. What a pattern means is `loopback`'s to know.
+//! Standing rules as they are stored. The meaning of a pattern is known to `loopback` alone.
 
 use plexus_core::RuleId;
 pub use plexus_wire::{RuleDecision, RuleScope};
@@ -13,7 +13,7 @@ use super::time::UnixMillis;
 pub struct NewRule {
     /// Its id, made by the caller.
     pub id: RuleId,
-    /// What it says.
+    /// Its decision.
     pub decision: RuleDecision,
     /// Which calls it is about, in the CLI's notation.
     pub pattern: String,
@@ -38,7 +38,7 @@ pub struct NewRule {
 /// A stored rule. It is removed with the session its scope or author names.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct StoredRule {
-    /// What was added.
+    /// The rule as it was added.
     pub rule: NewRule,
     /// How many decisions it has made. With `uses` set, it has `uses - used` left.
     pub used: u32,

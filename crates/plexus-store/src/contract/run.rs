@@ -31,7 +31,7 @@ impl fmt::Display for RunKey {
 pub struct JournalPosition {
     /// The number of the segment, counted from 1; 0 before the first.
     pub segment: u32,
-    /// The byte behind the last line that is in the store.
+    /// The byte after the last line that is in the store.
     pub offset: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Run {
     pub launch: JsonText,
     /// Its process ids and start times, once it has them; an object.
     pub process: Option<JsonText>,
-    /// What translation must know of earlier lines to go on in the middle.
+    /// The state of translation, which lets it continue in the middle of a journal.
     pub translation: Option<JsonText>,
     /// How far its journal is in the store.
     pub journal: JournalPosition,
@@ -77,14 +77,14 @@ pub struct CreateRun {
     pub launch: JsonText,
 }
 
-/// Changes a run that has not ended; what is `Keep` stays.
+/// Changes a run that has not ended; fields with `Keep` stay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpdateRun {
     /// The run.
     pub run: RunKey,
     /// Its process ids.
     pub process: Patch<JsonText>,
-    /// What translation remembers.
+    /// The state of translation.
     pub translation: Patch<JsonText>,
     /// Since when it is idle.
     pub idle_since: Patch<UnixMillis>,

@@ -1,7 +1,7 @@
 //! Servers that share a store: each holds a lease, owns the runs and chats it began, and is fenced
 //! in the commit itself.
 //!
-//! Operators call them nodes; here they are servers, since a node is one of Arbor's. A handle of
+//! Operators call them nodes; here they are servers, because a node belongs to Arbor. A handle of
 //! the store that has committed a [`RegisterServer`] writes as that server from then on: nobody has
 //! to name the lease, so nobody can forget to.
 //!
@@ -11,7 +11,8 @@
 //!   handle must be that server, with the epoch that stands and a lease that has not run out by the
 //!   store's clock. Otherwise it is [`StoreError::Fenced`](super::StoreError::Fenced) and nothing
 //!   is stored.
-//! - What belongs to nobody (a store that only one server can open needs no leases) is not checked.
+//! - Runs and chats without an owner are not checked: a store that only one server can open needs
+//!   no leases.
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub struct Lease {
 pub struct RegisterServer {
     /// Which; the same at every start of the same server.
     pub id: ServerId,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
     /// Where the others reach it.
     pub url: String,
@@ -53,7 +54,7 @@ pub struct RegisterServer {
     pub lease: Duration,
 }
 
-/// Renews a lease, which must stand and must not have run out: whoever was late registers again.
+/// Renews a lease, which must stand and must not have run out: a late server registers again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenewLease {
     /// The lease.
@@ -79,7 +80,7 @@ pub struct TakeOver {
     pub at: UnixMillis,
 }
 
-/// What a takeover ended.
+/// The result of a takeover.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct TakenOver {
     /// Runs.
@@ -97,7 +98,7 @@ pub struct TakenOver {
 pub struct Server {
     /// Its newest lease.
     pub lease: Lease,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
     /// Where the others reach it.
     pub url: String,

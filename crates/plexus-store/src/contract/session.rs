@@ -25,13 +25,13 @@ pub struct Session {
     pub forked_from: Option<SessionId>,
     /// Its tree.
     pub tree: TreeId,
-    /// The node behind which the next chat starts.
+    /// The node after which the next chat starts.
     pub head: NodeId,
-    /// What it was created with; an object that only the activation reads.
+    /// Its configuration from its creation; an object that only the activation reads.
     pub config: JsonText,
-    /// What the activation remembers of it (a mode, a notice given); an object.
+    /// The activation's own state of it (a mode, a notice given); an object.
     pub state: JsonText,
-    /// What its creator wants to find again; an object.
+    /// Data of its creator; an object.
     pub metadata: JsonText,
     /// The CLI's own id, for `--resume`.
     pub claude_session_id: Option<String>,
@@ -51,7 +51,7 @@ pub struct Session {
     pub updated_at: UnixMillis,
 }
 
-/// What a session's status needs to know of its newest chat.
+/// The facts of the newest chat that a session's status depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct ChatFacts {
     /// Its number.
@@ -103,7 +103,7 @@ pub struct CreateSession {
     pub parent: Option<SessionId>,
     /// Shares the tree of this session instead of making one.
     pub fork: Option<Fork>,
-    /// What it is created with; an object.
+    /// Its configuration; an object.
     pub config: JsonText,
     /// An object.
     pub metadata: JsonText,
@@ -160,11 +160,11 @@ impl CreateSession {
 pub struct Fork {
     /// The session whose tree is shared.
     pub of: SessionId,
-    /// The node it starts behind; `None` for that session's head.
+    /// The node it starts after; `None` for that session's head.
     pub at: Option<NodeId>,
 }
 
-/// Changes fields of a session; what is `None` or `Keep` stays.
+/// Changes fields of a session; those with `None` or `Keep` stay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpdateSession {
     /// The session.
@@ -212,7 +212,7 @@ pub enum Patch<T> {
 }
 
 impl<T> Patch<T> {
-    /// Returns what the field becomes, given what it is.
+    /// Returns the new value of a field, given the old one.
     pub(crate) fn apply(self, now: Option<T>) -> Option<T> {
         match self {
             Self::Keep => now,
@@ -223,16 +223,16 @@ impl<T> Patch<T> {
 }
 
 /// Removes a session with its chats, events, approvals, cursors, rules, tokens and runs. A tree
-/// that a fork shares stays for the fork. What it has spent is its parent's from then on.
+/// that a fork shares stays for the fork. Its spending counts as its parent's from then on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeleteSession {
     /// The session.
     pub id: SessionId,
-    /// What happens to its child sessions.
+    /// Whether its child sessions are deleted too.
     pub children: Children,
 }
 
-/// What a deletion does with child sessions.
+/// Whether a deletion takes child sessions along.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
     /// A session that has children is not deleted: a conflict.

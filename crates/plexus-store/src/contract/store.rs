@@ -1,5 +1,4 @@
-//! The contract of a store. Its documentation is what the conformance suite checks and what every
-//! engine keeps.
+//! The contract of a store. The conformance suite checks every engine against this documentation.
 
 use std::path::Path;
 
@@ -32,8 +31,8 @@ use super::wake::{Topic, Wake};
 /// committed before they began, and each read sees one moment of the store. **Wakes** follow the
 /// commit: subscribe with [`watch`](Store::watch), then read, then wait.
 ///
-/// What is not found is [`StoreError::NotFound`]; a reader that expects absence gets an `Option`
-/// where that is usual.
+/// A missing record is [`StoreError::NotFound`]; where absence is usual, the method returns an
+/// `Option`.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Writes all of `changes` in one transaction, or nothing.
@@ -42,7 +41,7 @@ pub trait Store: Send + Sync + 'static {
     /// the future does not take the changes back: they may be committed or not. An empty list, or
     /// one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
     ///
-    /// Fenced, where a server owns what they touch (see [`server`](super::server)): `AssignRun`,
+    /// Fenced, where a server owns the record (see [`server`](super::server)): `AssignRun`,
     /// `EndChat` and `AppendEvents` of its chats; `UpdateRun`, `SetJournalPosition` and `EndRun` of
     /// its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken`
     /// that name such a run; and, with any lease, `StartChat` and `CreateRun`. Everybody may
@@ -109,8 +108,8 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<Chat>, StoreError>;
 
-    /// Reads events of one chat from `from_seq` on. Moves nobody. A `from_seq` behind the end is an
-    /// empty page.
+    /// Reads events of one chat from `from_seq` on. Moves no reader. A `from_seq` past the end is
+    /// an empty page.
     async fn read_events(
         &self,
         session: SessionId,
@@ -120,7 +119,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<EventPage, StoreError>;
 
     /// Reads events of a session from `cursor` on, through the end of one chat into the next. Moves
-    /// nobody.
+    /// no reader.
     async fn read_from(&self, cursor: Cursor, limit: ReadLimit) -> Result<EventPage, StoreError>;
 
     /// Reads events of all sessions after commit `after`, in commit order, whole commits at a time.
@@ -130,7 +129,7 @@ pub trait Store: Send + Sync + 'static {
     async fn event(&self, id: EventId) -> Result<Event, StoreError>;
 
     /// Reads a reader's position: a cursor we gave, or the `node_id` of an event of `session`,
-    /// which means behind it.
+    /// which means the position after it.
     async fn resolve_cursor(&self, session: SessionId, text: &str) -> Result<Cursor, StoreError>;
 
     /// Returns a named consumer, if it exists.
@@ -148,7 +147,7 @@ pub trait Store: Send + Sync + 'static {
     /// Returns a run.
     async fn run(&self, run: RunKey) -> Result<Run, StoreError>;
 
-    /// Returns all runs that have not ended, oldest first: what a starting server has to look at.
+    /// Returns all runs that have not ended, oldest first: a starting server examines them.
     async fn open_runs(&self) -> Result<Vec<Run>, StoreError>;
 
     /// Returns the runs of a session, oldest first.
@@ -165,7 +164,7 @@ pub trait Store: Send + Sync + 'static {
     /// are pruned.
     async fn servers(&self) -> Result<Vec<Server>, StoreError>;
 
-    // Approvals and what decides them.
+    // Approvals, rules, tokens and budgets.
 
     /// Returns an approval.
     async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError>;
@@ -185,7 +184,7 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
 
-    /// Returns what is due at `now`, and when to ask again.
+    /// Returns the approvals that are due at `now`, and when to ask again.
     async fn due(&self, now: UnixMillis) -> Result<Due, StoreError>;
 
     /// Returns a rule.
@@ -197,10 +196,10 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the token of this hash, if there is one. Expiry is the reader's to compare.
     async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError>;
 
-    /// Returns what a session and its subtree have spent.
+    /// Returns the spending of a session and its subtree.
     async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError>;
 
-    // The record and the outbox.
+    // The audit log and the outbox.
 
     /// Lists audit lines, newest first.
     async fn audit(
@@ -209,8 +208,8 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<AuditLine>, StoreError>;
 
-    /// Returns what is due at `now` for one target, at most `limit`, and when something else will
-    /// be.
+    /// Returns the entries that are due at `now` for one target, at most `limit`, and when the next
+    /// one is due.
     async fn outbox_due(
         &self,
         target: &str,
@@ -218,7 +217,7 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<OutboxDue, StoreError>;
 
-    /// Says what waits, for every target that something waits for, by name.
+    /// Returns the backlog of every target that has one, by name.
     async fn outbox_waiting(&self) -> Result<Vec<Waiting>, StoreError>;
 
     // Arbor.
@@ -257,29 +256,26 @@ pub trait Store: Send + Sync + 'static {
 
     // Upkeep.
 
-    /// Counts what there is, for metrics.
+    /// Counts records, for metrics.
     async fn counts(&self) -> Result<Counts, StoreError>;
 
-    /// Says how long callers waited for their commits since the store was opened; nothing where an
-    /// engine does not measure it.
-    fn commit_latency(&self) -> LatencyReading {
-        LatencyReading::default()
-    }
+    /// Returns how long callers have waited for their commits while the store was open.
+    fn commit_latency(&self) -> LatencyReading;
 
-    /// Checks the whole store and returns what is wrong with it; empty when nothing is.
+    /// Checks the whole store and returns the faults it finds.
     async fn integrity(&self) -> Result<Vec<String>, StoreError>;
 
     /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on
     /// meanwhile.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Removes what ended before `before`: approvals that were decided and settled, what the events
-    /// of ended chats and their prompts say (`{"type":…,"pruned":true}` is left, so that seq,
-    /// cursors and trees keep their meaning), audit lines, servers that are gone, and rows that
-    /// nothing refers to. Sessions stay.
+    /// Removes old data, by the time at which it ended: approvals that were decided and settled, the
+    /// content of events and prompts of ended chats (`{"type":…,"pruned":true}` is left, so that
+    /// seq, cursors and trees keep their meaning), audit lines, servers that are gone, and rows
+    /// that nothing refers to. Sessions stay.
     async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
 
-    /// Finishes what was accepted, then closes. Later calls are [`StoreError::Closed`].
+    /// Commits the accepted changes, then closes. Later calls are [`StoreError::Closed`].
     async fn close(&self) -> Result<(), StoreError>;
 }
 
@@ -288,7 +284,7 @@ pub trait Store: Send + Sync + 'static {
 pub struct Pruned {
     /// Approvals.
     pub approvals: u64,
-    /// Chats whose events went.
+    /// Chats whose events were emptied.
     pub chats: u64,
     /// Events.
     pub events: u64,

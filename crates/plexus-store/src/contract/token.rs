@@ -34,7 +34,7 @@ pub struct Token {
     pub caller: Caller,
     /// The run with which it ends.
     pub run: Option<RunKey>,
-    /// When it ends. Reading returns it all the same; whoever authenticates compares.
+    /// When it ends. Reads return it all the same: the caller that authenticates compares.
     pub expires_at: Option<UnixMillis>,
 }
 

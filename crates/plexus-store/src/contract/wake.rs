@@ -30,7 +30,7 @@ pub enum Topic {
     Commits,
 }
 
-/// A subscription to one topic. Dropping it ends it; nothing is left behind.
+/// A subscription to one topic. Dropping it ends it; nothing of it stays.
 #[derive(Debug)]
 #[must_use = "a wake that nobody holds wakes nobody"]
 pub struct Wake {
@@ -105,7 +105,7 @@ impl Wakes {
         }
     }
 
-    /// Wakes everybody: something was committed, and what it was is not known.
+    /// Wakes every subscriber, because the topics of a commit are not known.
     pub(crate) fn wake_all(&self, commit: u64) {
         let topics: Vec<_> = self.slots().keys().copied().collect();
         self.wake(topics, commit);
