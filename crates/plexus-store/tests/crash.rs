@@ -212,7 +212,7 @@ impl Acknowledged {
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
             ["events", session, offset] => {
-                drop(self.offsets.insert(session.parse()?, offset.parse()?))
+                self.offsets.insert(session.parse()?, offset.parse()?);
             }
             ["asked", id, _] => drop(self.approvals.insert(id.parse()?, false)),
             ["decided", id, _] => drop(self.approvals.insert(id.parse()?, true)),
