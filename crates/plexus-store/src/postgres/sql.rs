@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use futures::{FutureExt as _, TryStreamExt as _};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
@@ -17,7 +17,7 @@ use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{self, Cells, Param, Sql, params};
 
-/// What is bound to the parameters of a statement that only this engine has, such as arrays.
+/// Values for a statement that only this engine has; they may be arrays.
 pub(super) type Values<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 /// The database's clock, in milliseconds since 1970.
@@ -31,11 +31,12 @@ pub(super) use now;
 /// A connection with its prepared statements.
 pub(super) struct Conn {
     client: Client,
-    /// The process that serves it, by which its notifications are known,
+    /// The process that serves it, which identifies its notifications.
     pub(super) pid: i32,
-    /// and since when it does, by which its remains are known: numbers of processes are used again.
+    /// The process and its start time, which identify it after the connection was lost: process ids
+    /// are used again.
     pub(super) process: String,
-    /// By their text. There are as many as this engine has, so it needs no bound.
+    /// By their text. There are only as many as the code has, so the map needs no bound.
     statements: Mutex<HashMap<String, Statement>>,
 }
 
@@ -54,8 +55,8 @@ impl Conn {
         self.client.is_closed()
     }
 
-    /// Sends statements without parameters and does not wait: what is sent next comes behind them,
-    /// and fails when they fail.
+    /// Sends statements without parameters and does not wait: the next request follows
+    /// them, and fails when they fail.
     pub(super) fn send(&self, sql: &str) {
         // The first poll sends; the answer to a dropped request is thrown away by the connection.
         let _answer = self.client.batch_execute(sql).now_or_never();

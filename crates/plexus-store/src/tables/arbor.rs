@@ -2,121 +2,23 @@
 //!
 //! The nodes of a chat's events are the rows of `chat_events`: a chat occupies consecutive places
 //! of one chain, so place and seq are computed from each other. While a chat is open the end of its
-//! chain is its own; whoever else appends there starts a branch.
+//! chain is its own; any other node that is appended there starts a branch.
+//! `changes` has the writing part.
+
+mod changes;
 
 use plexus_core::{NodeId, TreeId};
 
-use super::codes::{node_columns, node_data};
+pub(super) use self::changes::{append_node, append_plain, create_tree, delete_tree};
+use super::codes::node_data;
 use super::events;
 use super::keys::{EventKey, Place};
 use super::sql::{Row, Sql, int, params};
-use super::tx::Tx;
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
-    AppendNode, ChatStatus, CreateTree, JsonText, Node, NodeData, Outcome, OutlineEntry, Page,
-    PageRequest, Position, StoreError, Thing, Tree, event_handle, refusal,
+    ChatStatus, JsonText, Node, NodeData, OutlineEntry, Page, PageRequest, StoreError, Thing, Tree,
+    event_handle, refusal,
 };
-
-// Writing.
-
-pub(super) async fn create_tree(
-    tx: &mut Tx<'_, impl Sql>,
-    new: &CreateTree,
-) -> Result<Outcome, StoreError> {
-    if find_place(tx.conn, new.root).await?.is_some() || tree_row(tx.conn, new.id).await.is_ok() {
-        return Err(refusal::tree_there(new.id));
-    }
-    let sql =
-        "INSERT INTO trees (uuid, root, created_at, metadata) VALUES (?1, ?2, ?3, ?4) RETURNING id";
-    let (id, root) = (new.id, new.root);
-    let tree = tx.conn.insert(sql, params![id, root, tx.now, new.metadata]).await?;
-    let sql = "INSERT INTO chains (tree, parent, depth) VALUES (?1, NULL, 0) RETURNING id";
-    let place = Place::new(tx.conn.insert(sql, params![tree]).await?, 0);
-    insert(
-        tx,
-        place,
-        new.root,
-        &NodeData::Text { content: String::new() },
-        &JsonText::empty_object(),
-    )
-    .await?;
-    Ok(Outcome::Node(Position { tree_id: new.id, node_id: new.root }))
-}
-
-pub(super) async fn append_node(
-    tx: &mut Tx<'_, impl Sql>,
-    new: AppendNode,
-) -> Result<Outcome, StoreError> {
-    require_in_tree(tx.conn, new.parent, new.tree).await?;
-    if find_place(tx.conn, new.id).await?.is_some() {
-        return Err(refusal::node_there(new.id));
-    }
-    let parent = place_of(tx.conn, new.parent).await?;
-    append_plain(tx, parent, new.id, &new.data, &new.metadata).await?;
-    Ok(Outcome::Node(Position { tree_id: new.tree, node_id: new.id }))
-}
-
-/// Appends a node that is no event behind `parent`: in its chain when `parent` is the free end of
-/// it, else as a branch.
-pub(super) async fn append_plain(
-    tx: &Tx<'_, impl Sql>,
-    parent: Place,
-    id: NodeId,
-    data: &NodeData,
-    metadata: &JsonText,
-) -> Result<Place, StoreError> {
-    // Sessions that were forked share a tree: whoever appends to it waits for the others, and finds
-    // the end where it is.
-    let lock = "SELECT t.id FROM trees t JOIN chains c ON c.tree = t.id WHERE c.id = ?1
-                FOR NO KEY UPDATE OF t";
-    tx.conn.lock(lock, params![parent.chain()]).await?;
-    let end = chain_end(tx.conn, parent.chain()).await?;
-    let place = if end.position == parent.position() && !end.chat_open {
-        Place(parent.0 + 1)
-    } else {
-        let chain = chain(tx.conn, parent.chain()).await?;
-        let sql = "INSERT INTO chains (tree, parent, depth) VALUES (?1, ?2, ?3) RETURNING id";
-        let depth = chain.depth + parent.position() + 1;
-        Place::new(tx.conn.insert(sql, params![chain.tree, parent, depth]).await?, 0)
-    };
-    insert(tx, place, id, data, metadata).await?;
-    Ok(place)
-}
-
-async fn insert(
-    tx: &Tx<'_, impl Sql>,
-    place: Place,
-    id: NodeId,
-    data: &NodeData,
-    metadata: &JsonText,
-) -> Result<(), StoreError> {
-    let (kind, text) = node_columns(data);
-    tx.conn
-        .run(
-            "INSERT INTO nodes (id, uuid, created_at, kind, metadata, data)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![place, id, tx.now, kind, metadata, text],
-        )
-        .await?;
-    Ok(())
-}
-
-/// Removes a tree whose chats are gone.
-pub(super) async fn delete_tree(conn: &impl Sql, tree: i64) -> Result<(), StoreError> {
-    for chain in conn
-        .all("SELECT id FROM chains WHERE tree = ?1", params![tree], |row| row.get::<i64>(0))
-        .await?
-    {
-        conn.run(
-            "DELETE FROM nodes WHERE id >= ?1 AND id < ?2",
-            params![Place::new(chain, 0), Place::new(chain + 1, 0)],
-        )
-        .await?;
-    }
-    conn.run("DELETE FROM chains WHERE tree = ?1", params![tree]).await?;
-    conn.run("DELETE FROM trees WHERE id = ?1", params![tree]).await?;
-    Ok(())
-}
 
 // Finding.
 

@@ -4,11 +4,39 @@
 use plexus_core::{Caller, RuleId, SessionId};
 use uuid::Uuid;
 
-use super::sql::{codes, int};
+use super::sql::{Bind, Column, Param, Row, int};
 use crate::contract::{
     ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, RuleDecision, RuleScope, ServerState,
     Spend, StoreError,
 };
+
+/// Gives an enum its numbers: `codes! { Type, "kind of thing": First = 0, Second = 1 }`. A variant
+/// after a semicolon is stored as another one.
+macro_rules! codes {
+    (
+        $type:ident, $what:literal:
+        $($variant:ident = $code:literal),* $(; $same:ident = $as:literal)?
+    ) => {
+        impl Bind for $type {
+            const MISSING: Param<'static> = Param::Int(None);
+            fn bind(&self) -> Param<'_> {
+                Param::Int(Some(match self {
+                    $(Self::$variant => $code,)*
+                    $(Self::$same => $as,)?
+                }))
+            }
+        }
+        impl Column for $type {
+            fn read(row: &Row<'_>, column: usize) -> Result<Option<Self>, StoreError> {
+                match row.int(column)? {
+                    None => Ok(None),
+                    $(Some($code) => Ok(Some(Self::$variant)),)*
+                    Some(code) => Err(unknown($what, code)),
+                }
+            }
+        }
+    };
+}
 
 codes! { ChatStatus, "chat status": Running = 0, Complete = 1, Failed = 2, Cancelled = 3 }
 
@@ -23,7 +51,7 @@ codes! { RuleDecision, "rule decision": Allow = 0, Deny = 1, Ask = 2 }
 codes! { ServerState, "server state": Alive = 0, Retired = 1, TakenOver = 2; Expired = 0 }
 
 /// The error for a number that stands for nothing: somebody else wrote this store.
-pub(super) fn unknown(what: &str, code: i64) -> StoreError {
+fn unknown(what: &str, code: i64) -> StoreError {
     StoreError::Corrupt { message: format!("{code} is no {what}") }
 }
 

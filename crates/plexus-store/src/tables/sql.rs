@@ -267,32 +267,3 @@ macro_rules! ids {
 }
 
 ids! { ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }
-
-/// Gives an enum the numbers that stand for it in the tables: `codes! { Type, "what it is": A = 0
-/// }`.
-macro_rules! codes {
-    ($type:ident, $what:literal: $($variant:ident = $code:literal),* $(; $same:ident = $as:literal)?) => {
-        impl $crate::tables::sql::Bind for $type {
-            const MISSING: $crate::tables::sql::Param<'static> = $crate::tables::sql::Param::Int(None);
-            fn bind(&self) -> $crate::tables::sql::Param<'_> {
-                $crate::tables::sql::Param::Int(Some(match self {
-                    $(Self::$variant => $code,)*
-                    $(Self::$same => $as,)?
-                }))
-            }
-        }
-        impl $crate::tables::sql::Column for $type {
-            fn read(
-                row: &$crate::tables::sql::Row<'_>,
-                column: usize,
-            ) -> Result<Option<Self>, $crate::contract::StoreError> {
-                match row.int(column)? {
-                    None => Ok(None),
-                    $(Some($code) => Ok(Some(Self::$variant)),)*
-                    Some(code) => Err($crate::tables::codes::unknown($what, code)),
-                }
-            }
-        }
-    };
-}
-pub(crate) use codes;
