@@ -4,19 +4,16 @@
 //! nothing happen beside it. Nothing survives it, so no server can choose it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use plexus_core::Latency;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::contract::{
-    Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes, check,
-};
+use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis, check};
 use crate::queue::Job;
 use crate::sqlite::commit::{Committer, in_transaction};
 use crate::tables::sql::ready;
-use crate::tables::store::{Engine, store};
+use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
 
 /// A store in memory, for tests.
@@ -24,9 +21,7 @@ use crate::tables::upkeep;
 pub struct MemoryStore {
     /// `None` once it is closed.
     committer: Mutex<Option<Committer>>,
-    wakes: Wakes,
-    lease: Arc<Mutex<Option<Lease>>>,
-    commit_latency: Latency,
+    handle: Handle,
 }
 
 impl MemoryStore {
@@ -38,12 +33,11 @@ impl MemoryStore {
     #[expect(clippy::expect_used, reason = "for tests, which can go on with nothing else")]
     #[expect(clippy::new_without_default, reason = "a store is made on purpose")]
     pub fn new() -> Self {
-        let (wakes, lease) = (Wakes::default(), Arc::default());
+        let handle = Handle::default();
         let committer = crate::sqlite::open_in_memory()
-            .and_then(|conn| Committer::new(conn, wakes.clone(), Arc::clone(&lease)))
+            .and_then(|conn| Committer::new(conn, &handle))
             .expect("a store in memory");
-        let committer = Mutex::new(Some(committer));
-        Self { committer, wakes, lease, commit_latency: Latency::default() }
+        Self { committer: Mutex::new(Some(committer)), handle }
     }
 
     fn with<T>(
@@ -63,16 +57,8 @@ impl MemoryStore {
 }
 
 impl Engine for MemoryStore {
-    fn wakes(&self) -> &Wakes {
-        &self.wakes
-    }
-
-    fn latency(&self) -> &Latency {
-        &self.commit_latency
-    }
-
-    fn lease(&self) -> Option<Lease> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     fn waiting(&self) -> usize {

@@ -29,7 +29,6 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plexus_core::Latency;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -38,9 +37,10 @@ use self::connect::Connector;
 use self::listen::Listener;
 use self::readers::Readers;
 use self::writer::Writer;
-use crate::contract::{Lease, StoreError, UnixMillis, Wakes};
+use crate::contract::{StoreError, UnixMillis};
 use crate::queue::Queue;
 use crate::tables::sql::{Sql as _, params};
+use crate::tables::store::Handle;
 
 /// What a PostgreSQL store is opened with.
 #[derive(Clone)]
@@ -84,13 +84,9 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct PostgresStore {
     queue: Arc<Queue<Infallible>>,
     readers: Readers,
-    wakes: Wakes,
-    /// The lease this handle writes under; set by its writer.
-    lease: Arc<Mutex<Option<Lease>>>,
+    handle: Handle,
     /// The newest commit that the listener has heard of.
     heard: Arc<AtomicU64>,
-    /// From handing in a change list to its answer, as callers wait for it.
-    commit_latency: Latency,
     shutdown: watch::Sender<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -111,13 +107,13 @@ impl PostgresStore {
             UnixMillis::now().0 - i64::try_from(KEEP_WRITERS.as_millis()).unwrap_or(i64::MAX),
         );
         conn.run("DELETE FROM writers WHERE seen_at < ?1", params![old]).await?;
-        let (queue, wakes, lease) = (Arc::new(Queue::default()), Wakes::default(), Arc::default());
+        let (queue, handle) = (Arc::new(Queue::default()), Handle::default());
         let (pid, heard) = (Arc::new(AtomicI32::new(conn.pid)), Arc::default());
         let (shutdown, closed) = watch::channel(false);
         let (ready, listening) = oneshot::channel();
         let listener = Listener {
             connector: connector.clone(),
-            wakes: wakes.clone(),
+            wakes: handle.wakes.clone(),
             writer: Arc::clone(&pid),
             heard: Arc::clone(&heard),
             ready: Some(ready),
@@ -128,8 +124,8 @@ impl PostgresStore {
             connector: connector.clone(),
             conn: Some(conn),
             queue: Arc::clone(&queue),
-            wakes: wakes.clone(),
-            lease: Arc::clone(&lease),
+            wakes: handle.wakes.clone(),
+            lease: Arc::clone(&handle.lease),
             pid,
             id: Uuid::now_v7(),
             group: 0,
@@ -140,8 +136,7 @@ impl PostgresStore {
         listening.await.map_err(|_| StoreError::Closed)?;
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
         let readers = Readers::new(connector, options.readers);
-        let commit_latency = Latency::default();
-        Ok(Self { queue, readers, wakes, lease, heard, commit_latency, shutdown, writer })
+        Ok(Self { queue, readers, handle, heard, shutdown, writer })
     }
 
     /// Returns the newest commit that this handle has heard of by listening, its own included. How

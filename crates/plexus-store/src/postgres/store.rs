@@ -1,14 +1,11 @@
 //! The contract over a database: each read in one snapshot, and again when its connection is lost.
 
 use std::path::Path;
-use std::sync::PoisonError;
-
-use plexus_core::Latency;
 
 use super::readers::{READ_TIMEOUT, Tries};
 use super::{CLOSE_PATIENCE, PostgresStore};
-use crate::contract::{Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes};
-use crate::tables::store::{Engine, store};
+use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis};
+use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
 
 fn unavailable(message: String) -> StoreError {
@@ -45,16 +42,8 @@ macro_rules! read {
 }
 
 impl Engine for PostgresStore {
-    fn wakes(&self) -> &Wakes {
-        &self.wakes
-    }
-
-    fn latency(&self) -> &Latency {
-        &self.commit_latency
-    }
-
-    fn lease(&self) -> Option<Lease> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     fn waiting(&self) -> usize {
@@ -66,7 +55,7 @@ impl Engine for PostgresStore {
         changes: Vec<Change>,
         priority: Priority,
     ) -> Result<Committed, StoreError> {
-        self.queue.commit(changes, priority, &self.commit_latency).await
+        self.queue.commit(changes, priority, &self.handle.latency).await
     }
 
     async fn integrity(&self) -> Result<Vec<String>, StoreError> {

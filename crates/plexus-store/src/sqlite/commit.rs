@@ -13,6 +13,7 @@ use super::sql::{ends_transaction, store_error};
 use crate::contract::{Change, Committed, Lease, Outcome, StoreError, Topic, Wakes};
 use crate::queue::Job;
 use crate::tables::sql::{Sql as _, params, ready};
+use crate::tables::store::Handle;
 use crate::tables::tx::{EventBatch, Standing, Tx};
 use crate::tables::{servers, sessions};
 
@@ -46,12 +47,10 @@ pub(crate) struct Group {
 }
 
 impl Committer {
-    pub(crate) fn new(
-        conn: Connection,
-        wakes: Wakes,
-        lease: Arc<Mutex<Option<Lease>>>,
-    ) -> Result<Self, StoreError> {
+    /// Makes the one that writes what `handle` promises.
+    pub(crate) fn new(conn: Connection, handle: &Handle) -> Result<Self, StoreError> {
         let commits = ready(sessions::newest_commit(&conn))?;
+        let (lease, wakes) = (Arc::clone(&handle.lease), handle.wakes.clone());
         Ok(Self { conn, commits, lease, wakes })
     }
 

@@ -28,7 +28,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use plexus_core::Latency;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
@@ -39,8 +38,9 @@ use self::presence::Presence;
 use self::readers::Readers;
 use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
-use crate::contract::{Lease, StoreError, Wakes};
+use crate::contract::StoreError;
 use crate::queue::Queue;
+use crate::tables::store::Handle;
 
 /// The name of the database in the data directory.
 pub const DATABASE_FILE: &str = "plexus.db";
@@ -100,12 +100,8 @@ pub struct SqliteStore {
     queue: Arc<Queue<Task>>,
     readers: Readers,
     reader_count: usize,
-    wakes: Wakes,
+    handle: Handle,
     health: Arc<Health>,
-    /// The lease this handle writes under; set by its writer.
-    lease: Arc<Mutex<Option<Lease>>>,
-    /// From handing in a change list to its answer, as callers wait for it.
-    commit_latency: Latency,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -127,13 +123,13 @@ impl SqliteStore {
         let path = dir.join(DATABASE_FILE);
         let existing = file::inspect(&path)?;
         let conn = open_writer(&path, existing, options)?;
-        let (queue, wakes) = (Arc::new(Queue::default()), Wakes::default());
+        let queue = Arc::new(Queue::default());
         let health = Arc::new(Health::new(Presence::new(&path)));
         health.check_files()?;
         let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
-        let lease = Arc::default();
+        let handle = Handle::default();
         let writer = Writer {
-            committer: Committer::new(conn, wakes.clone(), Arc::clone(&lease))?,
+            committer: Committer::new(conn, &handle)?,
             queue: Arc::clone(&queue),
             health: Arc::clone(&health),
             checkpointer,
@@ -152,10 +148,8 @@ impl SqliteStore {
             reader_count: options.readers,
             path,
             queue,
-            wakes,
+            handle,
             health,
-            lease,
-            commit_latency: Latency::default(),
             writer: Mutex::new(Some(thread)),
         })
     }

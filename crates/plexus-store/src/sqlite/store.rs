@@ -1,17 +1,16 @@
 //! The contract over one file: reads on blocking threads, writes on the writer's.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use plexus_core::Latency;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::commit::in_transaction;
 use super::{SqliteStore, backup, readers};
-use crate::contract::{Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes};
+use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis};
 use crate::tables::sql::ready;
-use crate::tables::store::{Engine, store};
+use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
 
 impl SqliteStore {
@@ -67,16 +66,8 @@ impl SqliteStore {
 }
 
 impl Engine for SqliteStore {
-    fn wakes(&self) -> &Wakes {
-        &self.wakes
-    }
-
-    fn latency(&self) -> &Latency {
-        &self.commit_latency
-    }
-
-    fn lease(&self) -> Option<Lease> {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     fn waiting(&self) -> usize {
@@ -89,7 +80,7 @@ impl Engine for SqliteStore {
         priority: Priority,
     ) -> Result<Committed, StoreError> {
         self.health.check()?;
-        self.queue.commit(changes, priority, &self.commit_latency).await
+        self.queue.commit(changes, priority, &self.handle.latency).await
     }
 
     async fn integrity(&self) -> Result<Vec<String>, StoreError> {

@@ -2,19 +2,34 @@
 //! rest.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use plexus_core::Latency;
 
 use crate::contract::{Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes};
 
+/// The part of a store that its callers share with its writer.
+#[derive(Debug, Default)]
+pub(crate) struct Handle {
+    /// The subscribers to wake after a commit.
+    pub(crate) wakes: Wakes,
+    /// The lease that the newest group was committed under; set by the writer.
+    pub(crate) lease: Arc<Mutex<Option<Lease>>>,
+    /// How long callers waited, from handing in a change list to its answer.
+    pub(crate) latency: Latency,
+}
+
+impl Handle {
+    /// Returns the lease that the store writes under.
+    pub(crate) fn lease(&self) -> Option<Lease> {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What each engine does in its own way.
 pub(crate) trait Engine {
-    /// Returns whom to wake after a commit.
-    fn wakes(&self) -> &Wakes;
-    /// Returns how long callers waited for their commits.
-    fn latency(&self) -> &Latency;
-    /// Returns the lease that this handle writes under.
-    fn lease(&self) -> Option<Lease>;
+    /// Returns what the store shares with its writer.
+    fn handle(&self) -> &Handle;
     /// Returns how many lists of changes wait for the writer.
     fn waiting(&self) -> usize;
     /// Writes all of `changes` in one transaction, or nothing.
@@ -70,15 +85,15 @@ macro_rules! store {
                 }
 
                 fn commit_latency(&self) -> LatencyReading {
-                    self.latency().read()
+                    self.handle().latency.read()
                 }
 
                 fn watch(&self, topic: Topic) -> Wake {
-                    self.wakes().subscribe(topic)
+                    self.handle().wakes.subscribe(topic)
                 }
 
                 fn lease(&self) -> Option<Lease> {
-                    Engine::lease(self)
+                    self.handle().lease()
                 }
 
                 async fn newest_commit(&self) -> Result<u64, StoreError> {

@@ -111,12 +111,13 @@ async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
 #[tokio::test]
 async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires() {
     let mut scene = Scene::new();
-    let year = DAY * 365;
+    // Thousands of reminders.
+    let season = DAY * 60;
     let session = scene.session("endless", None, json!({})).await;
     let asked = scene.ask(&session).await;
-    scene.pass(UnixMillis::now().plus(year)).await;
+    scene.pass(UnixMillis::now().plus(season)).await;
     let record = scene.store.approval(asked.id).await.unwrap();
-    let times = u32::try_from(year.as_secs() / REMIND_EVERY.as_secs()).unwrap();
+    let times = u32::try_from(season.as_secs() / REMIND_EVERY.as_secs()).unwrap();
     assert_eq!(record.status, ApprovalStatus::Pending);
     assert!(
         record.escalations.abs_diff(times) <= 1,
