@@ -3,6 +3,13 @@
 //!
 //! `cargo bench -p plexus-confine --bench start`
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a suite with a `main` of its own says what it does"
+)]
+
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 

@@ -92,7 +92,7 @@ mod tests {
         let back = linked.join(".git");
         fs::write(git_dir.join("gitdir"), format!("{}\n", back.display())).unwrap();
         fs::write(&back, format!("gitdir: {}\n", git_dir.display())).unwrap();
-        assert_eq!(directories(&linked), [common.clone()]);
+        assert_eq!(directories(&linked), std::slice::from_ref(&common));
         assert_eq!(directories(&base.join("main")), Vec::<PathBuf>::new());
 
         // The same words in another directory open nothing: the repository does not know it.

@@ -1,6 +1,13 @@
 //! `plexus confine` as a person uses it. Where this machine cannot build a wall, its cases are
 //! ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a suite with a `main` of its own says what it does"
+)]
+
 use std::fs;
 use std::process::{Command, ExitCode, Output};
 

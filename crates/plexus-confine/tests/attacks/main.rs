@@ -6,6 +6,13 @@
 //! again as the user whom the column is about), and the stage. Where this machine cannot build a
 //! wall, its columns are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a suite with a `main` of its own says what it does"
+)]
+
 mod column;
 mod fixture;
 mod table;

@@ -53,12 +53,12 @@ impl Attack {
         outcome: Option<&Outcome>,
     ) -> Option<String> {
         let expected = self.expected(user, column);
-        let is_right = match (expected, outcome) {
-            ('m' | 'x', Some(_)) => true,
-            ('y', Some(Outcome::Succeeded)) => true,
-            ('-', Some(Outcome::Refused(_))) => true,
-            _ => false,
-        };
+        let is_right = matches!(
+            (expected, outcome),
+            ('m' | 'x', Some(_))
+                | ('y', Some(Outcome::Succeeded))
+                | ('-', Some(Outcome::Refused(_)))
+        );
         (!is_right).then(|| format!("{}: expected {expected}, saw {outcome:?}", self.name))
     }
 }

@@ -5,6 +5,13 @@
 //! machine cannot build a wall, its cases are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1`
 //! they fail.
 
+#![allow(
+    clippy::expect_used,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "a suite with a `main` of its own says what it does"
+)]
+
 mod closed;
 mod doors;
 mod dry;
