@@ -40,7 +40,8 @@ impl Client {
     fn new(endpoint: Endpoint) -> Self {
         let builder =
             reqwest::Client::builder().timeout(CALL_TIMEOUT).connect_timeout(CONNECT_TIMEOUT);
-        // The server is on this machine or was named outright; a proxy of the environment is not on the way.
+        // The server is on this machine or was named outright; a proxy of the environment is not on
+        // the way.
         let http = builder.no_proxy().build().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plain HTTP client takes the place of ours");
             reqwest::Client::new()

@@ -78,7 +78,8 @@ impl ClientError {
         }
     }
 
-    /// Says whether a later try may work although nothing else changes: the server is away or starting.
+    /// Says whether a later try may work although nothing else changes: the server is away or
+    /// starting.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! Every method as one typed function, by namespace. The compiler holds each line to its marker in `plexus-wire`, and a
-//! test holds the list to the list of all methods.
+//! Every method as one typed function, by namespace. The compiler holds each line to its marker in
+//! `plexus-wire`, and a test holds the list to the list of all methods.
 
 use plexus_wire::*;
 
