@@ -88,20 +88,12 @@ async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
     let foreign_node = event["node_id"].as_str().unwrap().to_owned();
     let handle = event["handle"].to_string();
     let unknown = "01a1de6b-3b61-7165-a8ba-abb6087cecc4";
-    let calls: Vec<(&str, Box<dyn Fn(&str) -> Value>)> = vec![
-        ("claudecode.poll", Box::new(move |node| json!({"session_id": own, "cursor": node}))),
-        (
-            "claudecode.cursor_set",
-            Box::new(move |node| json!({"session_id": own, "consumer": "c", "cursor": node})),
-        ),
-        (
-            "claudecode.render_context",
-            Box::new(move |node| json!({"session_id": own, "end": node})),
-        ),
-        (
-            "claudecode.fork",
-            Box::new(move |node| json!({"session_id": own, "new_name": "f", "at": node})),
-        ),
+    // Each call, with the place of the node's id empty.
+    let calls = [
+        ("claudecode.poll", "cursor", json!({"session_id": own})),
+        ("claudecode.cursor_set", "cursor", json!({"session_id": own, "consumer": "c"})),
+        ("claudecode.render_context", "end", json!({"session_id": own})),
+        ("claudecode.fork", "at", json!({"session_id": own, "new_name": "f"})),
     ];
     let refused = async |method: &str, params: Value| -> CallError {
         desk.call_as(as_parent, method, params).await.unwrap_err()
@@ -117,10 +109,15 @@ async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
         let shown = serde_json::to_string(&foreign_error).unwrap();
         assert!(!shown.contains(&foreign.to_string()), "{what} names the session: {shown}");
     };
-    for (method, params) in &calls {
+    for (method, field, params) in &calls {
+        let with = |node: &str| {
+            let mut params = params.clone();
+            params[field] = json!(node);
+            params
+        };
         same(
-            refused(method, params(&foreign_node)).await,
-            refused(method, params(unknown)).await,
+            refused(method, with(&foreign_node)).await,
+            refused(method, with(unknown)).await,
             method,
         );
     }
