@@ -158,6 +158,11 @@ async fn a_follower_of_all_sessions_keeps_its_start_across_a_loss() {
     let child = session(&near, &server, "child").await;
     chat(&near, child, "sim:\nsay before").await;
     Heard::by(&client, FollowParams::of(child)).until_complete().await;
+    // That stream is not counted with the two below.
+    testkit::eventually_async("the end of the first stream", DEADLINE, || async {
+        (open_streams(&server).await == 0).then_some(())
+    })
+    .await;
 
     let mut followers = [
         Heard::by(&as_parent, FollowParams::default()),

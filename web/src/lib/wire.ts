@@ -45,6 +45,8 @@ export type Approval = {
   tool_name: string;
   /** The call. */
   tool_use_id: string;
+  /** The directory in which the session's commands and relative paths start. */
+  working_dir?: string | null;
 };
 
 /** One permission request of a child and its single decision. */
@@ -91,6 +93,8 @@ export type AskedApproval = {
   tool_name: string;
   /** The call. */
   tool_use_id: string;
+  /** The directory in which the session's commands and relative paths start. */
+  working_dir?: string | null;
 };
 
 /** What an audit line says, by its kind. */
@@ -1041,6 +1045,16 @@ export type NodeParams = {
 /** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
 export type Owner = "operator" | { session: SessionId };
 
+/** A parent outside that has an identity. */
+export type Parent = {
+  /** When it was made. */
+  created_at: Millis;
+  /** What it is called. */
+  name: string;
+  /** The session that it acts as. */
+  session_id: SessionId;
+};
+
 /** An identity for a parent outside. */
 export type ParentIdentity = {
   type: "ok";
@@ -1050,10 +1064,29 @@ export type ParentIdentity = {
   token: string;
 };
 
+/** A result of `parents`. */
+export type ParentList = {
+  type: "ok";
+  /** Where the next page starts, if there is one. */
+  cursor?: string | null;
+  /** The parents outside, oldest first. */
+  parents: Parent[];
+};
+
 /** Parameters of `parent`. */
 export type ParentParams = {
   /** What to call the parent; the same name again is the same identity, with a new token. */
   name: string;
+  /** Whether its earlier tokens end (false: they stay valid beside the new one). */
+  replace?: boolean | null;
+};
+
+/** Parameters of `parents`. */
+export type ParentsParams = {
+  /** The `cursor` of the page before. */
+  cursor?: string | null;
+  /** How many (100, at most 1,000). */
+  limit?: number | null;
 };
 
 /** A path that ends at a node. */
@@ -1354,6 +1387,21 @@ export type Responded = {
   released?: ApprovalId[];
   /** The rule that was remembered. */
   rule_id?: RuleId | null;
+};
+
+/** Parameters of `revoke`. */
+export type RevokeParams = {
+  /** The name of the parent whose tokens end. */
+  name: string;
+};
+
+/** A result of `revoke`. */
+export type Revoked = {
+  type: "ok";
+  /** The session that the parent acted as. It and what it created stay. */
+  session_id: SessionId;
+  /** How many tokens have ended. */
+  tokens: number;
 };
 
 /** Who says a message. */
@@ -1906,6 +1954,8 @@ export type Methods = {
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
   "identity.parent": { params: ParentParams; result: ParentIdentity };
+  "identity.parents": { params: ParentsParams; result: ParentList };
+  "identity.revoke": { params: RevokeParams; result: Revoked };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
   "loopback.history": { params: ApprovalPageParams; result: DecisionList };

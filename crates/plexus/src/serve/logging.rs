@@ -52,7 +52,7 @@ pub fn start(config: &Config, telemetry: Option<&Telemetry>) -> Result<LogLevel>
 }
 
 /// What the targets of our own crates begin with.
-const OURS: [&str; 3] = ["plexus", "claude_code", "agent_api"];
+const OURS: [&str; 5] = ["plexus", "agent_api", "agent_lines", "claude_code", "codex_app"];
 
 /// Lets libraries say nothing below a warning, whatever the filter asks for.
 ///
