@@ -98,14 +98,14 @@ pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -
     let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
     let sandbox = Sandbox::new(&api)?;
     // No room for a waiting call: the permission path fails before anything was asked.
-    let server = Server::with(&desk, Limits { calls_per_caller: 0, ..Limits::default() }).await;
+    let server = Server::with(&desk, Limits { streams: 0, ..Limits::default() }).await;
     let script = [Step::bash("touch made"), Step::text("understood")];
     let output =
         start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?.wait_with_output().await?;
     assert!(output.status.success(), "a denial is no failure of the run: {output:?}");
     assert!(!sandbox.work().join("made").exists());
     let told = &api.tool_results()[0];
-    assert!(told.is_error && told.text.contains("too many of yours are under way"), "{told:?}");
+    assert!(told.is_error && told.text.contains("all callers together may hold 0"), "{told:?}");
     Ok(())
 }
 
