@@ -1,35 +1,10 @@
 //! How a door turns a token into a [`Caller`]: through [`Authenticator`], which the server's identity module implements.
 
-use std::fmt;
-
 use async_trait::async_trait;
-use plexus_wire::{CallError, Caller};
+use plexus_wire::{CallError, Caller, SecretToken};
 
 /// Every token of ours begins with this, so that a child's output can be scrubbed of them.
 pub const TOKEN_PREFIX: &str = "plx_";
-
-/// A token as it came over the wire or out of its file. Never prints.
-#[derive(Clone)]
-pub struct SecretToken(String);
-
-impl SecretToken {
-    /// Wraps a token.
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-
-    /// Returns the token itself: for comparing its hash, writing its 0600 file, or sending it as a header. For nothing else.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretToken(…)")
-    }
-}
 
 /// Takes what comes back from whoever was told something outside. Each answer brings a one-time token of its own.
 #[async_trait]

@@ -20,7 +20,7 @@ pub mod latency;
 pub mod method;
 
 pub use activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
-pub use auth::{Answers, Authenticator, SecretToken};
+pub use auth::{Answers, Authenticator};
 pub use caller::Audience;
 pub use hub::{Hub, HubContext, RegisterError};
 pub use latency::{Latency, LatencyReading};
@@ -30,5 +30,5 @@ pub use method::{
 };
 pub use plexus_wire::{
     ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, PluginId,
-    RuleId, ServerId, SessionId, TreeId, private_keys, schema,
+    RuleId, SecretToken, ServerId, SessionId, TreeId, private_keys, schema,
 };

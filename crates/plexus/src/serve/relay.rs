@@ -18,7 +18,7 @@ impl Relay for HttpRelay {
         method: &str,
         params: Value,
     ) -> Result<Value, CallError> {
-        let client = Client::connect(url, plexus_client::wire::SecretToken::new(token.expose()));
+        let client = Client::connect(url, token.clone());
         match client.call_by_name(method, params).await {
             Ok(answer) => Ok(answer),
             Err(ClientError::Call(error)) => Err(error),
