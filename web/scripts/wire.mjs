@@ -15,7 +15,7 @@ export type JsonObject = { [key: string]: Json };
 `;
 
 /** What a schema may say without changing its type: words for people, and what only a validator looks at. */
-const SILENT = new Set(["description", "format", "minimum", "maximum", "title", "default"]);
+const SILENT = new Set(["description", "format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "title", "default"]);
 
 /** Returns the TypeScript type of a schema that stands `depth` levels deep. */
 function type(schema, depth = 0) {

@@ -125,7 +125,6 @@ impl Arbor {
         _: Call,
         params: NodeCreateTextParams,
     ) -> Result<NodeCreated, CallError> {
-        crate::text::without_nul("content", &params.content)?;
         self.append(
             params.tree_id,
             params.parent,

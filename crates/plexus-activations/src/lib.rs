@@ -12,7 +12,6 @@
 //! - [`node`]: this server among others that share its store.
 //! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for parents outside.
 //! - [`scrub`]: tokens of ours never reach an event.
-//! - [`text`]: texts without a NUL.
 //! - [`handler`]: a method becomes a line of a method table.
 //! - [`activations`]: all of them over one store, for whoever wires a server.
 
@@ -31,7 +30,6 @@ pub mod parents;
 pub mod rules;
 pub mod scrub;
 pub mod settings;
-mod text;
 
 pub use activations::Activations;
 pub use identity::Identity;

@@ -78,9 +78,6 @@ impl Parents {
 
     /// A session without a child of its own, which the parent acts as.
     async fn identity_session(&self, name: &str) -> Result<SessionId, CallError> {
-        if name.trim().is_empty() {
-            return Err(CallError::invalid("make an identity without a name"));
-        }
         match self.core.store.session_named(None, name).await {
             Ok(session) if is_identity(&session) => return Ok(session.id),
             Ok(_) => {

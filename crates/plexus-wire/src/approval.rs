@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::{PageLimit, WaitMs};
+use crate::bounds::{ModeSecs, PageLimit, WaitMs};
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
@@ -154,7 +154,11 @@ pub struct ApprovalPageParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -219,13 +223,13 @@ pub struct ModeSetParams {
     /// `ask`, `accept_edits` or `allow_all`.
     pub mode: Mode,
     /// How many seconds it holds.
-    pub expires_in_secs: u64,
+    pub expires_in_secs: ModeSecs,
 }
 
 impl ModeSetParams {
     /// A mode for a session and for a while.
     #[must_use]
-    pub fn new(session_id: SessionId, mode: Mode, expires_in_secs: u64) -> Self {
+    pub fn new(session_id: SessionId, mode: Mode, expires_in_secs: ModeSecs) -> Self {
         Self { session_id, mode, expires_in_secs }
     }
 }

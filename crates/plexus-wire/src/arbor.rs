@@ -107,7 +107,11 @@ pub struct TreeListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -122,7 +126,11 @@ pub struct LeavesParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -200,6 +208,8 @@ pub struct NodeCreateTextParams {
     /// The node before it.
     pub parent: NodeId,
     /// The text.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::LongText, _>")]
+    #[schemars(length(max = 10_485_760))]
     pub content: String,
     /// An object.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -12,7 +12,12 @@ use crate::session::SessionRef;
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// Cost in US dollars.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::bounds::maybe_amount"
+    )]
+    #[schemars(range(min = 0.0))]
     pub cost_usd: Option<f64>,
     /// Turns of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +93,11 @@ pub struct BudgetSetParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// All its limits from now on; what is not named is not limited.
     pub budget: Budget,

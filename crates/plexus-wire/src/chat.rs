@@ -33,15 +33,26 @@ pub struct ChatParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// What to tell the agent.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Prompt, _>")]
+    #[schemars(length(min = 1, max = 10_485_760))]
     pub prompt: String,
     /// Whether the session goes on as if this chat had not been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<bool>,
     /// The same key again finds the chat that it started, instead of starting another.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Name, _>"
+    )]
+    #[schemars(length(min = 1, max = 256))]
     pub idempotency_key: Option<String>,
     /// Only for `chat`: how many milliseconds to wait (60,000 at most).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,9 +94,15 @@ pub struct SendParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// The message.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Prompt, _>")]
+    #[schemars(length(min = 1, max = 10_485_760))]
     pub text: String,
 }
 
@@ -112,10 +129,18 @@ pub struct CancelParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// Why; readers of the chat see it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub reason: Option<String>,
 }
 
@@ -146,7 +171,11 @@ pub struct StreamsParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 

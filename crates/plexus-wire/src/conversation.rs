@@ -17,7 +17,11 @@ pub struct RenderParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// The first node; the root without it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -58,8 +58,11 @@ pub struct CursorSetParams {
     /// The session.
     pub session_id: SessionId,
     /// The reader's name.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
     pub consumer: String,
     /// Where it stands from now on.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Text, _>")]
     pub cursor: String,
 }
 
@@ -82,6 +85,8 @@ pub struct CursorDeleteParams {
     /// The session.
     pub session_id: SessionId,
     /// The reader's name.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
     pub consumer: String,
 }
 

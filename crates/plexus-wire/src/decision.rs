@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Approval;
+use crate::bounds::{RuleSecs, Uses};
 use crate::error::CallError;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
@@ -18,16 +19,20 @@ use crate::schema::tagged;
 #[serde(deny_unknown_fields)]
 pub struct Remember {
     /// The pattern; the narrowest that covers the call without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub pattern: Option<String>,
     /// Which sessions it holds for.
     pub scope: RuleScope,
     /// When it ends, in seconds from now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_in_secs: Option<u64>,
+    pub expires_in_secs: Option<RuleSecs>,
     /// How many decisions it may make.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub uses: Option<u32>,
+    pub uses: Option<Uses>,
 }
 
 impl Remember {
@@ -49,13 +54,21 @@ pub struct RespondParams {
     #[serde(alias = "allow")]
     pub approve: bool,
     /// Why; the model reads it when you deny.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub message: Option<String>,
     /// Run with this input instead; the whole of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_input: Option<Object>,
     /// The digest of the input you saw; another input then is a conflict.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub input_digest: Option<String>,
     /// Also answer such calls from now on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,12 +121,20 @@ pub struct Responded {
 #[serde(deny_unknown_fields)]
 pub struct RespondManyParams {
     /// The approvals, by their exact ids.
+    #[serde(
+        deserialize_with = "crate::bounds::list::<1, { crate::bounds::MAX_RESPOND_MANY }, _, _>"
+    )]
+    #[schemars(length(min = 1, max = 256))]
     pub approval_ids: Vec<ApprovalId>,
     /// Whether the tools may run.
     #[serde(alias = "allow")]
     pub approve: bool,
     /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub message: Option<String>,
 }
 
@@ -206,10 +227,14 @@ pub struct McpServer {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct PermitRequest {
     /// The tool.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SomeText, _>")]
+    #[schemars(length(min = 1))]
     pub tool_name: String,
     /// Its input.
     pub input: Object,
     /// The call.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SomeText, _>")]
+    #[schemars(length(min = 1))]
     pub tool_use_id: String,
 }
 

@@ -262,7 +262,11 @@ pub struct HookAnswer {
     #[serde(alias = "allow")]
     pub approve: bool,
     /// Why; the model reads it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub message: Option<String>,
     /// The digest of the input that was shown; another one is a conflict.
     #[serde(skip_serializing_if = "Option::is_none")]

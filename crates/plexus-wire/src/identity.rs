@@ -14,6 +14,8 @@ use crate::time::Millis;
 #[serde(deny_unknown_fields)]
 pub struct ParentParams {
     /// What to call the parent; the same name again is the same identity, with a new token.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// Whether its earlier tokens end (false: they stay valid beside the new one).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +60,11 @@ pub struct ParentsParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -93,6 +99,7 @@ pub struct Parent {
 #[serde(deny_unknown_fields)]
 pub struct RevokeParams {
     /// The name of the parent whose tokens end.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Text, _>")]
     pub name: String,
 }
 

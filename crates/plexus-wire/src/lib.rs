@@ -12,8 +12,8 @@
 //! In reading order:
 //! - [`ids`], [`handle`]: every identifier as its own type, and the name by which the hub finds
 //!   anything.
-//! - [`time`], [`bounds`], [`json`]: moments that say their unit, numbers that know their range,
-//!   JSON that is not ours.
+//! - [`time`], [`bounds`], [`text`], [`json`]: moments that say their unit, numbers and texts that
+//!   know their range, JSON that is not ours.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
 //! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
@@ -53,13 +53,14 @@ pub mod rule;
 pub mod schema;
 pub mod server;
 pub mod session;
+pub mod text;
 pub mod time;
 pub mod token;
 
 pub use approval::*;
 pub use arbor::*;
 pub use audit::*;
-pub use bounds::{PageLimit, WaitMs};
+pub use bounds::{ModeSecs, PageLimit, RuleSecs, Uses, WaitMs};
 pub use budget::*;
 pub use caller::Caller;
 pub use chat::*;

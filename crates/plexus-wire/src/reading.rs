@@ -31,10 +31,19 @@ pub struct PollParams {
     pub wait_ms: Option<WaitMs>,
     /// Read as this named reader, whose position is kept. It moves when you hand back the cursor
     /// you got.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Name, _>"
+    )]
+    #[schemars(length(min = 1, max = 256))]
     pub consumer: Option<String>,
     /// Read behind this position.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
     /// Which chat (the newest).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,10 +126,19 @@ pub struct FollowParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Go on behind this position.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
     /// Go on where this named reader stands.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Name, _>"
+    )]
+    #[schemars(length(min = 1, max = 256))]
     pub consumer: Option<String>,
     /// Also live pieces of text, which are never stored.
     #[serde(skip_serializing_if = "Option::is_none")]

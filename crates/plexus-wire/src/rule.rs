@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::PageLimit;
+use crate::bounds::{PageLimit, RuleSecs, Uses};
 use crate::decision::Remember;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::Object;
@@ -113,24 +113,37 @@ pub struct RuleAddParams {
     pub decision: RuleDecision,
     /// Which calls, in the CLI's notation: `Bash(git diff:*)`, `Read(/src/**)`,
     /// `WebFetch(domain:example.org)`.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Text, _>")]
     pub pattern: String,
     /// `{"session": ID}`, `{"subtree": ID}` or `"all"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<RuleScope>,
     /// When it ends, in seconds from now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_in_secs: Option<u64>,
+    pub expires_in_secs: Option<RuleSecs>,
     /// How many decisions it may make.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub uses: Option<u32>,
+    pub uses: Option<Uses>,
     /// Why it exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub reason: Option<String>,
     /// Calls it must fit, as `Tool(argument)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
     pub matches: Option<Vec<String>>,
     /// Calls it must not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
     pub does_not_match: Option<Vec<String>>,
 }
 
@@ -169,7 +182,11 @@ pub struct RulesParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -217,6 +234,7 @@ impl RuleRemoveParams {
 #[serde(deny_unknown_fields)]
 pub struct RuleTestParams {
     /// The tool.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Text, _>")]
     pub tool_name: String,
     /// Its input.
     pub input: Object,
@@ -224,7 +242,11 @@ pub struct RuleTestParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Instead of a session: the directory of one that is yet to be created.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_path"
+    )]
     pub working_dir: Option<PathBuf>,
 }
 

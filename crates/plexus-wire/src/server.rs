@@ -68,6 +68,7 @@ pub struct Pruned {
 #[serde(deny_unknown_fields)]
 pub struct BackupParams {
     /// Where the copy goes; the file must not exist.
+    #[serde(deserialize_with = "crate::text::path")]
     pub path: PathBuf,
 }
 

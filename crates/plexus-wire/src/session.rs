@@ -173,8 +173,11 @@ pub struct Session {
 #[serde(deny_unknown_fields)]
 pub struct CreateParams {
     /// A name, unique among the sessions you create.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// Where the agent works; the directory must exist.
+    #[serde(deserialize_with = "crate::text::path")]
     pub working_dir: PathBuf,
     /// The session that is to be its parent. Only the operator may say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,10 +186,18 @@ pub struct CreateParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalate_after_secs: Option<u64>,
     /// The model, as the CLI names it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub model: Option<String>,
     /// Added to the agent's own instructions.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub system_prompt: Option<String>,
     /// Whether permission requests come to you (true). Without it, what would ask is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -201,7 +212,11 @@ pub struct CreateParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_spawn: Option<bool>,
     /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
     pub may_decide: Option<Vec<String>>,
     /// `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,16 +225,32 @@ pub struct CreateParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelChoice>,
     /// Tools that it may use unasked.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
     pub allowed_tools: Option<Vec<String>>,
     /// Tools that it may not use.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
     pub disallowed_tools: Option<Vec<String>>,
     /// More directories it may work in.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_paths"
+    )]
     pub add_dirs: Option<Vec<PathBuf>>,
     /// Variables for its environment.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_variables"
+    )]
     pub env: Option<BTreeMap<String, String>>,
     /// Limits for it and everything below it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,7 +308,11 @@ pub struct SessionRef {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
 }
 
@@ -319,7 +354,11 @@ pub struct ListParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
     /// The `cursor` of the page before.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub cursor: Option<String>,
 }
 
@@ -353,9 +392,15 @@ pub struct ForkParams {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Its exact name.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
     pub name: Option<String>,
     /// The new session's name.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
     pub new_name: String,
     /// The node to start behind: that of a `complete` event of the session, or the root of the tree
     /// for a new conversation; the head without it.
@@ -438,7 +483,12 @@ pub struct ChangedSession {
 #[serde(deny_unknown_fields)]
 pub struct WaitParams {
     /// Which sessions; all that you may see without it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::bounds::maybe_list::<{ crate::bounds::MAX_WAIT_SESSIONS }, _, _>"
+    )]
+    #[schemars(length(max = 1_000))]
     pub session_ids: Option<Vec<SessionId>>,
     /// The `after` of the answer before: only what changed since is told.
     #[serde(skip_serializing_if = "Option::is_none")]

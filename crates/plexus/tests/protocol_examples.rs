@@ -9,17 +9,16 @@
 mod page;
 #[path = "protocol_examples/shape.rs"]
 mod shape;
+#[path = "support/socket.rs"]
+mod socket;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use futures::{SinkExt as _, StreamExt as _};
 use page::Example;
 use serde_json::{Value, json};
 use shape::Names;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::{PATIENCE, within};
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 /// Every method, in the order of the story. A step in capitals is what happens between two examples.
 const STORY: &[&str] = &[
@@ -130,18 +129,9 @@ impl Stage {
             .map_err(|wrong| format!("{wrong}\n  the answer was {answer}"))
     }
 
-    /// Calls a streaming method over a WebSocket and returns its first item.
+    /// Calls a streaming method and returns its first item.
     async fn first_item(&self, method: &str, params: Value) -> Result<Value, String> {
-        let url = format!("{}/rpc", self.server.url().unwrap().replacen("http", "ws", 1));
-        let mut request = url.into_client_request().unwrap();
-        let token = format!("Bearer {}", self.server.token().unwrap());
-        request.headers_mut().insert("authorization", token.parse().unwrap());
-        let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        socket.send(Message::text(call.to_string())).await.unwrap();
-        let heard =
-            within("an item of the stream", PATIENCE, socket.next()).await.unwrap().unwrap();
-        let mut heard: Value = serde_json::from_str(heard.to_text().unwrap()).unwrap();
+        let mut heard = socket::first_message(&self.server, method, params).await;
         match heard["method"].as_str() {
             Some("stream") => Ok(heard["params"]["event"].take()),
             _ => Err(format!("no item: {heard}")),

@@ -131,15 +131,11 @@ pub(crate) fn worst_of(budget: &Budget, spent: &Spend) -> Worst {
         .unwrap_or(Worst { what: "nothing", share: 0.0 })
 }
 
-/// Refuses a budget that is none, or below what is spent already.
+/// Refuses a budget that is below what is spent already.
 ///
 /// # Errors
-/// `invalid` for a limit that is no amount; `conflict`, with what is spent as `standing`, for one that is below it.
+/// `conflict`, with what is spent as `standing`.
 pub(crate) fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallError> {
-    if budget.cost_usd.is_some_and(|most| !most.is_finite() || most < 0.0) {
-        return Err(CallError::invalid("set a budget: cost_usd is no amount of money")
-            .with_hint("0 or more, in dollars"));
-    }
     let Spend { cost_micros, turns, wall_ms, .. } = totals.subtree;
     let below = [
         ("cost_usd", budget.cost_usd.is_some_and(|most| micros(most) < cost_micros)),
@@ -196,15 +192,14 @@ mod tests {
             depth: Some(0),
         };
         assert!(check(&enough, &totals).is_ok());
-        for (budget, kind, what) in [
-            (Budget { cost_usd: Some(0.49), ..enough }, ErrorKind::Conflict, "cost_usd"),
-            (Budget { turns: Some(2), ..enough }, ErrorKind::Conflict, "turns"),
-            (Budget { wall_secs: Some(1), ..enough }, ErrorKind::Conflict, "wall_secs"),
-            (Budget { children: Some(1), ..enough }, ErrorKind::Conflict, "children"),
-            (Budget { cost_usd: Some(-1.0), ..enough }, ErrorKind::Invalid, "cost_usd"),
+        for (budget, what) in [
+            (Budget { cost_usd: Some(0.49), ..enough }, "cost_usd"),
+            (Budget { turns: Some(2), ..enough }, "turns"),
+            (Budget { wall_secs: Some(1), ..enough }, "wall_secs"),
+            (Budget { children: Some(1), ..enough }, "children"),
         ] {
             let error = check(&budget, &totals).unwrap_err();
-            assert_eq!(error.kind, kind);
+            assert_eq!(error.kind, ErrorKind::Conflict);
             assert!(error.message.contains(what), "{}", error.message);
         }
     }

@@ -16,7 +16,9 @@ use plexus_core::{
     Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
     MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
-use plexus_store::{EVENT_OWNER, Node, PageRequest, Session, SessionFilter, StoreError, Thing};
+use plexus_store::{
+    Cursor, EVENT_OWNER, Node, PageRequest, Session, SessionFilter, StoreError, Thing,
+};
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{CursorsParams, KnownThing, PageLimit, Polled, PromptMessage, Role};
 
@@ -52,10 +54,17 @@ impl ClaudeCode {
             (Some(id), None) => self.authority.reach(caller, id).await,
             (None, Some(name)) => self.find_by_name(caller, name).await,
             (Some(_), Some(_)) => {
-                Err(CallError::invalid("find the session: give session_id or name, not both"))
+                Err(CallError::invalid("find the session: give session_id or name, not both")
+                    .with_field("name"))
             }
-            (None, None) => Err(CallError::invalid("find the session: give session_id or name")),
+            (None, None) => Err(CallError::invalid("find the session: give session_id or name")
+                .with_field("session_id")),
         }
+    }
+
+    /// Reads a position in a session's events that a caller handed back.
+    async fn resolve_cursor(&self, session: SessionId, cursor: &str) -> Result<Cursor, CallError> {
+        self.core.store.resolve_cursor(session, cursor).await.map_err(wrong_cursor)
     }
 
     /// Names are unique for each parent, so a caller's own come first; the operator may name any that is unique.
@@ -239,11 +248,19 @@ pub(crate) fn as_value(thing: &KnownThing) -> Result<serde_json::Value, CallErro
     })
 }
 
+/// Names the parameter when the store cannot read it as a position.
+fn wrong_cursor(error: StoreError) -> CallError {
+    match error {
+        StoreError::Invalid { .. } => CallError::from(error).with_field("cursor"),
+        other => other.into(),
+    }
+}
+
 /// Reads a page's parameters.
 pub(crate) fn page(
     limit: Option<PageLimit>,
     cursor: Option<&str>,
 ) -> Result<PageRequest, CallError> {
-    let after = cursor.map(str::parse).transpose()?;
+    let after = cursor.map(str::parse).transpose().map_err(wrong_cursor)?;
     Ok(PageRequest { after, limit: limit.unwrap_or_default().get() })
 }

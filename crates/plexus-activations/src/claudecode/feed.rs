@@ -220,7 +220,8 @@ impl std::str::FromStr for AllCursor {
         match (after.parse(), skip.parse()) {
             (Ok(after), Ok(skip)) => Ok(Self { after, skip }),
             _ => {
-                Err(CallError::invalid("read the cursor: hand back exactly the one you were given"))
+                Err(CallError::invalid("read the cursor: hand back exactly the one you were given")
+                    .with_field("cursor"))
             }
         }
     }

@@ -9,7 +9,7 @@ use plexus_core::{
 };
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis,
-    UpdateSession, limits,
+    UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
@@ -32,9 +32,6 @@ use crate::claudecode::activation::{as_value, page};
 use crate::claudecode::config::SessionState;
 use crate::claudecode::launch::{PERMIT_SERVER, PERMIT_TOOL, mcp_permit_server};
 use crate::handler::handler;
-
-/// The longest a mode may hold, in seconds: a day.
-const MAX_MODE_SECS: u64 = 24 * 3_600;
 
 /// How often a mode is set again when the session changed meanwhile.
 const MODE_TRIES: usize = 8;
@@ -83,15 +80,6 @@ impl Loopback {
         call: Call,
         params: RespondManyParams,
     ) -> Result<RespondOutcomes, CallError> {
-        if params.approval_ids.is_empty()
-            || params.approval_ids.len() > limits::MAX_PENDING_PER_SESSION
-        {
-            return Err(CallError::invalid(format_args!(
-                "decide {} approvals at once",
-                params.approval_ids.len()
-            ))
-            .with_hint(format_args!("name 1 to {}", limits::MAX_PENDING_PER_SESSION)));
-        }
         let mut outcomes = Vec::with_capacity(params.approval_ids.len());
         for approval_id in params.approval_ids {
             let answer = Answer {
@@ -219,21 +207,13 @@ impl Loopback {
     }
 
     async fn mode_set(&self, call: Call, params: ModeSetParams) -> Result<Done, CallError> {
-        if params.expires_in_secs == 0 || params.expires_in_secs > MAX_MODE_SECS {
-            return Err(CallError::invalid(format_args!(
-                "set a mode for {} s",
-                params.expires_in_secs
-            ))
-            .with_hint(format_args!("a mode holds 1 to {MAX_MODE_SECS} s")));
-        }
         let mut tries = 0;
         loop {
             tries += 1;
             let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
             let mut state = SessionState::of(&session)?;
-            let until = UnixMillis::now()
-                .as_secs()
-                .saturating_add(i64::try_from(params.expires_in_secs).unwrap_or(i64::MAX));
+            let until =
+                UnixMillis::now().as_secs().saturating_add(params.expires_in_secs.get().into());
             state.mode = Some(TimedMode { mode: params.mode, until: Seconds(until) });
             let update = UpdateSession {
                 state: Some(state.to_json()?),

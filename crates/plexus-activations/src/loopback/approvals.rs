@@ -265,7 +265,6 @@ impl Approvals {
         answer: Answer,
         remembered: Option<NewRule>,
     ) -> Result<(ApprovalRecord, Fresh), CallError> {
-        crate::text::without_nul("message", answer.message.as_deref().unwrap_or_default())?;
         let record = self.reach(caller, id).await?;
         let by = match caller {
             Caller::Operator => DecidedBy::Operator,
@@ -312,7 +311,8 @@ impl Approvals {
             if answer.updated_input.is_some() {
                 return Err(CallError::invalid(
                     "deny with updated_input: an edited input goes with an allow",
-                ));
+                )
+                .with_field("updated_input"));
             }
             return Ok(Verdict::Deny);
         }

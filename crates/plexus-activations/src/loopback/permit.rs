@@ -77,9 +77,6 @@ impl Loopback {
     /// Opens the approval, or joins the one that stands. Identity comes from the token alone.
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
-        if request.tool_use_id.is_empty() || request.tool_name.is_empty() {
-            return Err(CallError::invalid("take a request without a tool or a tool_use_id"));
-        }
         let input = JsonText::of(&request.input)?;
         loop {
             let question = Question {

@@ -6,7 +6,7 @@ use plexus_store::{
 };
 use plexus_wire::{
     Done, Remember, RuleAddParams, RuleAdded, RuleAuthor, RuleList, RuleRemoveParams, RulesParams,
-    Seconds,
+    Seconds, Uses,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -16,8 +16,10 @@ use super::rulebook::call as rule_call;
 use crate::authority::may_decide_all_of;
 use crate::claudecode::activation::page;
 use crate::claudecode::config::SessionConfig;
-use crate::rules::{self, Decision, ExampleContext, Pattern, RealPaths, Rule, Scope};
-use crate::text::without_nul;
+use crate::rules::{
+    self, CallParseError, Decision, ExampleContext, ExampleError, Pattern, PatternError, RealPaths,
+    Rule, Scope,
+};
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.
 const REMEMBERED: Uuid = Uuid::from_u128(0x8c52_3f1d_6a0b_5e47_9d10_4b7f_c3a2_61e5);
@@ -54,6 +56,29 @@ fn from_file(rule: &Rule) -> plexus_wire::Rule {
     }
 }
 
+fn unreadable(error: PatternError, field: &str) -> CallError {
+    CallError::invalid(format_args!("read the pattern: {error}")).with_field(field)
+}
+
+/// Names the example that a rule contradicts, or that cannot be read.
+fn wrong_example(error: &ExampleError, matches: &[String], does_not_match: &[String]) -> CallError {
+    let refused = CallError::invalid(format_args!("add the rule: {error}"));
+    let (ExampleError::NotACall(CallParseError { example })
+    | ExampleError::DoesNotMatch { example, .. }
+    | ExampleError::Matches { example, .. }) = error;
+    let lists = match error {
+        ExampleError::DoesNotMatch { .. } => &[("matches", matches)][..],
+        ExampleError::Matches { .. } => &[("does_not_match", does_not_match)],
+        ExampleError::NotACall(_) => &[("matches", matches), ("does_not_match", does_not_match)],
+    };
+    for (field, list) in lists {
+        if let Some(at) = list.iter().position(|one| one == example) {
+            return refused.with_field(format!("{field}[{at}]"));
+        }
+    }
+    refused
+}
+
 impl Loopback {
     pub(super) async fn rule_add(
         &self,
@@ -69,10 +94,8 @@ impl Loopback {
 
     /// Checks a rule whole before anything is changed: its pattern, its examples, its scope, and that its author may make it.
     async fn new_rule(&self, caller: &Caller, params: RuleAddParams) -> Result<NewRule, CallError> {
-        let pattern: Pattern = params
-            .pattern
-            .parse()
-            .map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
+        let pattern: Pattern =
+            params.pattern.parse().map_err(|error| unreadable(error, "pattern"))?;
         let scope = self.checked_scope(caller, params.scope, params.decision, &pattern).await?;
         let (matches, does_not_match) =
             (params.matches.unwrap_or_default(), params.does_not_match.unwrap_or_default());
@@ -85,18 +108,7 @@ impl Loopback {
             home: home.as_deref(),
             paths: &RealPaths,
         })
-        .map_err(|error| CallError::invalid(format_args!("add the rule: {error}")))?;
-        let texts = [("pattern", &params.pattern)]
-            .into_iter()
-            .chain(params.reason.iter().map(|reason| ("reason", reason)))
-            .chain(matches.iter().map(|example| ("matches", example)))
-            .chain(does_not_match.iter().map(|example| ("does_not_match", example)));
-        for (field, text) in texts {
-            without_nul(field, text)?;
-        }
-        if params.uses == Some(0) || params.expires_in_secs == Some(0) {
-            return Err(CallError::invalid("add a rule that ends before it begins"));
-        }
+        .map_err(|error| wrong_example(&error, &matches, &does_not_match))?;
         let author = match caller {
             Caller::Session(id) => Owner::Session(*id),
             Caller::Operator | Caller::Child(_) => Owner::Operator,
@@ -108,10 +120,8 @@ impl Loopback {
             scope,
             author,
             ends_with: self.ends_with(caller).await?,
-            expires_at: params
-                .expires_in_secs
-                .map(|secs| UnixMillis::now().plus(std::time::Duration::from_secs(secs))),
-            uses: params.uses,
+            expires_at: params.expires_in_secs.map(|secs| UnixMillis::now().plus(secs.duration())),
+            uses: params.uses.map(Uses::get),
             reason: params.reason,
             matches,
             does_not_match,
@@ -218,13 +228,13 @@ impl Loopback {
                     return Err(CallError::invalid(
                         "remember this decision: no pattern is narrow enough for this call",
                     )
+                    .with_field("remember")
                     .with_hint("decide it without remember, or name a pattern"));
                 }
             },
         };
-        let parsed: Pattern = pattern
-            .parse()
-            .map_err(|error| CallError::invalid(format_args!("read the pattern: {error}")))?;
+        let parsed: Pattern =
+            pattern.parse().map_err(|error| unreadable(error, "remember.pattern"))?;
         let home = config.home();
         let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
         let says = if approve { Decision::Allow } else { Decision::Deny };
@@ -232,6 +242,7 @@ impl Loopback {
             return Err(CallError::invalid(format_args!(
                 "remember {pattern:?}: it does not cover this call"
             ))
+            .with_field("remember.pattern")
             .with_hint("suggested_rules lists patterns that do"));
         }
         let params = RuleAddParams {

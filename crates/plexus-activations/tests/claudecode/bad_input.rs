@@ -68,12 +68,12 @@ async fn a_nul_is_refused_by_the_name_of_its_field() {
         (create(json!({"model": "a\0b"})), "model"),
         (create(json!({"system_prompt": "a\0b"})), "system_prompt"),
         (create(json!({"env": {"KEY": "a\0b"}})), "env.KEY"),
-        (create(json!({"env": {"K\0Y": "ab"}})), "variable"),
-        (create(json!({"allowed_tools": ["Read", "Wr\0te"]})), "allowed_tools"),
-        (create(json!({"disallowed_tools": ["Wr\0te"]})), "disallowed_tools"),
-        (create(json!({"may_decide": ["Wr\0te"]})), "may_decide"),
+        (create(json!({"env": {"K\0Y": "ab"}})), "env.K\0Y"),
+        (create(json!({"allowed_tools": ["Read", "Wr\0te"]})), "allowed_tools[1]"),
+        (create(json!({"disallowed_tools": ["Wr\0te"]})), "disallowed_tools[0]"),
+        (create(json!({"may_decide": ["Wr\0te"]})), "may_decide[0]"),
         (create(json!({"working_dir": dir})), "working_dir"),
-        (create(json!({"add_dirs": [dir]})), "add_dirs"),
+        (create(json!({"add_dirs": [dir]})), "add_dirs[0]"),
         (("claudecode.chat_async", chat.clone()), "prompt"),
         (("claudecode.chat", chat), "prompt"),
         (("claudecode.send", json!({"session_id": session, "text": "a\0b"})), "text"),
@@ -83,7 +83,7 @@ async fn a_nul_is_refused_by_the_name_of_its_field() {
     for ((method, params), field) in cases {
         let error = world.call(method, params.clone()).await.unwrap_err();
         assert_eq!(kind(&error), "invalid", "{method} {params}: {error:?}");
-        assert!(error.message.contains(field), "{method} {params}: {error:?}");
+        assert_eq!(error.field.as_deref(), Some(field), "{method} {params}: {error:?}");
     }
     let list = world.ok("claudecode.list", json!({})).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "something was created");

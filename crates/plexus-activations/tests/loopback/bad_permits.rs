@@ -107,7 +107,7 @@ async fn a_malformed_permit_is_denied_in_words_and_nothing_waits() {
         (br#"{"tool_name":"Bash","input":"ls","tool_use_id":"t"}"#, "map"),
         (br#"{"tool_name":"Bash","input":[],"tool_use_id":"t"}"#, "map"),
         (br#"{"tool_name":"Bash","input":null,"tool_use_id":"t"}"#, "map"),
-        (br#"{"tool_name":"","input":{},"tool_use_id":"t"}"#, "without a tool"),
+        (br#"{"tool_name":"","input":{},"tool_use_id":"t"}"#, "tool_name"),
         (br#"{"tool_name":"Bash","input":{},"tool_use_id":""}"#, "tool_use_id"),
         (b"[]", ""),
         (deep.as_bytes(), ""),

@@ -1,19 +1,11 @@
 //! Every bound of the store, with its reason. Reaching one is an ordinary answer (`invalid` or
 //! `busy`), never a surprise.
 
-/// How long a prompt may be: what a person pastes, with room; the CLI's own lines end at 16 MiB.
-pub const MAX_PROMPT_BYTES: usize = 10 * 1024 * 1024;
+pub use plexus_wire::text::{MAX_FIELD_BYTES, MAX_NAME_BYTES, MAX_PROMPT_BYTES};
 
 /// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds to
 /// it.
 pub const MAX_EVENT_BYTES: usize = 17 * 1024 * 1024;
-
-/// How long any other JSON or text of a record may be (configuration, metadata, a message, a
-/// reason).
-pub const MAX_FIELD_BYTES: usize = 1024 * 1024;
-
-/// How long a name, a key or a consumer may be: they are in indexes.
-pub const MAX_NAME_BYTES: usize = 256;
 
 /// How many events one page holds at most.
 pub const MAX_PAGE_EVENTS: usize = 1_000;
@@ -32,7 +24,7 @@ pub const MAX_CHANGES: usize = 4_096;
 pub const MAX_BATCH_EVENTS: usize = 4_096;
 
 /// How many approvals of one session may be pending: a child that asks for more is looping.
-pub const MAX_PENDING_PER_SESSION: usize = 256;
+pub const MAX_PENDING_PER_SESSION: usize = plexus_wire::bounds::MAX_RESPOND_MANY;
 
 /// How many sessions a store holds.
 pub const MAX_SESSIONS: usize = 100_000;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use plexus_client::wire::{ApprovalId, RuleDecision, RuleId};
+use plexus_client::wire::{ApprovalId, RuleDecision, RuleId, RuleSecs, Uses};
 
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
@@ -274,11 +274,11 @@ pub struct RuleAdd {
     #[arg(long)]
     pub reason: Option<String>,
     /// After how many seconds it ends.
-    #[arg(long, value_name = "SECONDS")]
-    pub expires_in_secs: Option<u64>,
+    #[arg(long, value_name = "SECONDS", value_parser = number::<RuleSecs>)]
+    pub expires_in_secs: Option<RuleSecs>,
     /// How often it may answer.
-    #[arg(long)]
-    pub uses: Option<u32>,
+    #[arg(long, value_parser = number::<Uses>)]
+    pub uses: Option<Uses>,
 }
 
 /// For whom a rule is.
@@ -463,6 +463,15 @@ fn days(text: &str) -> Result<u64, String> {
         .unwrap_or(text)
         .parse()
         .map_err(|_| "that is not a number of days, such as 30d".to_owned())
+}
+
+/// Reads a number that knows its range.
+fn number<N>(text: &str) -> Result<N, String>
+where
+    N: TryFrom<u64, Error: std::fmt::Display>,
+{
+    let number: u64 = text.parse().map_err(|error| format!("{error}"))?;
+    N::try_from(number).map_err(|error| error.to_string())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

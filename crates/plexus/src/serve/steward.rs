@@ -49,10 +49,6 @@ impl Steward {
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
-        if !params.path.is_absolute() {
-            return Err(CallError::invalid("write a copy to a relative path")
-                .with_hint("give the whole path, from / on"));
-        }
         self.store()?.backup_to(&params.path).await?;
         Ok(Done {})
     }

@@ -3,7 +3,6 @@
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_store::{
     Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace,
-    limits,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
@@ -13,7 +12,6 @@ use plexus_wire::{
 
 use super::{ClaudeCode, elsewhere};
 use crate::claudecode::event::ToNewEvent;
-use crate::text::without_nul;
 
 /// When to ask again while a chat runs or every place is taken.
 const BUSY_RETRY_MS: u64 = 1_000;
@@ -26,6 +24,7 @@ impl ClaudeCode {
     ) -> Result<ChatStarted, CallError> {
         if params.wait_ms.is_some() {
             return Err(CallError::invalid("take wait_ms: chat_async returns at once")
+                .with_field("wait_ms")
                 .with_hint("claudecode.chat waits, claudecode.poll reads"));
         }
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
@@ -40,27 +39,13 @@ impl ClaudeCode {
         session: &Session,
         params: &ChatParams,
     ) -> Result<StartedChat, CallError> {
-        if params.prompt.trim().is_empty() {
-            return Err(CallError::invalid("start a chat with an empty prompt")
-                .with_hint("say what the agent should do"));
-        }
-        without_nul("prompt", &params.prompt)?;
         if crate::parents::is_identity(session) {
             return Err(CallError::invalid(format_args!(
                 "start a chat in {}: it stands for a parent outside and has no agent",
                 session.name
             ))
+            .with_field("session_id")
             .with_hint("create a session below it, and start the chat there"));
-        }
-        if params.prompt.len() > limits::MAX_PROMPT_BYTES {
-            return Err(CallError::invalid(format_args!(
-                "take a prompt of {} bytes",
-                params.prompt.len()
-            ))
-            .with_hint(format_args!(
-                "a prompt has at most {} bytes; put the rest into a file",
-                limits::MAX_PROMPT_BYTES
-            )));
         }
         if let Some(key) = &params.idempotency_key
             && let Some(chat) = self.core.store.chat_by_key(session.id, key).await?
@@ -115,11 +100,6 @@ impl ClaudeCode {
         params: SendParams,
     ) -> Result<MessageSent, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        if params.text.trim().is_empty() || params.text.len() > limits::MAX_PROMPT_BYTES {
-            return Err(CallError::invalid("send this text")
-                .with_hint(format_args!("a message has 1 to {} bytes", limits::MAX_PROMPT_BYTES)));
-        }
-        without_nul("text", &params.text)?;
         let idle = || {
             CallError::conflict("send: no chat is running in this session")
                 .with_hint("claudecode.chat_async starts one")
@@ -146,7 +126,6 @@ impl ClaudeCode {
     ) -> Result<ChatCancelled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
-        without_nul("reason", &reason)?;
         let Some(chat) = session.open_chat() else {
             return Err(CallError::conflict("cancel: no chat is running in this session"));
         };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
 use plexus_store::{
     Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals,
-    StoreError, UpdateSession, limits,
+    StoreError, UpdateSession,
 };
 use plexus_wire::{
     CreateParams, ForkParams, ProjectSettings, SessionCreated, SessionForked, Supervise,
@@ -15,29 +15,7 @@ use uuid::Uuid;
 use super::ClaudeCode;
 use crate::authority::{EVERYTHING, narrowed};
 use crate::claudecode::config::{SessionConfig, SessionState};
-use crate::rules::Pattern;
-use crate::text::without_nul;
-
-/// Refuses texts that no process can be given as an argument or a variable.
-fn check_texts(params: &CreateParams) -> Result<(), CallError> {
-    for (field, text) in [("model", &params.model), ("system_prompt", &params.system_prompt)] {
-        without_nul(field, text.as_deref().unwrap_or_default())?;
-    }
-    for (name, value) in params.env.iter().flatten() {
-        without_nul(format_args!("env.{name}"), value)?;
-    }
-    let lists = [
-        ("allowed_tools", &params.allowed_tools),
-        ("disallowed_tools", &params.disallowed_tools),
-        ("may_decide", &params.may_decide),
-    ];
-    for (field, list) in lists {
-        for (at, text) in list.iter().flatten().enumerate() {
-            without_nul(format_args!("{field}.{at}"), text)?;
-        }
-    }
-    Ok(())
-}
+use crate::rules::{Pattern, PatternError};
 
 impl ClaudeCode {
     pub(super) async fn create(
@@ -46,7 +24,6 @@ impl ClaudeCode {
         params: CreateParams,
     ) -> Result<SessionCreated, CallError> {
         let parent = self.parent_for(&call.caller, params.parent).await?;
-        check_name(&params.name)?;
         let mut config = self.config_of(&params)?;
         if let Some(parent) = parent {
             let above = self.core.store.session(parent).await?;
@@ -128,37 +105,25 @@ impl ClaudeCode {
     }
 
     fn config_of(&self, params: &CreateParams) -> Result<SessionConfig, CallError> {
-        check_texts(params)?;
-        let patterns = |what: &str, list: &[String]| {
-            list.iter().filter(|text| *text != EVERYTHING).try_for_each(|text| match text.parse::<Pattern>() {
-                Ok(_) => Ok(()),
-                Err(error) => Err(CallError::invalid(format_args!("read {what}: {error}")).with_hint(
-                    "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
-                )),
-            })
-        };
         let may_decide = params.may_decide.clone().unwrap_or_default();
-        patterns("may_decide", &may_decide)?;
+        for (at, text) in may_decide.iter().enumerate().filter(|(_, text)| *text != EVERYTHING) {
+            text.parse::<Pattern>()
+                .map_err(|error| unreadable(error, format!("may_decide[{at}]")))?;
+        }
         let timeout =
             params.loopback_timeout_secs.unwrap_or(self.core.settings.approval_timeout.as_secs());
         let mut add_dirs = Vec::new();
-        for dir in params.add_dirs.iter().flatten() {
-            add_dirs.push(self.usable_dir("add_dirs", dir)?);
+        for (at, dir) in params.add_dirs.iter().flatten().enumerate() {
+            add_dirs.push(self.usable_dir(&format!("add_dirs[{at}]"), dir)?);
         }
-        for entry in params.allowed_tools.iter().chain(&params.disallowed_tools).flatten() {
-            check_tool_entry(entry)?;
-        }
-        if let Some(name) = params
-            .env
-            .iter()
-            .flatten()
-            .map(|(name, _)| name)
-            .find(|name| name.is_empty() || name.contains(['=', '\0']))
-        {
-            return Err(CallError::invalid(format_args!(
-                "set the variable {name:?}: that is no name"
-            ))
-            .with_hint("a variable's name has no '=' and is not empty"));
+        for (field, list) in [
+            ("allowed_tools", &params.allowed_tools),
+            ("disallowed_tools", &params.disallowed_tools),
+        ] {
+            for (at, entry) in list.iter().flatten().enumerate() {
+                check_tool_entry(entry)
+                    .map_err(|error| error.with_field(format!("{field}[{at}]")))?;
+            }
         }
         Ok(SessionConfig {
             working_dir: self.usable_dir("working_dir", &params.working_dir)?,
@@ -181,14 +146,12 @@ impl ClaudeCode {
     }
 
     /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI reads below its directory unasked.
-    fn usable_dir(&self, what: &str, dir: &Path) -> Result<PathBuf, CallError> {
+    fn usable_dir(&self, field: &str, dir: &Path) -> Result<PathBuf, CallError> {
         let refuse = |why: String, hint: &str| {
-            Err(CallError::invalid(format_args!("use {} as {what}: {why}", dir.display()))
+            Err(CallError::invalid(format_args!("use {} as {field}: {why}", dir.display()))
+                .with_field(field)
                 .with_hint(hint))
         };
-        if !dir.is_absolute() {
-            return refuse("it is not an absolute path".into(), "give the whole path, from / on");
-        }
         let real = match dir.canonicalize() {
             Ok(real) => real,
             Err(error) => {
@@ -254,7 +217,7 @@ impl ClaudeCode {
         match self.last_message(source, at).await? {
             Some(message) => Ok(ForkPoint::Behind(message)),
             None if at == source.head => Ok(ForkPoint::Head),
-            None => Err(CallError::invalid(format_args!("fork {} at this node", source.name)).with_hint(format_args!(
+            None => Err(CallError::invalid(format_args!("fork {} at this node", source.name)).with_field("at").with_hint(format_args!(
                 "an agent's memory can be taken up where a chat of the session has completed: at the node of a `complete` event of its own, at its head ({}), which is the default, or at the root of the tree for a new conversation",
                 source.head
             ))),
@@ -286,7 +249,6 @@ impl ClaudeCode {
         params: ForkParams,
     ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        check_name(&params.new_name)?;
         if let Caller::Session(own) = call.caller {
             // A fork has the powers of its source again, so whoever makes it must have them to give.
             let above = SessionConfig::of(&self.core.store.session(own).await?)?;
@@ -349,6 +311,13 @@ fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
     }
 }
 
+/// Refuses a pattern, and says how one is written.
+fn unreadable(error: PatternError, field: String) -> CallError {
+    CallError::invalid(format_args!("read {field}: {error}")).with_field(field).with_hint(
+        "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
+    )
+}
+
 /// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside parentheses. An entry that would fall apart there,
 /// or swallow its neighbours, would mean something else than what was checked here.
 fn check_tool_entry(entry: &str) -> Result<(), CallError> {
@@ -370,21 +339,6 @@ fn check_tool_entry(entry: &str) -> Result<(), CallError> {
     Err(CallError::invalid(format_args!("take {entry:?} as one tool")).with_hint(
         "name one tool an entry, such as Read or Bash(git diff:*), with its parentheses closed",
     ))
-}
-
-fn check_name(name: &str) -> Result<(), CallError> {
-    if name.trim().is_empty()
-        || name.len() > limits::MAX_NAME_BYTES
-        || name.chars().any(char::is_control)
-    {
-        return Err(CallError::invalid(format_args!("use {name:?} as a name")).with_hint(
-            format_args!(
-                "a name has 1 to {} bytes and no control characters",
-                limits::MAX_NAME_BYTES
-            ),
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

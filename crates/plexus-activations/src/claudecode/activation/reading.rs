@@ -128,10 +128,11 @@ impl ClaudeCode {
             || (params.chat.is_some() && (params.consumer.is_some() || params.cursor.is_some()))
         {
             return Err(CallError::invalid("poll from two positions at once")
+                .with_field(if params.from_seq.is_some() { "from_seq" } else { "chat" })
                 .with_hint("give from_seq (and chat), or consumer and cursor"));
         }
         if let (Some(consumer), Some(cursor)) = (&params.consumer, &params.cursor) {
-            let cursor = self.core.store.resolve_cursor(params.session_id, cursor).await?;
+            let cursor = self.resolve_cursor(params.session_id, cursor).await?;
             let set = SetCursor { consumer: consumer.clone(), cursor };
             self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
         }
@@ -152,7 +153,7 @@ impl ClaudeCode {
             return Ok(From::Cursor(cursor));
         }
         if let Some(cursor) = &params.cursor {
-            return Ok(From::Cursor(self.core.store.resolve_cursor(session.id, cursor).await?));
+            return Ok(From::Cursor(self.resolve_cursor(session.id, cursor).await?));
         }
         let chat = match (params.chat, session.newest_chat) {
             (Some(chat), _) => chat,
@@ -295,13 +296,6 @@ impl ClaudeCode {
     pub(super) async fn wait(&self, call: Call, params: WaitParams) -> Result<Waited, CallError> {
         let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
         let wanted = params.session_ids.unwrap_or_default();
-        if wanted.len() > limits::MAX_PAGE_ITEMS {
-            return Err(CallError::invalid(format_args!(
-                "wait for {} sessions by id",
-                wanted.len()
-            ))
-            .with_hint("name at most 1,000, or none for all"));
-        }
         for id in &wanted {
             self.authority.reach(&call.caller, *id).await?;
         }
@@ -375,6 +369,7 @@ impl ClaudeCode {
 
 fn past_the_end(seq: u32, total: u32) -> CallError {
     CallError::invalid(format_args!("read from event {seq}: the chat has {total}"))
+        .with_field("from_seq")
         .with_hint("read from total_events at the latest")
 }
 

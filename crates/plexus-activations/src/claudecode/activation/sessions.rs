@@ -192,8 +192,7 @@ impl ClaudeCode {
         params: CursorSetParams,
     ) -> Result<Done, CallError> {
         self.authority.reach(&call.caller, params.session_id).await?;
-        let cursor: Cursor =
-            self.core.store.resolve_cursor(params.session_id, &params.cursor).await?;
+        let cursor: Cursor = self.resolve_cursor(params.session_id, &params.cursor).await?;
         let set = SetCursor { consumer: params.consumer, cursor };
         self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
         Ok(Done {})

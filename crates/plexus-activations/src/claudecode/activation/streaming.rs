@@ -35,9 +35,10 @@ impl ClaudeCode {
         let at = match (&params.cursor, &params.consumer) {
             (Some(_), Some(_)) => {
                 return Err(CallError::invalid("follow from two positions at once")
+                    .with_field("consumer")
                     .with_hint("give cursor or consumer"));
             }
-            (Some(cursor), None) => self.core.store.resolve_cursor(id, cursor).await?,
+            (Some(cursor), None) => self.resolve_cursor(id, cursor).await?,
             (None, Some(consumer)) => self
                 .core
                 .store
@@ -130,6 +131,7 @@ impl ClaudeCode {
     ) -> Result<Reply, CallError> {
         if params.consumer.is_some() || params.deltas.is_some() {
             return Err(CallError::invalid("follow all sessions as a named reader or with deltas")
+                .with_field("session_id")
                 .with_hint("name a session_id"));
         }
         let at = match &params.cursor {
