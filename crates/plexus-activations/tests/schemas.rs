@@ -72,7 +72,6 @@ fn schemas_declare_their_types_and_fields() {
         "activations",
         "AuditBody",
         "Resolved",
-        "Standing",
         "ToolOutput",
     ];
     fn walk(schema: &Value, name: &str, wrong: &mut Vec<String>) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::{PageLimit, WaitMs};
 use crate::ids::{NodeId, SessionId, TreeId};
 use crate::schema::tagged;
-use crate::session::SessionRef;
+use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
 
 /// How a chat stands. It ends once.
@@ -83,6 +83,10 @@ pub struct ChatStarted {
     pub session_id: SessionId,
     /// The chat's number.
     pub chat: u32,
+    /// How it stands: a chat that its idempotency key found may have ended. Always there from this
+    /// version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<SessionStatus>,
 }
 
 /// Parameters of `send`.
@@ -193,8 +197,8 @@ pub struct Stream {
     pub root_node: NodeId,
     /// The node of its newest event.
     pub head_node: NodeId,
-    /// How it stands.
-    pub status: ChatStatus,
+    /// How it stands: what `poll` says of the same chat.
+    pub status: SessionStatus,
     /// True for a chat that nobody asked for: the agent went on by itself, for example when it had
     /// scheduled something. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::approval::DecidedApproval;
 use crate::budget::SpentAlready;
-use crate::json::Object;
+use crate::chat::Stream;
 
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -72,10 +72,12 @@ pub enum Standing {
     Decision(Box<DecidedApproval>),
     /// What is spent already.
     Spent(SpentAlready),
+    /// The chat that runs.
+    Chat(Box<Stream>),
     /// The id of what has the name.
     Id(String),
-    /// Another record.
-    Record(Object),
+    /// The ids of what is in the way.
+    Ids(Vec<String>),
 }
 
 impl CallError {

@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::approval::DecidedApproval;
 use crate::arbor::Node;
-use crate::chat::ChatStatus;
 use crate::conversation::Role;
 use crate::handle::Handle;
 use crate::ids::SessionId;
 use crate::json::Object;
 use crate::reading::FollowedEvent;
 use crate::schema::tagged;
+use crate::session::SessionStatus;
 
 /// No parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -87,8 +87,8 @@ pub struct PromptMessage {
     pub chat: u32,
     /// The prompt.
     pub content: String,
-    /// How the chat stands.
-    pub status: ChatStatus,
+    /// How the chat stands: what `poll` says of it.
+    pub status: SessionStatus,
     /// How many events it has.
     pub total_events: u32,
 }

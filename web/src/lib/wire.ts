@@ -439,6 +439,8 @@ export type ChatStarted = {
   chat: number;
   /** The session. */
   session_id: SessionId;
+  /** How it stands: a chat that its idempotency key found may have ended. Always there from this version on. */
+  status?: SessionStatus | null;
 };
 
 /** How a chat stands. It ends once. */
@@ -1212,8 +1214,8 @@ export type PromptMessage = {
   role: Role;
   /** The session. */
   session_id: SessionId;
-  /** How the chat stands. */
-  status: ChatStatus;
+  /** How the chat stands: what `poll` says of it. */
+  status: SessionStatus;
   /** How many events it has. */
   total_events: number;
 };
@@ -1719,7 +1721,7 @@ export type SpentAlready = {
 };
 
 /** What may stand in the way. Only its schema is used: the JSON is that of the shape it names. */
-export type Standing = DecidedApproval | SpentAlready | string | JsonObject;
+export type Standing = DecidedApproval | SpentAlready | Stream | string | string[];
 
 /** Parameters of `stop`. */
 export type StopParams = {
@@ -1754,8 +1756,8 @@ export type Stream = {
   session_id: SessionId;
   /** When it started. */
   started_at: Millis;
-  /** How it stands. */
-  status: ChatStatus;
+  /** How it stands: what `poll` says of the same chat. */
+  status: SessionStatus;
   /** How many events it has. */
   total_events: number;
   /** The session's tree. */

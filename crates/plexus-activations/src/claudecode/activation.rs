@@ -7,6 +7,7 @@ mod elsewhere;
 mod reading;
 mod rendering;
 mod sessions;
+mod shown;
 mod streaming;
 
 use std::sync::Arc;
@@ -219,7 +220,7 @@ impl ClaudeCode {
             session_id: session,
             chat: chat.number,
             content: prompt,
-            status: chat.status,
+            status: self.status_of(&chat).await?,
             total_events: chat.total_events,
         }))
     }

@@ -25,3 +25,4 @@ mod puppet;
 mod readers;
 mod refused;
 mod restart;
+mod statuses;

@@ -196,7 +196,14 @@ impl From<StoreError> for CallError {
         match error {
             StoreError::NotFound { .. } => CallError::not_found(message),
             StoreError::Conflict { standing, .. } => {
-                CallError::conflict(message).with_standing(standing)
+                let conflict = CallError::conflict(message);
+                // Ids mean the same everywhere. A record is the store's own: whoever answers a
+                // caller shows what stands in the wire's shape.
+                if matches!(standing, Value::String(_) | Value::Array(_)) {
+                    conflict.with_standing(standing)
+                } else {
+                    conflict
+                }
             }
             StoreError::Invalid { .. } => CallError::invalid(message),
             StoreError::Busy { retry_after, .. } => CallError::busy(message, millis(retry_after)),

@@ -29,7 +29,9 @@ impl ClaudeCode {
         }
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
-        Ok(ChatStarted { session_id: session.id, chat: started.chat })
+        let chat = self.core.store.chat(session.id, Some(started.chat)).await?;
+        let status = Some(self.status_of(&chat).await?);
+        Ok(ChatStarted { session_id: session.id, chat: started.chat, status })
     }
 
     /// Stores the chat, then has it served. The caller is told of nothing that is not in the store.
@@ -67,23 +69,12 @@ impl ClaudeCode {
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
             ..StartChat::new(session.id, params.prompt.clone())
         };
-        let committed = self
-            .core
-            .store
-            .commit(vec![Change::StartChat(start)], Priority::Normal)
-            .await
-            .map_err(|error| match error {
-                StoreError::Conflict { .. } => {
-                    let standing = CallError::from(error).standing;
-                    let busy = CallError::busy(
-                        "start a chat: one is running in this session",
-                        BUSY_RETRY_MS,
-                    )
-                    .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
-                    CallError { standing, ..busy }
-                }
-                other => other.into(),
-            })?;
+        let start = vec![Change::StartChat(start)];
+        let committed = match self.core.store.commit(start, Priority::Normal).await {
+            Ok(committed) => committed,
+            Err(StoreError::Conflict { .. }) => return Err(self.one_is_running(session).await?),
+            Err(error) => return Err(error.into()),
+        };
         let started = committed
             .chat()
             .ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
@@ -92,6 +83,18 @@ impl ClaudeCode {
             self.supervisor.serve(session.id, started.chat);
         }
         Ok(started)
+    }
+
+    /// The refusal of a chat while another one of the session runs, with that chat as `streams`
+    /// shows it. It may have ended since; then nothing stands.
+    async fn one_is_running(&self, session: &Session) -> Result<CallError, CallError> {
+        let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
+            .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
+        let Some(open) = self.core.store.session(session.id).await?.open_chat() else {
+            return Ok(busy);
+        };
+        let chat = self.core.store.chat(session.id, Some(open)).await?;
+        Ok(busy.with_standing(self.shown(chat).await?))
     }
 
     pub(super) async fn send(

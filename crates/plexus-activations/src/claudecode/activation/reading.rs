@@ -5,7 +5,7 @@ use std::time::Duration;
 use plexus_core::{Call, CallError, Caller, SessionId};
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
-    Session, SessionFilter, SessionStatus, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
+    Session, SessionFilter, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
 };
 use plexus_wire::{
     Approval, BudgetUse, ChangedSession, ChatEvent, CursorsParams, PageLimit, PollParams, Polled,
@@ -14,6 +14,7 @@ use plexus_wire::{
 use tokio::time::Instant;
 
 use super::ClaudeCode;
+use super::shown::as_session_status;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
 use crate::claudecode::feed::polled;
@@ -371,15 +372,6 @@ fn past_the_end(seq: u32, total: u32) -> CallError {
     CallError::invalid(format_args!("read from event {seq}: the chat has {total}"))
         .with_field("from_seq")
         .with_hint("read from total_events at the latest")
-}
-
-fn as_session_status(status: ChatStatus) -> SessionStatus {
-    match status {
-        ChatStatus::Running => SessionStatus::Running,
-        ChatStatus::Complete => SessionStatus::Complete,
-        ChatStatus::Failed => SessionStatus::Failed,
-        ChatStatus::Cancelled => SessionStatus::Cancelled,
-    }
 }
 
 /// The gist of an event, on one line.

@@ -2,13 +2,13 @@
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_store::{
-    Change, Children, Cursor, DeleteSession, Origin, Outcome, Priority, Session, SessionFilter,
-    SetCursor, Spend,
+    Change, Children, Cursor, DeleteSession, Outcome, Priority, Session, SessionFilter, SetCursor,
+    Spend,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
     Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, CursorsParams, Done, ListParams,
-    Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, Spent, Stream, StreamList,
+    Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, Spent, StreamList,
     StreamsParams, TreeOf,
 };
 
@@ -140,24 +140,11 @@ impl ClaudeCode {
                 page(params.limit, params.cursor.as_deref())?,
             )
             .await?;
-        let view = |chat: plexus_store::Chat| Stream {
-            session_id: chat.session,
-            chat: chat.number,
-            tree_id: chat.tree,
-            root_node: chat.root_node,
-            head_node: chat.head_node,
-            status: chat.status,
-            self_started: chat.origin == Origin::SelfStarted,
-            started_at: chat.started_at.into(),
-            ended_at: chat.ended_at.map(Into::into),
-            error: chat.error,
-            total_events: chat.total_events,
-            read_position: chat.read_position,
-        };
-        Ok(StreamList {
-            streams: found.items.into_iter().map(view).collect(),
-            cursor: found.next.map(|next| next.to_string()),
-        })
+        let mut streams = Vec::with_capacity(found.items.len());
+        for chat in found.items {
+            streams.push(self.shown(chat).await?);
+        }
+        Ok(StreamList { streams, cursor: found.next.map(|next| next.to_string()) })
     }
 
     pub(super) async fn get_tree(

@@ -1,0 +1,65 @@
+//! Every answer that tells of a chat tells the same: its status and its shape.
+
+use serde_json::{Value, json};
+
+use crate::common::World;
+use crate::flow::WRITE;
+
+/// The one stream of a session, as `streams` shows it.
+async fn stream(world: &World, session: &str) -> Value {
+    let listed = world.ok("claudecode.streams", json!({"session_id": session})).await;
+    let streams = listed["streams"].as_array().unwrap();
+    assert_eq!(streams.len(), 1);
+    streams[0].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_and_poll_say_the_same_status() {
+    let world = World::new().await;
+    let session = world.create("asks", json!({})).await;
+    world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    let polled = json!({"session_id": session, "from_seq": 0});
+    assert_eq!(world.ok("claudecode.poll", polled).await["status"], "awaiting_permission");
+    let open = stream(&world, &session).await;
+    assert_eq!(open["status"], "awaiting_permission");
+    let everywhere = world.ok("claudecode.streams", json!({})).await;
+    assert_eq!(everywhere["streams"][0], open);
+    // The handle of the stream's node tells the same.
+    let node = world.ok("arbor.node_get", json!({"node_id": open["root_node"]})).await;
+    let handle = json!({"handle": node["node"]["data"]["handle"]});
+    let message = world.ok("plexus.resolve_handle", handle.clone()).await;
+    assert_eq!(message["status"], "awaiting_permission");
+    world.respond(&approval, true).await;
+    assert_eq!(world.wait_for_end(&session, 0).await, "complete");
+    assert_eq!(stream(&world, &session).await["status"], "complete");
+    assert_eq!(world.ok("plexus.resolve_handle", handle).await["status"], "complete");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_that_was_started_says_its_status() {
+    let world = World::new().await;
+    let session = world.create("started", json!({})).await;
+    let hang = json!({"session_id": session, "prompt": "sim:\nhang", "idempotency_key": "k"});
+    let started = world.ok("claudecode.chat_async", hang.clone()).await;
+    let expected =
+        json!({"type": "started", "session_id": session, "chat": 0, "status": "running"});
+    assert_eq!(started, expected);
+    world.ok("claudecode.cancel", json!({"session_id": session})).await;
+    world.wait_for_end(&session, 0).await;
+    // The same key finds the same chat, and says what has become of it.
+    assert_eq!(world.ok("claudecode.chat_async", hang).await["status"], "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_session_shows_the_chat_that_runs_as_streams_does() {
+    let world = World::new().await;
+    let session = world.create("busy", json!({})).await;
+    world.chat(&session, WRITE).await;
+    world.wait_for_approval(&session).await;
+    let again = json!({"session_id": session, "prompt": "sim:\nsay x"});
+    let busy = world.call("claudecode.chat_async", again).await.unwrap_err();
+    assert_eq!(serde_json::to_value(busy.kind).unwrap(), "busy");
+    // Nothing of it is the store's own: no run, no server, no uuid of the prompt.
+    assert_eq!(busy.standing.unwrap(), stream(&world, &session).await);
+}
