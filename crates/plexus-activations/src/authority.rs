@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, SessionId};
-use plexus_store::{Owner, Session, Store, StoreError};
+use plexus_store::{Owner, PageRequest, Session, SessionFilter, Store, StoreError};
 use plexus_wire::{Budget, ProjectSettings, Supervise};
 use serde_json::Value;
 
@@ -63,6 +63,64 @@ impl Authority {
             Caller::Child(_) => {
                 Err(CallError::forbidden("reach a session: a child may only ask for permission"))
             }
+        }
+    }
+
+    /// Finds a session by id or exact name, within what the caller may touch.
+    pub(crate) async fn find(
+        &self,
+        caller: &Caller,
+        id: Option<SessionId>,
+        name: Option<&str>,
+    ) -> Result<Session, CallError> {
+        self.find_any(caller, id, name).await?.ok_or_else(|| {
+            CallError::invalid("find the session: give session_id or name").with_field("session_id")
+        })
+    }
+
+    /// The same, where a call may name no session at all.
+    pub(crate) async fn find_any(
+        &self,
+        caller: &Caller,
+        id: Option<SessionId>,
+        name: Option<&str>,
+    ) -> Result<Option<Session>, CallError> {
+        match (id, name) {
+            (Some(id), None) => self.reach(caller, id).await.map(Some),
+            (None, Some(name)) => self.find_by_name(caller, name).await.map(Some),
+            (Some(_), Some(_)) => {
+                Err(CallError::invalid("find the session: give session_id or name, not both")
+                    .with_field("name"))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Names are unique for each parent, so a caller's own come first; the operator may name any
+    /// that is unique.
+    async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<Session, CallError> {
+        let unknown = || {
+            CallError::not_found(format_args!("find the session {name:?}"))
+                .with_hint("names are exact; claudecode.list shows them")
+        };
+        match self.store.session_named(caller.session(), name).await {
+            Ok(session) => return self.reach(caller, session.id).await,
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let filter = SessionFilter {
+            under: caller.session(),
+            name: Some(name.to_owned()),
+            ..SessionFilter::default()
+        };
+        let mut found = self.store.sessions(filter, PageRequest::first(2)).await?.items;
+        match (found.pop(), found.is_empty()) {
+            (Some(session), true) => self.reach(caller, session.id).await,
+            (Some(_), false) => Err(CallError::conflict(format_args!(
+                "find the session {name:?}: several have this name"
+            ))
+            .with_hint("use its session_id")),
+            (None, _) => Err(unknown()),
         }
     }
 

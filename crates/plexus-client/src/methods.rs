@@ -88,7 +88,7 @@ namespaces! {
         /// Returns a conversation as the model's API takes it.
         render_context(RenderParams) -> Rendered = RenderContext;
         /// Returns the named readers of a session.
-        cursors(CursorsParams) -> ConsumerList = Cursors;
+        cursors(SessionRef) -> ConsumerList = Cursors;
         /// Moves a named reader.
         cursor_set(CursorSetParams) -> Done = CursorSet;
         /// Forgets a named reader.

@@ -174,6 +174,9 @@ pub struct Hints {
     pub destructive: bool,
     /// Twice is the same as once.
     pub idempotent: bool,
+    /// Parameters with any of which twice is the same as once: they say where to read, and move
+    /// nobody. A call that was lost on its way may then be made again.
+    pub idempotent_with: &'static [&'static str],
     /// It may wait for long: doors report progress meanwhile.
     pub waits: bool,
 }

@@ -10,7 +10,7 @@ use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
 use crate::schema::tagged;
-use crate::session::Mode;
+use crate::session::{Mode, SessionRef};
 use crate::time::Seconds;
 
 /// Whether an approval waits, and how it was decided.
@@ -147,9 +147,12 @@ pub struct DecidedApproval {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalPageParams {
-    /// Only of this session.
+    /// Only of this session, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// Only of this session, by its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How many (100, at most 1,000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,
@@ -163,6 +166,12 @@ pub struct ApprovalPageParams {
 }
 
 impl ApprovalPageParams {
+    /// The session that it names, if any.
+    #[must_use]
+    pub fn session(&self) -> SessionRef {
+        SessionRef { session_id: self.session_id, name: self.name.clone() }
+    }
+
     /// The page behind `cursor`, as long as a page may be.
     #[must_use]
     pub fn page(cursor: Option<String>) -> Self {
@@ -175,12 +184,23 @@ impl ApprovalPageParams {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct WaitForApprovalParams {
-    /// Only of this session.
+    /// Only of this session, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// Only of this session, by its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How many milliseconds to wait (60,000 at most).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<WaitMs>,
+}
+
+impl WaitForApprovalParams {
+    /// The session that it names, if any.
+    #[must_use]
+    pub fn session(&self) -> SessionRef {
+        SessionRef { session_id: self.session_id, name: self.name.clone() }
+    }
 }
 
 /// A result of `pending` and `wait_for_approval`.

@@ -168,9 +168,12 @@ pub struct ChatCancelled {}
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct StreamsParams {
-    /// Only of this session.
+    /// Only of this session, by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
+    /// Only of this session, by its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How many (100, at most 1,000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<PageLimit>,

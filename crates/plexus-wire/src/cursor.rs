@@ -5,24 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::SessionId;
 use crate::schema::tagged;
+use crate::session::SessionRef;
 use crate::time::Millis;
-
-/// Parameters of `cursors`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(not(feature = "server"), non_exhaustive)]
-#[serde(deny_unknown_fields)]
-pub struct CursorsParams {
-    /// The session.
-    pub session_id: SessionId,
-}
-
-impl CursorsParams {
-    /// The readers of a session.
-    #[must_use]
-    pub fn new(session_id: SessionId) -> Self {
-        Self { session_id }
-    }
-}
 
 /// A named reader of a session, and where it stands.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,8 +39,12 @@ pub struct ConsumerList {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct CursorSetParams {
-    /// The session.
-    pub session_id: SessionId,
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The reader's name.
     #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
     #[schemars(length(min = 1, max = 256))]
@@ -69,11 +57,12 @@ pub struct CursorSetParams {
 impl CursorSetParams {
     /// Moves a reader of a session to a position.
     pub fn new(
-        session_id: SessionId,
+        session: impl Into<SessionRef>,
         consumer: impl Into<String>,
         cursor: impl Into<String>,
     ) -> Self {
-        Self { session_id, consumer: consumer.into(), cursor: cursor.into() }
+        let SessionRef { session_id, name } = session.into();
+        Self { session_id, name, consumer: consumer.into(), cursor: cursor.into() }
     }
 }
 
@@ -82,8 +71,12 @@ impl CursorSetParams {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct CursorDeleteParams {
-    /// The session.
-    pub session_id: SessionId,
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The reader's name.
     #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
     #[schemars(length(min = 1, max = 256))]
@@ -92,7 +85,8 @@ pub struct CursorDeleteParams {
 
 impl CursorDeleteParams {
     /// Forgets a reader of a session.
-    pub fn new(session_id: SessionId, consumer: impl Into<String>) -> Self {
-        Self { session_id, consumer: consumer.into() }
+    pub fn new(session: impl Into<SessionRef>, consumer: impl Into<String>) -> Self {
+        let SessionRef { session_id, name } = session.into();
+        Self { session_id, name, consumer: consumer.into() }
     }
 }

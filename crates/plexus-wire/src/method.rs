@@ -72,7 +72,7 @@ methods! {
         Streams = "streams" (StreamsParams) -> StreamList;
         GetTree = "get_tree" (SessionRef) -> TreeOf;
         RenderContext = "render_context" (RenderParams) -> Rendered;
-        Cursors = "cursors" (CursorsParams) -> ConsumerList;
+        Cursors = "cursors" (SessionRef) -> ConsumerList;
         CursorSet = "cursor_set" (CursorSetParams) -> Done;
         CursorDelete = "cursor_delete" (CursorDeleteParams) -> Done;
     }

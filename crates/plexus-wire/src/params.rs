@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
     use crate::session::CreateParams;
-    use crate::{PollParams, WaitParams};
+    use crate::{ConfigureParams, PollParams, WaitParams};
 
     const ID: &str = "01a1de6b-3b15-70ca-afc7-c3f165592f7c";
 
@@ -78,7 +78,7 @@ mod tests {
             (poll(r#","limit":"5""#), "limit"),
             (poll(r#","wait_ms":60001"#), "wait_ms"),
             (poll(r#","chat":4294967296"#), "chat"),
-            (refused::<PollParams>("{}").1, "session_id"),
+            (refused::<ConfigureParams>("{}").1, "session_id"),
             (refused::<PollParams>(r#"{"session_id":"x"}"#).1, "session_id"),
             (
                 refused::<WaitParams>(&format!(r#"{{"session_ids":["{ID}",7]}}"#)).1,

@@ -10,7 +10,7 @@ use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId};
 use crate::json::Json;
 use crate::schema::tagged;
-use crate::session::SessionStatus;
+use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
 
 /// Parameters of `poll`.
@@ -18,8 +18,12 @@ use crate::time::Millis;
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(deny_unknown_fields)]
 pub struct PollParams {
-    /// The session.
-    pub session_id: SessionId,
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Read from this event on, and move nobody's position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_seq: Option<u32>,
@@ -53,9 +57,11 @@ pub struct PollParams {
 impl PollParams {
     /// The next events of a session's newest chat.
     #[must_use]
-    pub fn new(session_id: SessionId) -> Self {
+    pub fn new(session: impl Into<SessionRef>) -> Self {
+        let SessionRef { session_id, name } = session.into();
         Self {
             session_id,
+            name,
             from_seq: None,
             limit: None,
             wait_ms: None,
@@ -86,7 +92,8 @@ pub struct Polled {
     pub has_more: bool,
     /// The position behind the last event; hand it back to go on there.
     pub cursor: Option<String>,
-    /// The chat these events are of.
+    /// The chat of the last event, or the one that the reader goes on in. A page from a cursor may
+    /// span chats: each event says its own.
     pub chat: Option<u32>,
 }
 
@@ -94,6 +101,10 @@ pub struct Polled {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct PolledEvent {
+    /// Its chat; always there in `poll` from this version on. An item of `follow` has it beside
+    /// the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<u32>,
     /// Its number within the chat.
     pub seq: u32,
     /// The event.

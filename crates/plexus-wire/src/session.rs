@@ -329,6 +329,12 @@ impl SessionRef {
     }
 }
 
+impl From<SessionId> for SessionRef {
+    fn from(id: SessionId) -> Self {
+        Self::id(id)
+    }
+}
+
 /// A result of `get`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

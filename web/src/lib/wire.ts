@@ -58,7 +58,9 @@ export type ApprovalPageParams = {
   cursor?: string | null;
   /** How many (100, at most 1,000). */
   limit?: number | null;
-  /** Only of this session. */
+  /** Only of this session, by its exact name. */
+  name?: string | null;
+  /** Only of this session, by its id. */
   session_id?: SessionId | null;
 };
 
@@ -562,8 +564,10 @@ export type CreateParams = {
 export type CursorDeleteParams = {
   /** The reader's name. */
   consumer: string;
-  /** The session. */
-  session_id: SessionId;
+  /** Its exact name. */
+  name?: string | null;
+  /** The session's id. */
+  session_id?: SessionId | null;
 };
 
 /** Parameters of `cursor_set`. */
@@ -572,14 +576,10 @@ export type CursorSetParams = {
   consumer: string;
   /** Where it stands from now on. */
   cursor: string;
-  /** The session. */
-  session_id: SessionId;
-};
-
-/** Parameters of `cursors`. */
-export type CursorsParams = {
-  /** The session. */
-  session_id: SessionId;
+  /** Its exact name. */
+  name?: string | null;
+  /** The session's id. */
+  session_id?: SessionId | null;
 };
 
 /** A permission request and its decision, as `history` shows it and as a conflict names what stands. */
@@ -670,8 +670,8 @@ export type Followed = FollowedEvent | LiveText;
 
 /** An event as a stream shows it: the same, and where it belongs. */
 export type FollowedEvent = {
-  /** The chat. */
-  chat: number;
+  /** Its chat; always there in `poll` from this version on. An item of `follow` has it beside the session. */
+  chat: number | null;
   /** The event. */
   event: ChatEvent;
   /** Its handle, which `plexus.resolve_handle` takes. */
@@ -1152,8 +1152,10 @@ export type PollParams = {
   from_seq?: number | null;
   /** How many events (100, at most 1,000). */
   limit?: number | null;
-  /** The session. */
-  session_id: SessionId;
+  /** Its exact name. */
+  name?: string | null;
+  /** The session's id. */
+  session_id?: SessionId | null;
   /** How many milliseconds to wait for the first event (0, at most 60,000). */
   wait_ms?: number | null;
 };
@@ -1161,7 +1163,7 @@ export type PollParams = {
 /** A result of `poll`. */
 export type Polled = {
   type: "ok";
-  /** The chat these events are of. */
+  /** The chat of the last event, or the one that the reader goes on in. A page from a cursor may span chats: each event says its own. */
   chat: number | null;
   /** The position behind the last event; hand it back to go on there. */
   cursor: string | null;
@@ -1181,6 +1183,8 @@ export type Polled = {
 
 /** An event as `poll` shows it. */
 export type PolledEvent = {
+  /** Its chat; always there in `poll` from this version on. An item of `follow` has it beside the session. */
+  chat?: number | null;
   /** The event. */
   event: ChatEvent;
   /** Its handle, which `plexus.resolve_handle` takes. */
@@ -1779,7 +1783,9 @@ export type StreamsParams = {
   cursor?: string | null;
   /** How many (100, at most 1,000). */
   limit?: number | null;
-  /** Only of this session. */
+  /** Only of this session, by its exact name. */
+  name?: string | null;
+  /** Only of this session, by its id. */
   session_id?: SessionId | null;
 };
 
@@ -1893,7 +1899,9 @@ export type Version = {
 
 /** Parameters of `wait_for_approval`. */
 export type WaitForApprovalParams = {
-  /** Only of this session. */
+  /** Only of this session, by its exact name. */
+  name?: string | null;
+  /** Only of this session, by its id. */
   session_id?: SessionId | null;
   /** How many milliseconds to wait (60,000 at most). */
   wait_ms?: number | null;
@@ -1941,7 +1949,7 @@ export type Methods = {
   "claudecode.create": { params: CreateParams; result: SessionCreated };
   "claudecode.cursor_delete": { params: CursorDeleteParams; result: Done };
   "claudecode.cursor_set": { params: CursorSetParams; result: Done };
-  "claudecode.cursors": { params: CursorsParams; result: ConsumerList };
+  "claudecode.cursors": { params: SessionRef; result: ConsumerList };
   "claudecode.delete": { params: SessionRef; result: SessionDeleted };
   "claudecode.follow": { params: FollowParams; result: Followed };
   "claudecode.fork": { params: ForkParams; result: SessionForked };

@@ -17,11 +17,9 @@ use plexus_core::{
     Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
     MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
-use plexus_store::{
-    Cursor, EVENT_OWNER, Node, PageRequest, Session, SessionFilter, StoreError, Thing,
-};
+use plexus_store::{Cursor, EVENT_OWNER, Node, PageRequest, Session, StoreError, Thing};
 use plexus_wire::method::claudecode as wire;
-use plexus_wire::{CursorsParams, KnownThing, PageLimit, Polled, PromptMessage, Role};
+use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
 
 use super::Core;
 use super::feed::{Feed, followed};
@@ -51,48 +49,12 @@ impl ClaudeCode {
         id: Option<SessionId>,
         name: Option<&str>,
     ) -> Result<Session, CallError> {
-        match (id, name) {
-            (Some(id), None) => self.authority.reach(caller, id).await,
-            (None, Some(name)) => self.find_by_name(caller, name).await,
-            (Some(_), Some(_)) => {
-                Err(CallError::invalid("find the session: give session_id or name, not both")
-                    .with_field("name"))
-            }
-            (None, None) => Err(CallError::invalid("find the session: give session_id or name")
-                .with_field("session_id")),
-        }
+        self.authority.find(caller, id, name).await
     }
 
     /// Reads a position in a session's events that a caller handed back.
     async fn resolve_cursor(&self, session: SessionId, cursor: &str) -> Result<Cursor, CallError> {
         self.core.store.resolve_cursor(session, cursor).await.map_err(wrong_cursor)
-    }
-
-    /// Names are unique for each parent, so a caller's own come first; the operator may name any that is unique.
-    async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<Session, CallError> {
-        let unknown = || {
-            CallError::not_found(format_args!("find the session {name:?}"))
-                .with_hint("names are exact; claudecode.list shows them")
-        };
-        match self.core.store.session_named(caller.session(), name).await {
-            Ok(session) => return self.authority.reach(caller, session.id).await,
-            Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let filter = SessionFilter {
-            under: caller.session(),
-            name: Some(name.to_owned()),
-            ..SessionFilter::default()
-        };
-        let mut found = self.core.store.sessions(filter, PageRequest::first(2)).await?.items;
-        match (found.pop(), found.is_empty()) {
-            (Some(session), true) => self.authority.reach(caller, session.id).await,
-            (Some(_), false) => Err(CallError::conflict(format_args!(
-                "find the session {name:?}: several have this name"
-            ))
-            .with_hint("use its session_id")),
-            (None, _) => Err(unknown()),
-        }
     }
 }
 
@@ -117,6 +79,11 @@ impl Activation for ClaudeCode {
         let waits: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
             d.hints.waits = true;
+        };
+        // It moves the position that the server keeps: a second call gets other events.
+        let moves: fn(&mut MethodDescriptor) = |d| {
+            d.hints.waits = true;
+            d.hints.idempotent_with = &["from_seq", "consumer", "cursor"];
         };
         let ends: fn(&mut MethodDescriptor) = |d| d.hints.destructive = true;
         let follows: fn(&mut MethodDescriptor) = |d| {
@@ -148,8 +115,8 @@ impl Activation for ClaudeCode {
             .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
             .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
             .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-            .serves::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", waits, with!(poll))
-            .unary::<CursorsParams, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
+            .serves::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
+            .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
             .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
             .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
             .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))

@@ -19,9 +19,14 @@ const RING_BYTES: usize = 1024 * 1024;
 /// What a follower takes at a time. A follower whose reader reads nothing holds this much, or one event that is larger.
 const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 
-/// An event as `poll` shows it.
-pub(crate) fn polled(event: &Event) -> PolledEvent {
+/// An event as `poll` shows it: a page may span chats, so each event says its own.
+pub(crate) fn paged(event: &Event) -> PolledEvent {
+    PolledEvent { chat: Some(event.chat), ..polled(event) }
+}
+
+fn polled(event: &Event) -> PolledEvent {
     PolledEvent {
+        chat: None,
         seq: event.seq,
         event: event.body.clone().into(),
         timestamp: event.timestamp.into(),

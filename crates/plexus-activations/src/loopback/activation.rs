@@ -15,7 +15,7 @@ use plexus_wire::method::loopback as wire;
 use plexus_wire::{
     Approval, ApprovalPageParams, AuditLine, AuditList, ConfigureParams, Configured, DecisionList,
     Done, KnownThing, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer, RespondManyParams,
-    RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds, TimedMode,
+    RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds, SessionRef, TimedMode,
     WaitForApprovalParams,
 };
 use serde_json::Value;
@@ -102,12 +102,15 @@ impl Loopback {
     pub(super) async fn filter(
         &self,
         caller: &Caller,
-        session: Option<plexus_core::SessionId>,
+        only: SessionRef,
         stage: Stage,
     ) -> Result<ApprovalFilter, CallError> {
-        if let Some(id) = session {
-            self.approvals.authority.reach(caller, id).await?;
-        }
+        let found = self
+            .approvals
+            .authority
+            .find_any(caller, only.session_id, only.name.as_deref())
+            .await?;
+        let session = found.map(|session| session.id);
         Ok(ApprovalFilter { stage, session, under: caller.session(), ..ApprovalFilter::default() })
     }
 
@@ -116,7 +119,7 @@ impl Loopback {
         call: Call,
         params: ApprovalPageParams,
     ) -> Result<PendingApprovals, CallError> {
-        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
+        let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
         let found = self
             .core
             .store
@@ -147,8 +150,8 @@ impl Loopback {
         params: WaitForApprovalParams,
     ) -> Result<PendingApprovals, CallError> {
         let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
-        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
-        let topic = match params.session_id {
+        let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
+        let topic = match filter.session {
             Some(id) => Topic::Session(id),
             None => Topic::Pending,
         };
@@ -176,7 +179,7 @@ impl Loopback {
         call: Call,
         params: ApprovalPageParams,
     ) -> Result<DecisionList, CallError> {
-        let filter = self.filter(&call.caller, params.session_id, Stage::Decided).await?;
+        let filter = self.filter(&call.caller, params.session(), Stage::Decided).await?;
         let found = self
             .core
             .store
@@ -188,12 +191,17 @@ impl Loopback {
         })
     }
 
-    async fn audit(&self, _: Call, params: ApprovalPageParams) -> Result<AuditList, CallError> {
-        let found = self
-            .core
-            .store
-            .audit(params.session_id, page(params.limit, params.cursor.as_deref())?)
-            .await?;
+    async fn audit(&self, call: Call, params: ApprovalPageParams) -> Result<AuditList, CallError> {
+        let session = match (params.session_id, &params.name) {
+            // Lines outlive the session that they tell of.
+            (id, None) => id,
+            (id, name) => {
+                let authority = &self.approvals.authority;
+                Some(authority.find(&call.caller, id, name.as_deref()).await?.id)
+            }
+        };
+        let found =
+            self.core.store.audit(session, page(params.limit, params.cursor.as_deref())?).await?;
         let shown = |line: plexus_store::AuditLine| AuditLine {
             at: line.at.into(),
             kind: line.kind,

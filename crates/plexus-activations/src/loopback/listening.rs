@@ -39,7 +39,7 @@ impl Loopback {
         call: Call,
         params: ApprovalPageParams,
     ) -> Result<Reply, CallError> {
-        let filter = self.filter(&call.caller, params.session_id, Stage::Pending).await?;
+        let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
         let mut wake = self.core.store.watch(Topic::Pending);
         wake.seen();
         let mut listener = Listener { loopback: self, filter, params, wake, told: Vec::new() };

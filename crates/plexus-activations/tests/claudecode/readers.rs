@@ -26,25 +26,14 @@ async fn read_as(
         }
         let page = world.ok("claudecode.poll", params).await;
         // A lost reply: the same page comes again until its cursor is handed back.
-        let events = page["events"].as_array().unwrap();
-        for event in events {
-            seen.push((chat_of(&page, events, event), event["seq"].as_u64().unwrap()));
+        for event in page["events"].as_array().unwrap() {
+            seen.push((event["chat"].as_u64().unwrap(), event["seq"].as_u64().unwrap()));
             completed += usize::from(event["event"]["type"] == "complete");
         }
         cursor = Some(page["cursor"].clone());
         tokio::time::sleep(pause).await;
     }
     seen
-}
-
-/// A page may reach over the end of a chat; what comes before the last `start` in it is of the chat before.
-fn chat_of(page: &Value, events: &[Value], event: &Value) -> u64 {
-    let at = |wanted: &Value| {
-        events.iter().position(|event| event["handle"] == wanted["handle"]).unwrap()
-    };
-    let later_starts =
-        events[at(event) + 1..].iter().filter(|event| event["event"]["type"] == "start").count();
-    page["chat"].as_u64().unwrap() - later_starts as u64
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,6 +81,92 @@ async fn a_page_that_was_not_acknowledged_comes_again_also_after_a_restart() {
     // An event's node is a position too.
     let behind = json!({"session_id": session, "cursor": first["events"][1]["node_id"]});
     assert_eq!(world.ok("claudecode.poll", behind).await["events"][0]["seq"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_event_of_a_page_that_spans_chats_says_its_own() {
+    let world = World::new().await;
+    let session = world.create("spans", json!({})).await;
+    let mut expected = Vec::new();
+    for chat in 0..3 {
+        let events = world.chat_to_end(&session, "sim:\nsay one").await;
+        expected.extend((0..events.len() as u64).map(|seq| (chat, seq)));
+    }
+    let start = world.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
+    let page = world
+        .ok("claudecode.poll", json!({"session_id": session, "consumer": "all", "limit": 1000}))
+        .await;
+    let told = |event: &Value| (event["chat"].as_u64().unwrap(), event["seq"].as_u64().unwrap());
+    let seen: Vec<_> = page["events"].as_array().unwrap().iter().map(told).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(page["chat"], 2);
+    assert_eq!(start["events"], page["events"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_name_a_session_as_their_siblings_do() {
+    let world = World::new().await;
+    let session = world.create("by-name", json!({})).await;
+    world.create("another", json!({})).await;
+    world.chat(&session, crate::flow::WRITE).await;
+    world.wait_for_approval(&session).await;
+    let same = async |method: &str, more: Value| {
+        let with = |key: &str, value: &str| {
+            let mut params = more.clone();
+            params[key] = json!(value);
+            params
+        };
+        let by_id = world.ok(method, with("session_id", &session)).await;
+        assert_eq!(world.ok(method, with("name", "by-name")).await, by_id, "{method}");
+        let unknown = world.call(method, with("name", "by-nam")).await.unwrap_err();
+        assert_eq!(unknown.kind, plexus_core::ErrorKind::NotFound, "{method}");
+        let mut both = with("name", "by-name");
+        both["session_id"] = json!(session);
+        let refused = world.call(method, both).await.unwrap_err();
+        assert_eq!(refused.kind, plexus_core::ErrorKind::Invalid, "{method}");
+        by_id
+    };
+    let page = same("claudecode.poll", json!({"from_seq": 0})).await;
+    let cursor = page["cursor"].clone();
+    same("claudecode.streams", json!({})).await;
+    same("claudecode.cursor_set", json!({"consumer": "c", "cursor": cursor})).await;
+    let readers = same("claudecode.cursors", json!({})).await;
+    assert_eq!(readers["cursors"].as_array().unwrap().len(), 1);
+    let waiting = same("loopback.pending", json!({})).await;
+    assert_eq!(waiting["approvals"].as_array().unwrap().len(), 1);
+    same("loopback.wait_for_approval", json!({})).await;
+    same("loopback.history", json!({})).await;
+    same("loopback.audit", json!({})).await;
+    let deleted = json!({"name": "by-name", "consumer": "c"});
+    world.ok("claudecode.cursor_delete", deleted).await;
+    let readers = world.ok("claudecode.cursors", json!({"name": "by-name"})).await;
+    assert_eq!(readers["cursors"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poll_is_not_called_idempotent_where_it_moves_a_position() {
+    let world = World::new().await;
+    let methods = world.hub().all_methods();
+    let poll = methods.iter().find(|method| method.full_name() == "claudecode.poll").unwrap();
+    assert!(!poll.hints.read_only && !poll.hints.idempotent);
+    // With each of these a second call is the same as the first.
+    let session = world.create("again", json!({})).await;
+    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let start = world.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
+    for name in poll.hints.idempotent_with {
+        let value = match *name {
+            "from_seq" => json!(0),
+            "consumer" => json!("c"),
+            "cursor" => start["events"][0]["node_id"].clone(),
+            other => panic!("{other} is not tried here"),
+        };
+        let params = json!({"session_id": session, *name: value, "limit": 2});
+        let first = world.ok("claudecode.poll", params.clone()).await;
+        assert_eq!(world.ok("claudecode.poll", params).await, first, "{name}");
+    }
+    let moving = json!({"session_id": session, "limit": 2});
+    let first = world.ok("claudecode.poll", moving.clone()).await;
+    assert_ne!(world.ok("claudecode.poll", moving).await["events"], first["events"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::link::{Link, LinkError, Rest, Session, first_answer, is_stream, session_id};
 use super::sse;
-use crate::mcp::Message;
+use crate::mcp::{IDEMPOTENT_WITH, Message};
 
 /// What is said of a call that may or may not have been done.
 const LOST: &str = "the server was lost while the call was under way, and whether it was done is not known: look before you call again";
@@ -180,7 +180,10 @@ impl Exchange<'_> {
                         .and_then(|tools| tools.iter().find(|tool| tool["name"] == *call.name));
                     let hint =
                         |name: &str| tool.is_some_and(|tool| tool["annotations"][name] == true);
-                    return Ok(hint("readOnlyHint") || hint("idempotentHint"));
+                    let named = tool.and_then(|tool| tool["_meta"][IDEMPOTENT_WITH].as_array());
+                    return Ok(hint("readOnlyHint")
+                        || hint("idempotentHint")
+                        || named.is_some_and(|named| call.has_any(named)));
                 }
                 // The session may be gone with the old server; asking for it again is how to find out.
                 Err(_) => self.link.renew_if_lost(&session).await?,

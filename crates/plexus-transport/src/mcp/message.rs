@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use plexus_core::CallError;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::limits::MAX_MCP_ID_BYTES;
@@ -30,6 +31,19 @@ pub(crate) struct ToolCall<'a> {
     pub(crate) arguments: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     meta: Option<CallMeta<'a>>,
+}
+
+impl ToolCall<'_> {
+    /// Whether it has an argument of one of these names, with a value.
+    pub(crate) fn has_any(&self, names: &[Value]) -> bool {
+        let given = self.arguments.and_then(|arguments| {
+            serde_json::from_str::<serde_json::Map<String, Value>>(arguments.get()).ok()
+        });
+        given.is_some_and(|given| {
+            let is_given = |name: &str| given.get(name).is_some_and(|value| !value.is_null());
+            names.iter().filter_map(Value::as_str).any(is_given)
+        })
+    }
 }
 
 #[derive(Debug, Deserialize)]

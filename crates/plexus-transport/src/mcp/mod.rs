@@ -43,6 +43,7 @@ use self::holds::Holds;
 pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
+pub(crate) use self::tools::IDEMPOTENT_WITH;
 use crate::body::{self, Read};
 use crate::doors::Doors;
 use crate::envelope;

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, Door, Hub, MethodDescriptor, Reply, Shape, WireForm};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
-use serde_json::Value;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+/// Where a tool's `_meta` lists the arguments with any of which twice is the same as once. The
+/// protocol has a hint for whole tools alone.
+pub(crate) const IDEMPOTENT_WITH: &str = "plexus/idempotentWith";
 
 /// Lists the tools of `caller`: what it may call that gives one answer.
 pub(super) fn list(hub: &Hub, caller: &Caller) -> Vec<Tool> {
@@ -44,6 +48,10 @@ pub(super) fn tool(method: &MethodDescriptor) -> Tool {
     let mut tool = Tool::new(method.tool_name(), method.description, Arc::new(input))
         .with_annotations(annotations);
     tool.output_schema = output_schema(method).map(Arc::new);
+    if !hints.idempotent_with.is_empty() {
+        let with = [(IDEMPOTENT_WITH.to_owned(), json!(hints.idempotent_with))];
+        tool.meta = Some(MetaObject(with.into_iter().collect()));
+    }
     tool
 }
 

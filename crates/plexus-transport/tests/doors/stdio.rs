@@ -142,6 +142,20 @@ async fn a_call_that_may_have_been_done_is_not_made_twice() {
 }
 
 #[tokio::test]
+async fn a_call_is_made_again_with_an_argument_that_makes_it_idempotent() {
+    let desk = Arc::<Desk>::default();
+    let server = Server::start(&desk).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent.call(1, "test_sleep", json!({"ms": 600_000, "from": 3})).await;
+    until("the work", || desk.working() == 1).await;
+    let address = server.kill();
+    until("its end", || desk.working() == 0).await;
+    let _server = Server::at(&desk, Limits::default(), address).await;
+    until("the same work again", || desk.working() == 1).await;
+}
+
+#[tokio::test]
 async fn a_resumable_call_is_picked_up_after_a_restart() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;

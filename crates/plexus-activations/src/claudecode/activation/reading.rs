@@ -8,7 +8,7 @@ use plexus_store::{
     Session, SessionFilter, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
 };
 use plexus_wire::{
-    Approval, BudgetUse, ChangedSession, ChatEvent, CursorsParams, PageLimit, PollParams, Polled,
+    Approval, BudgetUse, ChangedSession, ChatEvent, PageLimit, PollParams, Polled, SessionRef,
     WaitParams, Waited,
 };
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use super::ClaudeCode;
 use super::shown::as_session_status;
 use crate::budget;
 use crate::claudecode::config::SessionConfig;
-use crate::claudecode::feed::polled;
+use crate::claudecode::feed::paged;
 use crate::claudecode::scopes::Watch;
 use crate::loopback::shown::as_pending;
 
@@ -76,10 +76,14 @@ impl ClaudeCode {
     pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
         let limit = params.limit.unwrap_or_default().get();
         let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let id = match (params.session_id, &params.name) {
+            (Some(id), None) => id,
+            (id, name) => self.find(&call.caller, id, name.as_deref()).await?.id,
+        };
         // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
-        let mut wake = self.core.store.watch(Topic::Session(params.session_id));
-        let mut session = self.authority.reach(&call.caller, params.session_id).await?;
-        self.acknowledge(&params).await?;
+        let mut wake = self.core.store.watch(Topic::Session(id));
+        let mut session = self.authority.reach(&call.caller, id).await?;
+        self.acknowledge(id, &params).await?;
         loop {
             let turn = self.core.turns.take(call.caller).await;
             let from = self.from(&session, &params).await?;
@@ -97,29 +101,26 @@ impl ClaudeCode {
             }
             let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
             let _turn = self.core.turns.take(call.caller).await;
-            session = self.core.store.session(params.session_id).await?;
+            session = self.core.store.session(id).await?;
         }
     }
 
     /// The end of the newest chat, for whoever looks now and then; it moves nobody's position.
-    pub(super) async fn recent(
-        &self,
-        call: Call,
-        params: CursorsParams,
-    ) -> Result<Polled, CallError> {
-        let newest = self.authority.reach(&call.caller, params.session_id).await?.newest_chat;
+    pub(super) async fn recent(&self, call: Call, params: SessionRef) -> Result<Polled, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let newest = session.newest_chat;
         let poll = PollParams {
             from_seq: Some(newest.map_or(0, |chat| chat.total_events.saturating_sub(RECENT))),
             // Events that come between the two reads belong to the end too.
             limit: Some(PageLimit::MAX),
             chat: newest.map(|chat| chat.number),
-            ..PollParams::new(params.session_id)
+            ..PollParams::new(session.id)
         };
         self.poll(call, poll).await
     }
 
     /// A named reader that hands back a cursor has read up to there.
-    async fn acknowledge(&self, params: &PollParams) -> Result<(), CallError> {
+    async fn acknowledge(&self, id: SessionId, params: &PollParams) -> Result<(), CallError> {
         let exclusive =
             [params.from_seq.is_some(), params.consumer.is_some() || params.cursor.is_some()]
                 .iter()
@@ -133,7 +134,7 @@ impl ClaudeCode {
                 .with_hint("give from_seq (and chat), or consumer and cursor"));
         }
         if let (Some(consumer), Some(cursor)) = (&params.consumer, &params.cursor) {
-            let cursor = self.resolve_cursor(params.session_id, cursor).await?;
+            let cursor = self.resolve_cursor(id, cursor).await?;
             let set = SetCursor { consumer: consumer.clone(), cursor };
             self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
         }
@@ -241,7 +242,7 @@ impl ClaudeCode {
         };
         Ok(Polled {
             status,
-            events: page.events.iter().map(polled).collect(),
+            events: page.events.iter().map(paged).collect(),
             pending_approvals,
             read_position,
             total_events,

@@ -7,9 +7,8 @@ use plexus_store::{
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
-    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, CursorsParams, Done, ListParams,
-    Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, Spent, StreamList,
-    StreamsParams, TreeOf,
+    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams, Reserved,
+    SessionDeleted, SessionGot, SessionList, SessionRef, Spent, StreamList, StreamsParams, TreeOf,
 };
 
 use super::{ClaudeCode, page};
@@ -128,14 +127,15 @@ impl ClaudeCode {
         call: Call,
         params: StreamsParams,
     ) -> Result<StreamList, CallError> {
-        if let Some(id) = params.session_id {
-            self.authority.reach(&call.caller, id).await?;
-        }
+        let only = self
+            .authority
+            .find_any(&call.caller, params.session_id, params.name.as_deref())
+            .await?;
         let found = self
             .core
             .store
             .chats(
-                params.session_id,
+                only.map(|session| session.id),
                 call.caller.session(),
                 page(params.limit, params.cursor.as_deref())?,
             )
@@ -159,10 +159,10 @@ impl ClaudeCode {
     pub(super) async fn cursors(
         &self,
         call: Call,
-        params: CursorsParams,
+        params: SessionRef,
     ) -> Result<ConsumerList, CallError> {
-        self.authority.reach(&call.caller, params.session_id).await?;
-        let consumers = self.core.store.consumers(params.session_id).await?;
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let consumers = self.core.store.consumers(session.id).await?;
         let view = |consumer: plexus_store::Consumer| Consumer {
             chat: consumer.cursor.chat,
             seq: consumer.cursor.next,
@@ -178,8 +178,8 @@ impl ClaudeCode {
         call: Call,
         params: CursorSetParams,
     ) -> Result<Done, CallError> {
-        self.authority.reach(&call.caller, params.session_id).await?;
-        let cursor: Cursor = self.resolve_cursor(params.session_id, &params.cursor).await?;
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let cursor: Cursor = self.resolve_cursor(session.id, &params.cursor).await?;
         let set = SetCursor { consumer: params.consumer, cursor };
         self.core.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
         Ok(Done {})
@@ -190,8 +190,8 @@ impl ClaudeCode {
         call: Call,
         params: CursorDeleteParams,
     ) -> Result<Done, CallError> {
-        self.authority.reach(&call.caller, params.session_id).await?;
-        let delete = Change::DeleteCursor { session: params.session_id, consumer: params.consumer };
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let delete = Change::DeleteCursor { session: session.id, consumer: params.consumer };
         self.core.store.commit(vec![delete], Priority::Normal).await?;
         Ok(Done {})
     }

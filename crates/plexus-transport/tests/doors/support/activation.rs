@@ -34,6 +34,9 @@ struct Echoed {
 #[serde(deny_unknown_fields)]
 struct Sleep {
     ms: u64,
+    /// With it, twice is the same as once.
+    #[serde(default, rename = "from")]
+    _from: Option<u64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -134,7 +137,10 @@ impl Activation for TestActivation {
             .unary(
                 "sleep",
                 "Waits.",
-                |method| method.hints.waits = true,
+                |method| {
+                    method.hints.waits = true;
+                    method.hints.idempotent_with = &["from"];
+                },
                 move |call: Call, sleep: Sleep| {
                     let desk = Arc::clone(&sleeper);
                     async move {
