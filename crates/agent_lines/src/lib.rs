@@ -9,6 +9,8 @@
 //! - [`journal`]: reads lines from files that somebody else writes, and goes on after a restart.
 //! - [`ProcessTree`]: a child with everything it starts, ended as one.
 //! - [`child`]: starts a program and hands out its events while it lives.
+//! - [`rpc`]: what protocols of requests and answers share, down to a live conversation.
+//! - [`recording`]: reads conversations that were recorded, for tests and statistics.
 //! - [`ask_version`]: asks a program for its version.
 #![doc = concat!("\n", include_str!("../README.md"))]
 
@@ -18,6 +20,8 @@ pub mod journal;
 pub mod json;
 mod line;
 mod process;
+pub mod recording;
+pub mod rpc;
 mod version;
 
 pub use error::{LineError, LineErrorCode};

@@ -14,17 +14,16 @@
 
 mod client;
 pub mod event;
-mod id;
 mod parser;
 pub mod send;
 
 pub use agent_lines::LineError as CodexLineError;
+pub use agent_lines::rpc::RequestId;
 pub use client::{
     CALL_TIMEOUT, CLOSE_GRACE, CallError, CodexClient, CodexConnection, CodexError, Launch,
     LaunchError, MAX_HELD_LINES, OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, SendError,
     Sender, TESTED_VERSION, Trust, probe_version,
 };
 pub use event::{Answer, Notification, Outcome, RpcError, ServerBody, ServerLine, ServerRequest};
-pub use id::RequestId;
 pub use parser::CodexParser;
 pub use send::{ClientBody, ClientLine, ClientRequest, Decision};

@@ -9,9 +9,8 @@ mod version;
 
 use agent_lines::child::{ChildOptions, Input, StartError};
 
-pub use connection::{
-    CALL_TIMEOUT, CLOSE_GRACE, CallError, CodexConnection, MAX_HELD_LINES, SendError, Sender,
-};
+pub use agent_lines::rpc::{CALL_TIMEOUT, CallError, MAX_HELD_LINES, SendError};
+pub use connection::{CLOSE_GRACE, CodexConnection, Sender};
 pub use launch::{Launch, LaunchError, Trust};
 pub use version::{
     OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCodex, TESTED_VERSION, probe_version,

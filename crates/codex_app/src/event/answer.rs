@@ -1,40 +1,12 @@
 //! The answer to a request of ours.
 
-use agent_lines::json::{FromJson, RawJson, Text, Value};
+use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
+pub use agent_lines::rpc::{Answer, Outcome, RpcError};
 
 use super::thread::Thread;
-use crate::RequestId;
-
-/// An answer; its id says to which request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// The request.
-    pub id: RequestId,
-    /// How it went.
-    pub outcome: Outcome,
-}
-
-/// How a request went.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It was done. The `result` is whole; [`Outcome::read`] types it.
-    Result(RawJson),
-    /// It was refused.
-    Error(RpcError),
-}
 
 json_object! {
-    /// A refusal.
-    pub struct RpcError {
-        /// What kind: -32600 for a method that is not known, -32602 for wrong parameters.
-        code: i64 = "code",
-        /// The same in the server's words.
-        message: Text = "message",
-        /// More about it.
-        data: Option<RawJson> = "data",
-    }
-
     /// The answer to `initialize`.
     pub struct Initialized {
         /// The server's name for itself, which holds its version.
@@ -89,33 +61,5 @@ json_object! {
         turn_id: Option<Text> = "turnId",
         /// The turn of `turn/start`.
         turn: Option<super::thread::Turn> = "turn",
-    }
-}
-
-impl Answer {
-    pub(super) fn read(id: RequestId, line: Value<'_>) -> Result<Self, &'static str> {
-        let outcome = match (line.get("error"), line.get("result")) {
-            (Some(error), None) => {
-                Outcome::Error(RpcError::from_json(error).ok_or("an `error` that is no object")?)
-            }
-            (None, Some(result)) => Outcome::Result(result.raw()),
-            (Some(_), Some(_)) => return Err("both a `result` and an `error`"),
-            (None, None) => return Err("an `id` with neither `method`, `result` nor `error`"),
-        };
-        Ok(Self { id, outcome })
-    }
-}
-
-impl Outcome {
-    /// Reads the result as `T`; none for a refusal or a result of another form.
-    pub fn read<T: FromJson>(&self) -> Option<T> {
-        match self {
-            Self::Result(result) => agent_lines::json::LineReader::new()
-                .read_str(result.get(), |value, _| T::from_json(value))
-                .ok()
-                .flatten()
-                .flatten(),
-            Self::Error(_) => None,
-        }
     }
 }

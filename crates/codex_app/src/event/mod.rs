@@ -12,7 +12,8 @@ pub mod notification;
 pub mod request;
 pub mod thread;
 
-use agent_lines::json::{FromJson, RawJson, Repairs, Text, Value};
+use agent_lines::json::{RawJson, Repairs, Text, Value};
+use agent_lines::rpc::{RpcLine, Shape};
 
 pub use answer::{Answer, Outcome, RpcError};
 pub use item::{Item, ItemBody};
@@ -56,21 +57,16 @@ pub enum ServerBody {
 impl ServerLine {
     /// Reads the outer object. The error says, in our own words, what is missing.
     pub(crate) fn read(line: Value<'_>, repairs: Repairs) -> Result<Self, &'static str> {
-        if !line.is_object() {
-            return Err("not an object");
-        }
-        let id = line.get("id").and_then(RequestId::from_json);
-        let method = line.get("method").and_then(Value::text);
-        let params = line.get("params");
-        let body = match (method, id) {
-            (Some(method), Some(id)) => {
+        let shape = Shape::of(line)?;
+        let params = shape.params();
+        let body = match shape {
+            Shape::Request { id, method, params } => {
                 ServerBody::Request { id, request: Box::new(ServerRequest::read(method, params)) }
             }
-            (Some(method), None) => {
+            Shape::Notification { method, params } => {
                 ServerBody::Notification(Box::new(Notification::read(method, params)))
             }
-            (None, Some(id)) => ServerBody::Answer(Answer::read(id, line)?),
-            (None, None) => return Err("neither a `method` nor an `id`"),
+            Shape::Answer(answer) => ServerBody::Answer(answer),
         };
         let of_params = |name| params.and_then(|params| params.get(name));
         let turn_id = of_params("turnId").or_else(|| of_params("turn")?.get("id"));
@@ -114,12 +110,11 @@ impl serde::Serialize for ServerLine {
     }
 }
 
-/// Reads typed parameters; what is missing or of another type has its default.
-fn lenient<T: FromJson + Default>(params: Option<Value<'_>>) -> T {
-    params.and_then(T::from_json).unwrap_or_default()
-}
-
-/// Keeps parameters as they are; `null` when there are none.
-fn kept(params: Option<Value<'_>>) -> RawJson {
-    params.map(Value::raw).unwrap_or_default()
+impl RpcLine for ServerLine {
+    fn answer(&self) -> Option<&Answer> {
+        match &self.body {
+            ServerBody::Answer(answer) => Some(answer),
+            ServerBody::Request { .. } | ServerBody::Notification(_) => None,
+        }
+    }
 }

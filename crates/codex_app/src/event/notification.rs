@@ -2,10 +2,10 @@
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
+use agent_lines::rpc::{kept, lenient};
 
 use super::item::{Item, ItemBody};
 use super::thread::{Thread, ThreadSettings, ThreadStatus, TokenUsage, Turn, TurnError};
-use super::{kept, lenient};
 use crate::RequestId;
 
 /// A notification, by its method. The thread and the turn that it is about are beside it, in

@@ -2,8 +2,7 @@
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
-
-use super::{kept, lenient};
+use agent_lines::rpc::{kept, lenient};
 
 /// A question of the server, by its method.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,8 +11,10 @@ mod answer;
 mod params;
 mod request;
 
-use serde_json::{Map, Value, json};
+use agent_lines::rpc::{Envelope, Parts};
+use serde_json::{Value, json};
 
+pub use agent_lines::rpc::METHOD_NOT_FOUND;
 pub use answer::{ClientAnswer, Decision, ElicitationAnswer};
 pub use params::{
     AccountRead, ClientInfo, Initialize, Input, ThreadFork, ThreadList, ThreadOptions, ThreadRef,
@@ -37,8 +39,8 @@ pub const UNSUPERVISED_METHODS: [&str; 9] = [
     "account/logout",
 ];
 
-/// A refusal's code for a method that is not served here.
-pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The server's lines have no `jsonrpc`, and ours need none.
+const ENVELOPE: Envelope = Envelope::Plain;
 
 /// One line to the server.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,24 +119,18 @@ impl ClientLine {
 
     /// Returns the line as JSON.
     pub fn to_json(&self) -> Value {
-        let mut line = Map::new();
         match &self.body {
             ClientBody::Request { id, request } => {
-                line.insert("id".to_owned(), json!(id));
-                line.insert("method".to_owned(), json!(request.method()));
-                line.extend(request.params().map(|params| ("params".to_owned(), params)));
+                ENVELOPE.request(id, request.method(), request.params())
             }
             ClientBody::Notification { method, params } => {
-                line.insert("method".to_owned(), json!(method));
-                line.extend(params.clone().map(|params| ("params".to_owned(), params)));
+                ENVELOPE.notification(method, params.clone())
             }
             ClientBody::Answer { id, answer } => {
-                line.insert("id".to_owned(), json!(id));
                 let (name, value) = answer.to_json();
-                line.insert(name.to_owned(), value);
+                ENVELOPE.answer(id, name, value)
             }
         }
-        Value::Object(line)
     }
 
     /// Returns the line with its newline, ready to be written. It holds no other line break.
@@ -146,25 +142,7 @@ impl ClientLine {
 
     /// Reads a line that a client wrote. The error holds nothing of the line.
     pub fn parse(line: &str) -> Result<Self, CodexLineError> {
-        let value: Value = serde_json::from_str(line).map_err(|error| CodexLineError {
-            code: agent_lines::LineErrorCode::JsonParse,
-            message: "a line of the client is not valid JSON".to_owned(),
-            details: format!("at column {}", error.column()),
-            line_bytes: None,
-        })?;
-        let Value::Object(mut line) = value else { return Err(no_line("not an object")) };
-        let id = match line.remove("id") {
-            Some(id) => {
-                Some(serde_json::from_value(id).map_err(|_| no_line("an `id` of another type"))?)
-            }
-            None => None,
-        };
-        let method = match line.remove("method") {
-            Some(Value::String(method)) => Some(method),
-            Some(_) => return Err(no_line("a `method` that is no string")),
-            None => None,
-        };
-        let params = line.remove("params");
+        let Parts { id, method, params, rest } = Parts::read(line, no_line)?;
         let body = match (method, id) {
             (Some(method), Some(id)) => ClientBody::Request {
                 id,
@@ -174,7 +152,7 @@ impl ClientLine {
                 ),
             },
             (Some(method), None) => ClientBody::Notification { method, params },
-            (None, Some(id)) => ClientBody::Answer { id, answer: ClientAnswer::read(line)? },
+            (None, Some(id)) => ClientBody::Answer { id, answer: ClientAnswer::read(rest)? },
             (None, None) => return Err(no_line("neither a `method` nor an `id`")),
         };
         Ok(Self { body })

@@ -1,43 +1,11 @@
 //! The parameters of our requests. What a struct does not name is kept in `extra` and written
 //! again.
 
+use agent_lines::rpc_params;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Declares structs: first, in brackets, the fields that are always there, then those that are left
-/// out when they are not set, at last the fields of another struct that stand beside them.
-macro_rules! params {
-    ($(
-        $(#[$meta:meta])*
-        pub struct $name:ident {
-            $([ $( $(#[$required_meta:meta])* $required:ident: $required_type:ty, )* ])?
-            $( $(#[$optional_meta:meta])* $optional:ident: $optional_type:ty, )*
-            $( ..$flat:ident: $flat_type:ty )?
-        }
-    )*) => {$(
-        $(#[$meta])*
-        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        pub struct $name {
-            $($( $(#[$required_meta])* pub $required: $required_type, )*)?
-            $(
-                $(#[$optional_meta])*
-                #[serde(default, skip_serializing_if = "Option::is_none")]
-                pub $optional: Option<$optional_type>,
-            )*
-            $(
-                /// What the thread may do, and with which model.
-                #[serde(flatten)]
-                pub $flat: $flat_type,
-            )?
-            /// What this crate has no name for.
-            #[serde(flatten)]
-            pub extra: Map<String, Value>,
-        }
-    )*};
-}
-
-params! {
+rpc_params! {
     /// Begins the conversation with the server.
     pub struct Initialize {
         [
@@ -62,7 +30,7 @@ params! {
 
     /// Begins a thread.
     pub struct ThreadStart {
-        ..options: ThreadOptions
+        ..options: ThreadOptions = "What the thread may do, and with which model."
     }
 
     /// Goes on with a thread. Its options are kept with it, and are sent again all the same.
@@ -73,7 +41,7 @@ params! {
         ]
         /// Whether the answer is to leave out the turns so far, which may be many.
         exclude_turns: bool,
-        ..options: ThreadOptions
+        ..options: ThreadOptions = "What the thread may do, and with which model."
     }
 
     /// Copies a thread.
@@ -86,7 +54,7 @@ params! {
         last_turn_id: String,
         /// As in [`ThreadResume`].
         exclude_turns: bool,
-        ..options: ThreadOptions
+        ..options: ThreadOptions = "What the thread may do, and with which model."
     }
 
     /// Lists the threads that are kept, the newest first.

@@ -1,18 +1,19 @@
-//! The id of a request, ours or the server's: a number or a string.
+//! The id of a request: a number or a string.
 
 use std::fmt;
 
-use agent_lines::json::{FromJson, Value};
 use serde::{Deserialize, Serialize};
 
-/// Names a request; its answer carries it. Ids of the server and of ours are apart: the same id may
-/// be open on both sides.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+use crate::json::{FromJson, Value};
+
+/// Names a request; its answer carries it. Each side has its own ids: the same id may be open on
+/// both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RequestId {
-    /// What the server uses.
+    /// A number, mostly from 0 or 1 upwards.
     Number(i64),
-    /// What we may use as well.
+    /// A string, mostly a UUID.
     Text(String),
 }
 
