@@ -3,7 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use agent_lines::child::{ChildOptions, RunError};
@@ -13,26 +13,19 @@ use codex_app::{
     CallError, ClientRequest, CodexClient, CodexConnection, CodexError, Launch, MAX_HELD_LINES,
     SendError, ServerBody,
 };
-use testkit::wait::{PATIENCE, eventually_async, within};
-use uuid::Uuid;
+use testkit::scripted::Scripted;
+use testkit::wait::{PATIENCE, within};
 
 /// Answers the handshake.
 const HANDSHAKE: &str =
     r#"read -r hello; echo '{"id":1,"result":{"userAgent":"x/0.166.0"}}'; read -r initialized; "#;
 
-/// A shell script in place of the server, in a directory of its own, and marked so that what it
-/// leaves behind can be found.
-struct Scripted {
-    dir: tempfile::TempDir,
-    mark: String,
-    script: String,
-}
+/// A shell script in place of the server.
+struct Server(Scripted);
 
-impl Scripted {
+impl Server {
     fn new(script: &str) -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let mark = format!("TEST-{}", Uuid::new_v4());
-        Self { dir, mark, script: script.to_owned() }
+        Self(Scripted::new(script).expect("a directory"))
     }
 
     /// A server that has answered the handshake before it does what the script says.
@@ -41,13 +34,12 @@ impl Scripted {
     }
 
     fn options(&self) -> ChildOptions {
-        ChildOptions::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/children/scripted"))
-            .env("CHILD_SCRIPT", &self.script)
-            .env("TEST_MARK", &self.mark)
+        let options = ChildOptions::new(Scripted::program());
+        self.0.env().iter().fold(options, |options, (name, value)| options.env(name, value))
     }
 
     fn start(&self) -> CodexConnection {
-        let launch = Launch::new(self.dir.path());
+        let launch = Launch::new(self.0.dir());
         CodexClient::new(self.options()).start(&launch).expect("starts")
     }
 
@@ -57,19 +49,6 @@ impl Scripted {
         within("the handshake", PATIENCE, hello).await.expect("greets");
         server
     }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    async fn wait_until_nothing_is_left(&self) {
-        #[cfg(target_os = "linux")]
-        eventually_async("the end of every process", PATIENCE, || {
-            let left = testkit::process::marked(&self.mark).expect("/proc");
-            std::future::ready(left.is_empty().then_some(()))
-        })
-        .await;
-    }
 }
 
 fn account() -> ClientRequest {
@@ -78,7 +57,7 @@ fn account() -> ClientRequest {
 
 #[tokio::test]
 async fn the_server_gets_its_switches_and_the_handshake_before_anything_else() {
-    let child = Scripted::new(
+    let child = Server::new(
         r#"printf '%s\n' "$@" > argv; pwd > pwd; read -r hello; echo "$hello" > hello
         echo '{"id":1,"result":{"userAgent":"codex/0.166.0"}}'; read -r second; echo "$second" > second"#,
     );
@@ -87,18 +66,18 @@ async fn the_server_gets_its_switches_and_the_handshake_before_anything_else() {
     let answer = within("the handshake", PATIENCE, hello).await.expect("greets");
     assert_eq!(answer.user_agent, "codex/0.166.0");
     within("the end", PATIENCE, server.close()).await.expect("ends");
-    let read = |name| std::fs::read_to_string(child.path(name)).expect("a file of the child");
+    let read = |name| child.0.read(name).expect("a file of the child");
     assert!(read("argv").starts_with("app-server\n--disable\nplugins\n"), "{}", read("argv"));
-    let untrusted = format!("projects={{\"{}\"={{trust_level=", child.dir.path().display());
+    let untrusted = format!("projects={{\"{}\"={{trust_level=", child.0.dir().display());
     assert!(read("argv").contains(&untrusted), "{}", read("argv"));
-    assert_eq!(Path::new(read("pwd").trim()), child.dir.path().canonicalize().expect("a path"));
+    assert_eq!(Path::new(read("pwd").trim()), child.0.dir().canonicalize().expect("a path"));
     assert!(read("hello").contains(r#""method":"initialize""#), "{}", read("hello"));
     assert_eq!(read("second").trim(), r#"{"method":"initialized"}"#);
 }
 
 #[tokio::test]
 async fn a_call_gets_its_own_answer_and_what_came_meanwhile_is_kept_in_order() {
-    let child = Scripted::greeting(
+    let child = Server::greeting(
         r#"read -r call; echo '{"method":"one","params":{}}'; echo 'not json'
         echo '{"id":1,"method":"item/tool/call","params":{}}'; echo '{"id":7,"result":{}}'
         echo '{"id":2,"result":{"thread":{"id":"t-1"}}}'; echo '{"method":"last"}'"#,
@@ -125,7 +104,7 @@ async fn a_call_gets_its_own_answer_and_what_came_meanwhile_is_kept_in_order() {
 
 #[tokio::test]
 async fn a_refusal_an_end_and_a_flood_are_errors_of_the_call() {
-    let child = Scripted::greeting(
+    let child = Server::greeting(
         r#"read -r a; echo '{"id":2,"error":{"code":-32600,"message":"no"}}'; read -r b"#,
     );
     let mut server = child.greeted().await;
@@ -134,7 +113,7 @@ async fn a_refusal_an_end_and_a_flood_are_errors_of_the_call() {
     let ended = within("the end", PATIENCE, server.call(account())).await;
     assert_eq!(ended, Err(CallError::Ended));
 
-    let child = Scripted::greeting(r#"read -r a; while :; do echo '{"method":"flood"}'; done"#);
+    let child = Server::greeting(r#"read -r a; while :; do echo '{"method":"flood"}'; done"#);
     let mut server = child.greeted().await;
     let flooded = within("the flood", PATIENCE, server.call(account())).await;
     assert_eq!(flooded, Err(CallError::TooManyLines));
@@ -144,13 +123,13 @@ async fn a_refusal_an_end_and_a_flood_are_errors_of_the_call() {
         kept += 1;
     }
     drop(server);
-    child.wait_until_nothing_is_left().await;
+    child.0.wait_until_nothing_is_left().await;
 }
 
 /// Time is paused: what never comes is waited for without waiting.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_an_error_of_the_call() {
-    let child = Scripted::new("exec sleep 3600");
+    let child = Server::new("exec sleep 3600");
     let mut server = child.start();
     let hello = server.handshake(Initialize::new("test", "0")).await;
     assert_eq!(hello, Err(CallError::Silent));
@@ -160,44 +139,42 @@ async fn a_server_that_never_answers_is_an_error_of_the_call() {
 #[tokio::test]
 async fn a_dropped_connection_leaves_nothing_behind() {
     let detached = if cfg!(target_os = "linux") { "setsid" } else { "" };
-    let child = Scripted::greeting(&format!(
+    let child = Server::greeting(&format!(
         r#"{detached} sleep 3600 > /dev/null 2>&1 & trap '' TERM; sleep 3600 & echo '{{"method":"ready"}}'; wait; wait"#
     ));
     let mut server = child.greeted().await;
     within("the line", PATIENCE, server.next_line()).await.expect("a line").expect("readable");
     drop(server);
-    child.wait_until_nothing_is_left().await;
+    child.0.wait_until_nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn a_server_that_hears_nothing_is_ended() {
-    let child = Scripted::greeting("trap '' TERM; while :; do sleep 1; done");
+    let child = Server::greeting("trap '' TERM; while :; do sleep 1; done");
     let options = child.options().termination_grace(Duration::from_millis(100));
-    let mut server =
-        CodexClient::new(options).start(&Launch::new(child.dir.path())).expect("starts");
+    let mut server = CodexClient::new(options).start(&Launch::new(child.0.dir())).expect("starts");
     let hello = server.handshake(Initialize::new("test", "0"));
     within("the handshake", PATIENCE, hello).await.expect("greets");
     let status = within("the end", PATIENCE, server.end()).await.expect("ends");
     assert!(!status.success());
-    child.wait_until_nothing_is_left().await;
+    child.0.wait_until_nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn a_timeout_fires_and_leaves_nothing() {
-    let child = Scripted::new("exec sleep 3600");
+    let child = Server::new("exec sleep 3600");
     let options = child.options().timeout(Duration::from_millis(200));
-    let mut server =
-        CodexClient::new(options).start(&Launch::new(child.dir.path())).expect("starts");
+    let mut server = CodexClient::new(options).start(&Launch::new(child.0.dir())).expect("starts");
     let hello = within("the end", PATIENCE, server.handshake(Initialize::new("test", "0"))).await;
     assert_eq!(hello, Err(CallError::Ended));
     let error = within("the end", PATIENCE, server.ended()).await.expect_err("too long");
     assert!(matches!(error, RunError::Timeout { .. }), "{error}");
-    child.wait_until_nothing_is_left().await;
+    child.0.wait_until_nothing_is_left().await;
 }
 
 #[tokio::test]
 async fn methods_that_act_unasked_are_not_sent() {
-    let child = Scripted::greeting("cat > sent");
+    let child = Server::greeting("cat > sent");
     let mut server = child.greeted().await;
     for method in ["review/start", "command/exec", "fs/writeFile", "account/login/start"] {
         let request = ClientRequest::Other { method: method.to_owned(), params: None };
@@ -206,7 +183,7 @@ async fn methods_that_act_unasked_are_not_sent() {
     }
     server.request(account()).expect("queued");
     within("the end", PATIENCE, server.close()).await.expect("ends");
-    let sent = std::fs::read_to_string(child.path("sent")).expect("what was sent");
+    let sent = child.0.read("sent").expect("what was sent");
     assert_eq!(sent.lines().count(), 1, "{sent}");
 }
 

@@ -1,10 +1,12 @@
-//! The recorded logs of the real CLI, and other files of the workspace; [`codex`] has those of
-//! Codex.
+//! The recorded logs of the real CLI, and other files of the workspace. Conversations with other
+//! agents ([`recordings`]) are those of [`codex`] and of [`acp`].
 //!
 //! Paths come from where this crate was compiled, so a test finds them whatever its working
 //! directory is.
 
+pub mod acp;
 pub mod codex;
+pub mod recordings;
 
 use std::path::{Path, PathBuf};
 

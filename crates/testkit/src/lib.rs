@@ -5,6 +5,7 @@
 //! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
 //! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
 //! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left behind.
+//! - [`scripted`]: a shell script in place of an agent.
 //! - [`proxy`]: a TCP relay that can be slowed, stalled, half closed and cut.
 //! - [`postgres`]: a throw-away PostgreSQL that can be killed and started again.
 //! - [`netns`]: moves a whole test program into a network that has only loopback.
@@ -30,6 +31,7 @@ pub mod real_claude;
 pub mod real_cli;
 pub mod real_codex;
 pub mod responses_api;
+pub mod scripted;
 pub mod server;
 #[cfg(target_os = "linux")]
 pub mod small_disk;

@@ -1,0 +1,159 @@
+//! A live conversation with an agent.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use agent_lines::LineError;
+use agent_lines::child::{LiveChild, RunError, StderrTail, TerminationHandle};
+use agent_lines::rpc::{CallError, Connection, Outcome, RequestId, SendError};
+
+use super::questions::SharedQuestions;
+use super::sender::Sender;
+use crate::PROTOCOL_VERSION;
+use crate::event::AgentLine;
+use crate::event::answer::{ConfigOption, Initialized};
+use crate::send::{ClientLine, ClientRequest, Initialize, SetConfigOption};
+
+/// How long an agent may stay after its input was closed. Two seconds were seen; Goose stays for
+/// ever, and is ended after this.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(5);
+
+/// A running agent. Dropping it ends the child with everything it started.
+#[derive(Debug)]
+#[must_use = "dropping the connection ends the child"]
+pub struct AcpConnection {
+    connection: Connection<AgentLine>,
+    questions: SharedQuestions,
+}
+
+/// Why an agent cannot be spoken to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum HandshakeError {
+    /// It did not answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It speaks another version of the protocol.
+    #[error("the agent does not speak version {PROTOCOL_VERSION} of the Agent Client Protocol")]
+    Version {
+        /// What it speaks, if it said.
+        found: Option<u64>,
+    },
+}
+
+impl AcpConnection {
+    pub(super) fn new(child: LiveChild<AgentLine>, questions: SharedQuestions) -> Self {
+        Self { connection: Connection::new(child), questions }
+    }
+
+    /// Returns a sender; it may outlive this connection.
+    pub fn sender(&self) -> Sender {
+        Sender::new(self.connection.input(), self.questions.clone())
+    }
+
+    /// Returns a handle that can end the agent; it may outlive this connection.
+    pub fn termination(&self) -> TerminationHandle {
+        self.connection.termination()
+    }
+
+    /// Returns a view of the last lines that the agent wrote to its standard error.
+    pub fn stderr_tail(&self) -> StderrTail {
+        self.connection.stderr_tail()
+    }
+
+    /// Introduces us, and waits for the answer. An agent of another version is refused.
+    pub async fn handshake(
+        &mut self,
+        initialize: Initialize,
+    ) -> Result<Initialized, HandshakeError> {
+        let outcome = self.call(ClientRequest::Initialize(initialize)).await?;
+        let answer: Initialized = outcome.read().ok_or(CallError::Unreadable)?;
+        match answer.protocol_version {
+            Some(PROTOCOL_VERSION) => Ok(answer),
+            found => Err(HandshakeError::Version { found }),
+        }
+    }
+
+    /// Sends a request and returns its id; the answer comes as a line. Requests that change what
+    /// the agent may do without a question are refused: a mode is set in the agent's own settings.
+    pub fn request(&mut self, request: ClientRequest) -> Result<RequestId, SendError> {
+        match request {
+            ClientRequest::SetMode(_)
+            | ClientRequest::SetConfigOption(_)
+            | ClientRequest::Authenticate(_) => {
+                Err(SendError::Unsupervised { method: request.method().to_owned() })
+            }
+            request => self.send(request),
+        }
+    }
+
+    /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`](crate::CALL_TIMEOUT); a
+    /// refusal is an error. What comes meanwhile is kept for [`AcpConnection::next_line`]. A future
+    /// that is dropped loses no line. A prompt is better sent with [`AcpConnection::request`]: its
+    /// answer comes when the turn is over.
+    pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
+        let id = self.request(request)?;
+        self.connection.answer_to(&id).await
+    }
+
+    /// Changes an option of a session that the agent has offered, and waits for the answer. One
+    /// that is a mode, or whose category nobody knows, is refused.
+    pub async fn set_option(
+        &mut self,
+        session_id: &str,
+        option: &ConfigOption,
+        value: &str,
+    ) -> Result<Outcome, CallError> {
+        let request = ClientRequest::SetConfigOption(SetConfigOption {
+            session_id: session_id.to_owned(),
+            config_id: option.id.to_string(),
+            value: value.into(),
+            ..SetConfigOption::default()
+        });
+        if option.category.as_deref().is_none_or(|category| category == "mode") {
+            let method = request.method().to_owned();
+            return Err(SendError::Unsupervised { method }.into());
+        }
+        let id = self.send(request)?;
+        self.connection.answer_to(&id).await
+    }
+
+    fn send(&mut self, request: ClientRequest) -> Result<RequestId, SendError> {
+        let id = self.connection.next_id();
+        if let ClientRequest::Prompt(prompt) = &request {
+            self.questions.lock().prompted(id.clone(), &prompt.session_id);
+        }
+        if let Err(error) = self.sender().send(&ClientLine::request(id.clone(), request)) {
+            self.questions.lock().not_prompted(&id);
+            return Err(error.into());
+        }
+        Ok(id)
+    }
+
+    /// Returns the next line; `None` when the agent's output has ended. Dropping the future loses
+    /// nothing.
+    pub async fn next_line(&mut self) -> Option<Result<AgentLine, LineError>> {
+        self.connection.next_line().await
+    }
+
+    /// Returns the next line that came while a call waited for its answer, without waiting. After
+    /// `session/load` these are the session's history.
+    pub fn next_held(&mut self) -> Option<Result<AgentLine, LineError>> {
+        self.connection.next_held()
+    }
+
+    /// Closes the agent's input, reads what it still says, and returns how it ended. One that stays
+    /// longer than [`CLOSE_GRACE`] is ended, with everything it started.
+    pub async fn close(self) -> Result<ExitStatus, RunError> {
+        self.connection.close(CLOSE_GRACE).await
+    }
+
+    /// Ends the agent with everything it started, and returns how it ended.
+    pub async fn end(self) -> Result<ExitStatus, RunError> {
+        self.connection.end().await
+    }
+
+    /// Waits for the end of an agent whose output has ended.
+    pub async fn ended(self) -> Result<ExitStatus, RunError> {
+        self.connection.ended().await
+    }
+}

@@ -1,0 +1,46 @@
+//! Turns one line of an agent into one typed line.
+
+use agent_lines::json::{LineReader, Repairs, Value};
+use agent_lines::{LineError, LineParser};
+
+use crate::event::AgentLine;
+
+/// Reads the lines of an agent. Holds nothing of a line after it was read, only memory to reuse.
+#[derive(Debug, Default)]
+pub struct AcpParser {
+    reader: LineReader,
+}
+
+impl AcpParser {
+    /// Creates a parser.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reads one line, with or without its line ending. A blank line is `Ok(None)`.
+    pub fn parse_line(&mut self, line: &str) -> Result<Option<AgentLine>, LineError> {
+        self.reader.read_str(line, read_line)?.transpose()
+    }
+
+    /// Reads one line of bytes. What is not UTF-8 is replaced, and the line says so.
+    pub fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<AgentLine>, LineError> {
+        self.reader.read_bytes(line, read_line)?.transpose()
+    }
+}
+
+impl LineParser for AcpParser {
+    type Event = AgentLine;
+
+    fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<AgentLine>, LineError> {
+        Self::parse_bytes(self, line)
+    }
+}
+
+fn read_line(root: Value<'_>, repairs: Repairs) -> Result<AgentLine, LineError> {
+    AgentLine::read(root, repairs).map_err(no_line)
+}
+
+/// The error for a line that lacks what every line has.
+pub(crate) fn no_line(missing: &'static str) -> LineError {
+    LineError::typed("a line is not one of the Agent Client Protocol", missing)
+}

@@ -1,0 +1,69 @@
+//! Recorded lines with pieces changed: nothing panics, and no error holds bytes of the line.
+
+#![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
+
+use acp_lines::{AcpLineError, AcpParser, ClientLine};
+use proptest::prelude::*;
+use testkit::fixtures::acp::all;
+
+/// A word that no error says by itself.
+const SECRET: &str = "hunter2";
+
+fn edited_lines() -> impl Strategy<Value = Vec<u8>> {
+    let recordings = all().expect("the recordings").into_iter();
+    let lines: Vec<String> = recordings
+        .flat_map(|(_, lines)| lines)
+        .map(|line| line.line)
+        .filter(|line| line.len() < 5_000)
+        .collect();
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5u8), 0..6);
+    (prop::sample::select(lines), edits).prop_map(|(line, edits)| {
+        let mut line = line.into_bytes();
+        for (index, byte, what) in edits {
+            if line.is_empty() {
+                break;
+            }
+            let at = index.index(line.len());
+            match what {
+                0 => line[at] = byte,
+                1 => drop(line.remove(at)),
+                2 => line.insert(at, byte),
+                3 => drop(line.splice(at..at, SECRET.bytes())),
+                _ => line.truncate(at),
+            }
+        }
+        line
+    })
+}
+
+fn holds_no_secret(error: &AcpLineError) -> Result<(), TestCaseError> {
+    let shown = format!("{error:?} {error}");
+    prop_assert!(!shown.contains(SECRET), "{}", shown);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_line_is_read_or_refused_without_a_byte_of_it(line in edited_lines()) {
+        match AcpParser::new().parse_bytes(&line) {
+            Ok(Some(line)) => {
+                // Everything lazy is looked at.
+                let shown = format!("{line:?}");
+                prop_assert!(!shown.is_empty());
+                prop_assert!(serde_json::to_string(&line).is_ok());
+            }
+            Ok(None) => {}
+            Err(error) => holds_no_secret(&error)?,
+        }
+        let text = String::from_utf8_lossy(&line);
+        match ClientLine::parse(&text) {
+            Ok(line) => {
+                let written = line.to_line();
+                prop_assert_eq!(ClientLine::parse(&written).ok(), Some(line));
+            }
+            Err(error) => holds_no_secret(&error)?,
+        }
+    }
+}
