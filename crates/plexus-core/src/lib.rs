@@ -5,6 +5,7 @@
 //! - [`caller`]: who may call.
 //! - [`method`]: what a method is: a name, a description, schemas, who may call it, and a typed
 //!   handler.
+//! - [`answer`]: one answer of a method, and the change that comes with giving it.
 //! - [`activation`]: a plugin with a namespace, methods, and perhaps handles and children.
 //! - [`hub`]: an activation that routes calls and handles to others.
 //! - [`auth`]: how a door turns a token into a [`Caller`].
@@ -12,6 +13,7 @@
 //! - [`latency`]: how long something took, counted in buckets for the metrics.
 
 pub mod activation;
+pub mod answer;
 pub mod auth;
 pub mod caller;
 pub mod digest;
@@ -20,6 +22,7 @@ pub mod latency;
 pub mod method;
 
 pub use activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
+pub use answer::{Answer, OnGiven};
 pub use auth::{Answers, Authenticator};
 pub use caller::Audience;
 pub use hub::{Hub, HubContext, RegisterError};

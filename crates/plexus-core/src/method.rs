@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::answer::{Answer, OnGiven};
 use crate::caller::Audience;
 
 /// What a handler knows about the call besides its parameters.
@@ -74,7 +75,7 @@ pub type ReplyStream = BoxStream<'static, Result<StreamItem, CallError>>;
 /// What a call gives back.
 pub enum Reply {
     /// One answer.
-    Value(Box<RawValue>),
+    Value(Answer),
     /// Many items, then the end.
     Stream(ReplyStream),
 }
@@ -82,7 +83,7 @@ pub enum Reply {
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Value(_) => f.write_str("Reply::Value"),
+            Self::Value(answer) => f.debug_tuple("Reply::Value").field(answer).finish(),
             Self::Stream(_) => f.write_str("Reply::Stream"),
         }
     }
@@ -94,7 +95,7 @@ impl Reply {
     /// # Errors
     /// `internal` when the value cannot be JSON (a map with keys that are not strings).
     pub fn of(value: &impl Serialize) -> Result<Self, CallError> {
-        Ok(Self::Value(raw(value)?))
+        Answer::new(value, None).map(Self::Value)
     }
 }
 
@@ -279,6 +280,36 @@ impl MethodTable {
         Fut: Future<Output = Result<M::Result, CallError>> + Send + 'static,
     {
         self.unary::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
+    }
+
+    /// Adds a method of the wire with one answer, and a change that is made when the answer is given.
+    #[must_use]
+    pub fn serves_then<M, F, Fut>(
+        self,
+        description: &'static str,
+        adjust: fn(&mut MethodDescriptor),
+        handler: F,
+    ) -> Self
+    where
+        M: plexus_wire::Method,
+        F: Fn(Call, M::Params) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(M::Result, Option<OnGiven>), CallError>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        let shape = Shape::Unary;
+        self.add::<M::Params, M::Result>(
+            M::NAME,
+            description,
+            shape,
+            adjust,
+            move |call, params| {
+                let handler = Arc::clone(&handler);
+                Box::pin(async move {
+                    let (result, on_given) = handler(call, params::read(params.get())?).await?;
+                    Answer::new(&result, on_given).map(Reply::Value)
+                })
+            },
+        )
     }
 
     /// Adds a method of the wire whose answer is a stream (or, by `adjust`, either), built by the handler itself.

@@ -85,7 +85,7 @@ fn handle(namespace: &'static str) -> Handle {
 async fn call(hub: &Hub, caller: Caller, name: &str, params: Value) -> Result<Value, CallError> {
     let params = serde_json::value::to_raw_value(&params).unwrap();
     match hub.call(Call::plain(caller), name, Some(params)).await? {
-        Reply::Value(value) => Ok(serde_json::from_str(value.get()).unwrap()),
+        Reply::Value(answer) => Ok(serde_json::from_str(answer.give().await?.get()).unwrap()),
         Reply::Stream(_) => panic!("a stream"),
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{any, get, post};
-use plexus_core::{Answers, Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply};
+use plexus_core::{
+    Answer, Answers, Authenticator, Call, CallError, Caller, Hub, MethodDescriptor, Reply,
+};
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -130,23 +132,27 @@ impl Doors {
             .transpose()
     }
 
-    /// Counts an answer as held until the returned value is dropped, which is when it was written.
+    /// Takes room for an answer and gives it. It counts as held until the second value is dropped,
+    /// which is when it was written.
     ///
     /// # Errors
-    /// `busy` when it is large, reading it again changes nothing, and its caller holds its share already. What changed something is
-    /// always answered.
-    pub(crate) fn hold_answer(
+    /// `busy` when it is large, reading it again changes nothing, and its caller holds its share
+    /// already; the change that comes with giving it is then not made. What changed something
+    /// before is always answered.
+    pub(crate) async fn give(
         &self,
         caller: Caller,
         descriptor: Option<&MethodDescriptor>,
-        bytes: usize,
-    ) -> Result<Taken, CallError> {
+        answer: Answer,
+    ) -> Result<(Box<RawValue>, Taken), CallError> {
+        let bytes = answer.bytes();
         let may_be_asked_again = descriptor.is_some_and(|method| method.hints.read_only);
-        if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
-            self.bytes.take(caller, bytes)
+        let held = if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
+            self.bytes.take(caller, bytes)?
         } else {
-            Ok(self.bytes.charge(caller, bytes))
-        }
+            self.bytes.charge(caller, bytes)
+        };
+        Ok((answer.give().await?, held))
     }
 
     /// Reads what the doors count, for the metrics.

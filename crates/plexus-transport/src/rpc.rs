@@ -114,10 +114,7 @@ async fn call_unary(
     let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
     let call = Call { caller, progress: Progress::default(), can_stream: false };
     match doors.call(call, method, params).await? {
-        Reply::Value(value) => {
-            let held = doors.hold_answer(caller, descriptor.as_deref(), value.get().len())?;
-            Ok((value, held))
-        }
+        Reply::Value(answer) => doors.give(caller, descriptor.as_deref(), answer).await,
         Reply::Stream(_) => {
             Err(CallError::internal(format_args!("call {method}: it answered with a stream")))
         }

@@ -242,9 +242,7 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &Outbox)
         Err(error) => Err(error),
     };
     let result = match (outcome, &request.id) {
-        (Ok(Reply::Value(value)), _) => doors
-            .hold_answer(caller, descriptor.as_deref(), value.get().len())
-            .map(|held| (value, held)),
+        (Ok(Reply::Value(answer)), _) => doors.give(caller, descriptor.as_deref(), answer).await,
         (Ok(Reply::Stream(stream)), Some(id)) => {
             let end = forward(doors, caller, stream, id, out).await;
             end.map(|end| (end, doors.bytes.charge(caller, 0)))

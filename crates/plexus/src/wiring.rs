@@ -370,7 +370,7 @@ impl Plexus {
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params)?;
         match self.hub.call(Call::plain(Caller::Operator), method, Some(params)).await? {
-            Reply::Value(value) => serde_json::from_str(value.get())
+            Reply::Value(answer) => serde_json::from_str(answer.give().await?.get())
                 .map_err(|_| CallError::internal("read the result")),
             Reply::Stream(_) => {
                 Err(CallError::invalid(format_args!("call {method}: it answers with a stream")))

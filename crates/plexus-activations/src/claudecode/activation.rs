@@ -115,7 +115,7 @@ impl Activation for ClaudeCode {
             .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
             .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
             .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-            .serves::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
+            .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
             .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
             .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
             .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))

@@ -41,7 +41,7 @@ impl Loopback {
             Ok(record) => self.answer_to(&call, record).await,
             Err(error) => PermitAnswer::deny(format!("denied: could not {}", error.message)),
         };
-        Ok(Reply::Value(exact_json(&response)))
+        Ok(Reply::Value(exact_json(&response).into()))
     }
 
     pub(super) async fn permit_rejoin(
@@ -56,7 +56,7 @@ impl Loopback {
             }
             Err(error) => PermitAnswer::deny(format!("denied: could not {}", error.message)),
         };
-        Ok(Reply::Value(exact_json(&response)))
+        Ok(Reply::Value(exact_json(&response).into()))
     }
 
     /// The client no longer wants an answer, which is not the same as a lost connection: nobody needs to give one.

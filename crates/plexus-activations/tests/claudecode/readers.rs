@@ -199,6 +199,22 @@ async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
+    let world = World::new().await;
+    let session = world.create("refused", json!({})).await;
+    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let params = json!({"session_id": session, "limit": 2});
+    world.refuse("claudecode.poll", params.clone()).await;
+    for seq in [0, 2] {
+        let page = world.ok("claudecode.poll", params.clone()).await;
+        assert_eq!(
+            (&page["events"][0]["seq"], &page["read_position"]),
+            (&json!(seq), &json!(seq + 2))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
     let world = World::new().await;
     let session = world.create("followed", json!({})).await;

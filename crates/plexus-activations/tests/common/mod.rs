@@ -77,9 +77,16 @@ impl World {
     ) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params).unwrap();
         match self.hub.call(Call::plain(caller), method, Some(params)).await? {
-            Reply::Value(value) => Ok(serde_json::from_str(value.get()).unwrap()),
+            Reply::Value(answer) => Ok(serde_json::from_str(answer.give().await?.get()).unwrap()),
             Reply::Stream(_) => panic!("{method} answered with a stream"),
         }
+    }
+
+    /// Calls a method as the operator and drops the answer, as a door without room for it does.
+    pub(crate) async fn refuse(&self, method: &str, params: Value) {
+        let params = plexus_core::method::raw(&params).unwrap();
+        let call = Call::plain(Caller::Operator);
+        drop(self.hub.call(call, method, Some(params)).await.unwrap());
     }
 
     /// Calls a method of which the test expects that it works.
@@ -98,7 +105,7 @@ impl World {
         let call = Call { can_stream: true, ..Call::plain(Caller::Operator) };
         match self.hub.call(call, method, Some(params)).await.unwrap() {
             Reply::Stream(stream) => stream,
-            Reply::Value(value) => panic!("{method} answered {value}"),
+            Reply::Value(answer) => panic!("{method} answered {answer:?}"),
         }
     }
 

@@ -75,7 +75,10 @@ async fn a_deadline_keeps_counting_while_no_server_runs() {
     else {
         panic!()
     };
-    assert_eq!(told.get(), r#"{"behavior":"allow","updatedInput":{"command":"ls"}}"#);
+    assert_eq!(
+        told.give().await.unwrap().get(),
+        r#"{"behavior":"allow","updatedInput":{"command":"ls"}}"#
+    );
 }
 
 #[tokio::test]

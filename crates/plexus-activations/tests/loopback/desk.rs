@@ -86,7 +86,7 @@ impl Desk {
     ) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params).unwrap();
         match self.hub.call(Call::plain(caller), method, Some(params)).await? {
-            Reply::Value(value) => Ok(serde_json::from_str(value.get()).unwrap()),
+            Reply::Value(answer) => Ok(serde_json::from_str(answer.give().await?.get()).unwrap()),
             Reply::Stream(_) => panic!("{method} answered with a stream"),
         }
     }

@@ -181,7 +181,7 @@ async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
     let params = plexus_core::method::raw(&json!({})).unwrap();
     match desk.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
         Reply::Stream(stream) => stream,
-        Reply::Value(value) => panic!("no stream: {value}"),
+        Reply::Value(answer) => panic!("no stream: {answer:?}"),
     }
 }
 

@@ -46,7 +46,9 @@ async fn permit(desk: Arc<Desk>, session: SessionId, id: String, input: String) 
     let params = RawValue::from_string(params).unwrap();
     let call = Call::plain(Caller::Child(session));
     match desk.hub.call(call, "loopback.permit", Some(params)).await {
-        Ok(Reply::Value(value)) => serde_json::from_str(value.get()).unwrap(),
+        Ok(Reply::Value(answer)) => {
+            serde_json::from_str(answer.give().await.unwrap().get()).unwrap()
+        }
         Ok(Reply::Stream(_)) => panic!("a stream"),
         // The door turns what is refused into a denial.
         Err(error) => json!({"behavior": "deny", "message": error.message}),

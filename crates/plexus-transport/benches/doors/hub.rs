@@ -134,7 +134,7 @@ impl Activation for Bench {
                 |method| method.shape = Shape::Unary,
                 move |_, _: Nothing| {
                     let page: Box<RawValue> = (*polled.page).to_owned();
-                    async move { Ok(Reply::Value(page)) }
+                    async move { Ok(Reply::Value(page.into())) }
                 },
             )
             .streaming::<Nothing, Echo, _, _>(

@@ -11,6 +11,7 @@ use rmcp::model::{
     ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use serde_json::value::RawValue;
 
 use super::holds::Holds;
 use super::resources::Subscriptions;
@@ -59,24 +60,26 @@ impl Handler {
             }
             (Err(error), _) | (_, Err(error)) => Err(error),
         };
-        let outcome = outcome.and_then(|reply| {
-            self.hold(&method, &reply, context)?;
-            Ok(reply)
-        });
-        Ok(tools::result(&method, outcome).into())
+        let given = match outcome {
+            Ok(reply) => self.give(&method, reply, context).await,
+            Err(error) => Err(error),
+        };
+        Ok(tools::result(&method, given).into())
     }
 
-    /// Counts an answer as held until it is written.
-    fn hold(
+    /// Gives an answer, which counts as held until it is written.
+    async fn give(
         &self,
         method: &MethodDescriptor,
-        reply: &Reply,
+        reply: Reply,
         context: &RequestContext<RoleServer>,
-    ) -> Result<(), CallError> {
-        if let (Reply::Value(value), Some(holds)) = (reply, Holds::of(&context.extensions)) {
-            holds.add(self.doors.hold_answer(self.caller, Some(method), value.get().len())?);
+    ) -> Result<Box<RawValue>, CallError> {
+        let answer = tools::answer(method, reply)?;
+        let (value, held) = self.doors.give(self.caller, Some(method), answer).await?;
+        if let Some(holds) = Holds::of(&context.extensions) {
+            holds.add(held);
         }
-        Ok(())
+        Ok(value)
     }
 }
 

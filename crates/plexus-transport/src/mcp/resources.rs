@@ -81,9 +81,9 @@ pub(super) async fn read(
     let reply =
         doors.hub.call_internal(Call::plain(caller), &method.full_name(), found.params).await;
     match doors.counters.count(reply).map_err(|error| as_error(&error))? {
-        Reply::Value(value) => {
-            let held = doors.hold_answer(caller, Some(method), value.get().len());
-            let held = held.map_err(|error| as_error(&error))?;
+        Reply::Value(answer) => {
+            let given = doors.give(caller, Some(method), answer).await;
+            let (value, held) = given.map_err(|error| as_error(&error))?;
             if let Some(holds) = holds {
                 holds.add(held);
             }

@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
-use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reply, Resume};
+use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Resume};
 use rmcp::model::CallToolResult;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -48,11 +48,13 @@ pub(super) fn start(
     let params = call.arguments.map(ToOwned::to_owned);
     let work = {
         let (doors, name) = (doors.clone(), method.full_name());
+        let method = Arc::clone(method);
         async move {
             // The request has its place among the calls already, and its response holds it.
             let _place = doors.admit_stream(caller)?;
             let call = Call { caller, progress: Progress::default(), can_stream: false };
-            doors.call(call, &name, params).await
+            let reply = doors.call(call, &name, params).await?;
+            tools::answer(&method, reply)?.give().await
         }
     };
     open(doors, caller, session, method, resume, id, Box::pin(work))
@@ -80,10 +82,12 @@ pub(super) fn rejoin(
     let work = {
         let (doors, name) = (doors.clone(), format!("{}.{}", method.namespace, resume.rejoin));
         let params = one_param(resume.key, &id.key);
+        let method = Arc::clone(&method);
         async move {
             let _places = (doors.admit(caller)?, doors.admit_stream(caller)?);
             let call = Call { caller, progress: Progress::default(), can_stream: false };
-            doors.counters.count(doors.hub.call_internal(call, &name, params?).await)
+            let reply = doors.hub.call_internal(call, &name, params?).await;
+            tools::answer(&method, doors.counters.count(reply)?)?.give().await
         }
     };
     open(doors, caller, session, &method, resume, id.next(), Box::pin(work))
@@ -123,7 +127,7 @@ fn one_param(key: &str, value: &str) -> Result<Box<RawValue>, CallError> {
     plexus_core::method::raw(&serde_json::Map::from_iter([(key.to_owned(), value.into())]))
 }
 
-type Work = BoxFuture<'static, Result<Reply, CallError>>;
+type Work = BoxFuture<'static, Result<Box<RawValue>, CallError>>;
 
 fn open(
     doors: &Doors,
@@ -247,7 +251,7 @@ impl Waiting {
         frame(&Notification { jsonrpc: "2.0", method: "notifications/progress", params })
     }
 
-    fn answer(&self, outcome: Result<Reply, CallError>) -> String {
+    fn answer(&self, outcome: Result<Box<RawValue>, CallError>) -> String {
         #[derive(Serialize)]
         struct Answer<'a> {
             jsonrpc: &'static str,

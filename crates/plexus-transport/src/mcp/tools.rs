@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use plexus_core::{CallError, Caller, Door, Hub, MethodDescriptor, Reply, Shape, WireForm};
+use plexus_core::{Answer, CallError, Caller, Door, Hub, MethodDescriptor, Reply, Shape, WireForm};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Where a tool's `_meta` lists the arguments with any of which twice is the same as once. The
@@ -64,18 +65,22 @@ fn output_schema(method: &MethodDescriptor) -> Option<JsonObject> {
     acceptable.then(|| schema.clone())
 }
 
-/// Writes the outcome of a call in the form that its method asks for.
-pub(super) fn result(
-    method: &MethodDescriptor,
-    outcome: Result<Reply, CallError>,
-) -> CallToolResult {
-    let outcome = outcome.and_then(|reply| match reply {
-        Reply::Value(value) => Ok(value),
+/// Returns the one answer of a call. A tool has no stream.
+pub(super) fn answer(method: &MethodDescriptor, reply: Reply) -> Result<Answer, CallError> {
+    match reply {
+        Reply::Value(answer) => Ok(answer),
         Reply::Stream(_) => Err(CallError::internal(format_args!(
             "call {}: it answered with a stream",
             method.full_name()
         ))),
-    });
+    }
+}
+
+/// Writes the outcome of a call in the form that its method asks for.
+pub(super) fn result(
+    method: &MethodDescriptor,
+    outcome: Result<Box<RawValue>, CallError>,
+) -> CallToolResult {
     let mut result = CallToolResult::default();
     match (method.wire, outcome) {
         (WireForm::Ordinary, Ok(value)) => {

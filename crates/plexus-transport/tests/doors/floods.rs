@@ -320,6 +320,47 @@ async fn answers_that_nobody_reads_count_as_held_until_they_are_read() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_refused_for_want_of_room_is_the_next_one_again() {
+    let limits =
+        Limits { held_bytes_per_caller: 150_000, body_timeout: NEVER, ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    let (mut client, _) = McpClient::begin(&server, PARENT).await;
+    let mut socket = socket(&server, PARENT).await;
+    let page = json!({"bytes": 100_000});
+    for (door, n) in [("http", 0), ("socket", 1), ("mcp", 2)] {
+        until("the end of what was before", || server.doors.stats().held_bytes < 50_000).await;
+        let begin = header(&server, "POST /rpc", PARENT, "content-length: 110000\r\n");
+        let mut slow = raw(&server, &begin).await;
+        slow.write_all(&[b' '; 100_000]).await.unwrap();
+        until("the body", || server.doors.stats().held_bytes >= 100_000).await;
+        let mut answers = Vec::new();
+        for room in ["none", "enough"] {
+            answers.push(match door {
+                "http" => server.rpc(PARENT, "test.page", page.clone()).await,
+                "socket" => {
+                    send(&mut socket, n, "test.page", page.clone()).await;
+                    crate::sockets::receive(&mut socket).await
+                }
+                _ => {
+                    let call = json!({"name": "test_page", "arguments": page});
+                    client.ask("tools/call", call).await
+                }
+            });
+            if room == "none" {
+                slow.shutdown().await.unwrap();
+                until("room", || server.doors.stats().held_bytes < 50_000).await;
+            }
+        }
+        let [refused, given] = answers.try_into().unwrap();
+        let reason = refused.to_string();
+        assert!(reason.contains("limits.held_bytes_per_caller"), "{door}: {reason:.500}");
+        let result = &given["result"];
+        let read = result.get("structuredContent").unwrap_or(result);
+        assert_eq!(read["n"], n, "a page is lost at {door}");
+    }
+}
+
+#[tokio::test]
 async fn streams_and_waits_of_one_caller_are_bounded() {
     let desk = Arc::<Desk>::default();
     let server = Server::with(&desk, Limits { streams_per_caller: 3, ..Limits::default() }).await;

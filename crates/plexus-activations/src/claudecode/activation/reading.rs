@@ -1,8 +1,9 @@
 //! `poll`, `wait` and the waiting half of `chat`: every reader reads from the store, with a position of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::{Call, CallError, Caller, SessionId};
+use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
     Session, SessionFilter, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
@@ -31,7 +32,7 @@ const LINE_CHARS: usize = 160;
 enum From {
     /// One chat, from this event on; moves nobody.
     Seq { chat: u32, seq: u32 },
-    /// One chat, from the default position on, which moves when the page is sent.
+    /// One chat, from the default position on, which moves when a door gives the page.
     Default { chat: u32 },
     /// Through all chats, from this position on.
     Cursor(Cursor),
@@ -73,7 +74,30 @@ impl News {
 }
 
 impl ClaudeCode {
-    pub(super) async fn poll(&self, call: Call, params: PollParams) -> Result<Polled, CallError> {
+    /// Reads a page. The default position moves when the answer is given, so that a page for which
+    /// a door has no room is read again by the next poll.
+    pub(super) async fn poll(
+        &self,
+        call: Call,
+        params: PollParams,
+    ) -> Result<(Polled, Option<OnGiven>), CallError> {
+        let (polled, moves) = self.read(call, params).await?;
+        let on_given = moves.map(|set| -> OnGiven {
+            let store = Arc::clone(&self.core.store);
+            Box::pin(async move {
+                store.commit(vec![Change::SetReadPosition(set)], Priority::Normal).await?;
+                Ok(())
+            })
+        });
+        Ok((polled, on_given))
+    }
+
+    /// Reads a page, and says where the default position goes if the page counts as read.
+    async fn read(
+        &self,
+        call: Call,
+        params: PollParams,
+    ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
         let limit = params.limit.unwrap_or_default().get();
         let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
         let id = match (params.session_id, &params.name) {
@@ -116,7 +140,8 @@ impl ClaudeCode {
             chat: newest.map(|chat| chat.number),
             ..PollParams::new(session.id)
         };
-        self.poll(call, poll).await
+        let (polled, _none) = self.read(call, poll).await?;
+        Ok(polled)
     }
 
     /// A named reader that hands back a cursor has read up to there.
@@ -206,10 +231,10 @@ impl ClaudeCode {
         from: &From,
         page: Option<EventPage>,
         chat: Option<u32>,
-    ) -> Result<Polled, CallError> {
+    ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
         let pending_approvals = self.pending_of(session).await?;
         let Some(chat) = chat else {
-            return Ok(Polled {
+            let polled = Polled {
                 status: session.status(),
                 events: Vec::new(),
                 pending_approvals,
@@ -218,7 +243,8 @@ impl ClaudeCode {
                 has_more: false,
                 cursor: Some(Cursor::start(session.id).to_string()),
                 chat: None,
-            });
+            };
+            return Ok((polled, None));
         };
         let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
         // A page knows how the chat stands that the reader goes on in, which is rarely another than that of the last event.
@@ -228,19 +254,19 @@ impl ClaudeCode {
             let of = self.core.store.chat(session.id, Some(chat)).await?;
             (Some(of.status), of.total_events, of.read_position)
         };
+        let mut moves = None;
         if let From::Default { chat } = from
             && page.next.next > read_position
         {
             read_position = page.next.next;
-            let set = SetReadPosition { session: session.id, chat: *chat, next: read_position };
-            self.core.store.commit(vec![Change::SetReadPosition(set)], Priority::Normal).await?;
+            moves = Some(SetReadPosition { session: session.id, chat: *chat, next: read_position });
         }
         let is_newest = session.newest_chat.is_none_or(|newest| newest.number <= chat);
         let status = match (chat_status, is_newest) {
             (Some(status), false) => as_session_status(status),
             _ => session.status(),
         };
-        Ok(Polled {
+        let polled = Polled {
             status,
             events: page.events.iter().map(paged).collect(),
             pending_approvals,
@@ -249,7 +275,8 @@ impl ClaudeCode {
             has_more: page.has_more,
             cursor: Some(page.next.to_string()),
             chat: Some(chat),
-        })
+        };
+        Ok((polled, moves))
     }
 
     /// The permission requests of a session that wait.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
 use plexus_core::method::{raw, stream_reply};
-use plexus_core::{Call, CallError, Caller, Reply, SessionId, StreamItem};
+use plexus_core::{Answer, Call, CallError, Caller, Reply, SessionId, StreamItem};
 use plexus_store::{ChatStatus, Cursor, Topic};
 use plexus_wire::{ChatParams, Delta, FollowParams, LiveText, PollParams, WaitMs};
 
@@ -69,7 +69,8 @@ impl ClaudeCode {
         }
         self.wait_for_turn(call.caller, session.id, started.chat, wait).await?;
         let poll = PollParams { chat: Some(started.chat), ..PollParams::new(session.id) };
-        Reply::of(&self.poll(call, poll).await?)
+        let (polled, on_given) = self.poll(call, poll).await?;
+        Answer::new(&polled, on_given).map(Reply::Value)
     }
 
     /// The events of a session behind `at`, as they come.

@@ -1,13 +1,14 @@
 //! The test hub's methods: they echo, sleep, stream, and block until somebody answers at the [`Desk`].
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Door, MethodDescriptor, MethodTable,
-    ResourceForm, Resume, Shape, StreamItem, WireForm,
+    Activation, ActivationInfo, Answer, Audience, Call, CallError, Door, MethodDescriptor,
+    MethodTable, OnGiven, Reply, ResourceForm, Resume, Shape, StreamItem, WireForm,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ impl Activation for TestActivation {
         let desk = || Arc::clone(&self.0);
         let (sleeper, counter, asker, rejoiner, ender) = (desk(), desk(), desk(), desk(), desk());
         let (reader, watcher, lister) = (desk(), desk(), desk());
-        let (permitter, again) = (desk(), desk());
+        let (permitter, again, pager) = (desk(), desk(), desk());
         MethodTable::new("test")
             .unary(
                 "echo",
@@ -174,6 +175,26 @@ impl Activation for TestActivation {
                             }
                         });
                         Ok(stream_reply(stream))
+                    }
+                },
+            )
+            .streaming::<Count, Counted, _, _>(
+                "page",
+                "Reads a page, and moves its reader when it is given.",
+                |method| {
+                    method.shape = Shape::Unary;
+                    method.hints.read_only = true;
+                },
+                move |_call, count: Count| {
+                    let desk = Arc::clone(&pager);
+                    async move {
+                        let n = desk.page.load(Ordering::SeqCst);
+                        let page = Counted { n, session_id: None, pad: "x".repeat(count.bytes) };
+                        let on_given: OnGiven = Box::pin(async move {
+                            desk.page.store(n + 1, Ordering::SeqCst);
+                            Ok(())
+                        });
+                        Answer::new(&page, Some(on_given)).map(Reply::Value)
                     }
                 },
             )
@@ -292,7 +313,7 @@ impl Activation for TestActivation {
                 "either",
                 "One answer where there is no stream.",
                 |method| method.shape = Shape::Either,
-                |_call, _count: Count| async move { plexus_core::Reply::of(&json!({"type": "ok"})) },
+                |_call, _count: Count| async move { Reply::of(&json!({"type": "ok"})) },
             )
     }
 }

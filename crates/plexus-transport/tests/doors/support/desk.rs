@@ -1,7 +1,7 @@
 //! The [`Desk`]: the questions and answers that the test hub's methods share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub(crate) struct Desk {
     pub(super) version: tokio::sync::watch::Sender<u64>,
     /// Calls whose work goes on.
     working: AtomicUsize,
+    /// The page that the reader gets next.
+    pub(super) page: AtomicU64,
     /// Questions asked, again or not.
     pub(crate) asked: AtomicUsize,
 }
