@@ -68,7 +68,15 @@ const NEVER: &[&str] = &[
     "ScheduleWakeup",
     "EnterPlanMode",
     "EnterWorktree",
+    "Agent(isolation:worktree)",
+    "Agent(isolation:remote)",
 ];
+
+/// A hook that refuses to make a worktree. An agent definition may ask for one too (`isolation`),
+/// which no rule about tools stops: its commands would then run in another directory than the one
+/// that rules judge them by, and the request does not say so.
+const REFUSE_WORKTREE: &str =
+    "echo 'Plexus keeps subagents in the directory of their session' >&2; exit 1";
 
 /// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
 const ASK_ABOUT_ALL: &[&str] = &[
@@ -206,13 +214,15 @@ impl Launch<'_> {
         args
     }
 
-    /// Settings of ours for the CLI: its own classifier never decides, and with `supervise: "all"` everything is asked.
+    /// Settings of ours for the CLI: its own classifier never decides, no subagent gets a worktree,
+    /// and with `supervise: "all"` everything is asked.
     fn settings(&self) -> serde_json::Value {
         let mut permissions = json!({"disableAutoMode": "disable"});
         if self.config.supervise == Supervise::All {
             permissions["ask"] = json!(ASK_ABOUT_ALL);
         }
-        json!({ "permissions": permissions })
+        let refuse = json!([{"hooks": [{"type": "command", "command": REFUSE_WORKTREE}]}]);
+        json!({"permissions": permissions, "hooks": {"WorktreeCreate": refuse}})
     }
 
     /// Returns the whole environment of the child, given the server's own.
@@ -318,12 +328,19 @@ mod tests {
     fn the_control_channel_never_has_the_prompt_in_its_arguments() {
         let config = config();
         let launch = Launch { partial_messages: true, ..control(&config) };
-        assert_eq!(
-            text(&launch),
-            "--print --output-format stream-json --verbose --strict-mcp-config --input-format stream-json --permission-prompt-tool stdio \
-             --setting-sources user --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,EnterWorktree,WebFetch \
-             --settings {\"permissions\":{\"disableAutoMode\":\"disable\"}} --add-dir /more --include-partial-messages --replay-user-messages"
+        let settings = json!({
+            "permissions": {"disableAutoMode": "disable"},
+            "hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": REFUSE_WORKTREE}]}]},
+        });
+        let expected = format!(
+            "--print --output-format stream-json --verbose --strict-mcp-config \
+             --input-format stream-json --permission-prompt-tool stdio --setting-sources user \
+             --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,\
+             EnterWorktree,Agent(isolation:worktree),Agent(isolation:remote),WebFetch \
+             --settings {settings} --add-dir /more --include-partial-messages \
+             --replay-user-messages"
         );
+        assert_eq!(text(&launch), expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use testkit::messages_api::{Step, prompt};
 
@@ -225,6 +225,47 @@ pub(crate) async fn an_allowed_command_runs_in_the_directory_of_its_session(
     stage.world.chat_to_end(&session, &prompt(&steps)).await;
     assert!(work.join("right").exists(), "the script of the project has run");
     assert!(!work.join("wrong").exists(), "the script of another directory has run");
+    Ok(())
+}
+
+/// The CLI starts subagents unasked, and a request of one says nothing of its directory. A worktree
+/// of its own would hold another version of what a rule allows.
+pub(crate) async fn a_subagent_gets_no_directory_of_its_own(cli: PathBuf) -> Result<()> {
+    let stage = Stage::new(cli, |_| {}).await?;
+    let work = stage.sandbox.work();
+    std::fs::write(work.join("build.sh"), "pwd -P >> built")?;
+    let git = "git init -q && git add build.sh \
+        && git -c user.name=t -c user.email=t@localhost commit -qm one";
+    let made = std::process::Command::new("sh").args(["-c", git]).current_dir(&work).status()?;
+    assert!(made.success());
+    let agents = stage.sandbox.home().join(".claude/agents");
+    std::fs::create_dir_all(&agents)?;
+    let isolated = "---\nname: apart\ndescription: apart\nisolation: worktree\n---\nWork apart.";
+    std::fs::write(agents.join("apart.md"), isolated)?;
+    let rule = json!({"decision": "allow", "pattern": "Bash(sh build.sh)"});
+    stage.world.ok("loopback.rule_add", rule).await;
+    let session = stage.session("apart").await;
+    let inner = prompt(&[Step::bash("sh build.sh"), Step::text("built")]);
+    let task = |more: serde_json::Value| {
+        let mut task = json!({
+            "description": "builds", "prompt": inner, "subagent_type": "general-purpose",
+            "run_in_background": false,
+        });
+        task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Step::tool("Task", task)
+    };
+    let steps = [
+        task(json!({"isolation": "worktree"})),
+        task(json!({"isolation": "remote"})),
+        task(json!({"subagent_type": "apart"})),
+        task(json!({})),
+        Step::text("done"),
+    ];
+    stage.world.chat_to_end(&session, &prompt(&steps)).await;
+    let built = std::fs::read_to_string(work.join("built")).context("no subagent has built")?;
+    let own = work.canonicalize()?;
+    assert_eq!(built.lines().collect::<Vec<_>>(), [own.display().to_string()], "one has built");
+    assert!(!work.join(".claude/worktrees").exists(), "a subagent has a worktree");
     Ok(())
 }
 

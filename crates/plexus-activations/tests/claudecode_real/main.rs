@@ -38,6 +38,7 @@ fn main() -> std::process::ExitCode {
         a_cancel_right_behind_a_prompt_ends_the_chat,
         hooks_of_a_hostile_repository_do_not_run,
         an_allowed_command_runs_in_the_directory_of_its_session,
+        a_subagent_gets_no_directory_of_its_own,
         a_restart_in_the_middle_of_an_answer_loses_nothing,
         a_restart_while_it_waits_for_permission_asks_nobody_again,
         a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,
