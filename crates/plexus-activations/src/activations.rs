@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plexus_core::{Hub, LatencyReading, RegisterError, SecretToken};
-use plexus_store::{OutboxEntry, Pruned, Store, StoreError, UnixMillis};
+use plexus_store::{OutboxEntry, Prompts, Pruned, Store, StoreError, UnixMillis};
 use tokio_util::task::TaskTracker;
 
 use crate::arbor::Arbor;
@@ -192,8 +192,12 @@ impl Activations {
     ///
     /// # Errors
     /// When the store cannot be read or written.
-    pub async fn prune(&self, before: UnixMillis) -> Result<(Pruned, u64), StoreError> {
-        let pruned = self.core.store.prune(before).await?;
+    pub async fn prune(
+        &self,
+        before: UnixMillis,
+        prompts: Prompts,
+    ) -> Result<(Pruned, u64), StoreError> {
+        let pruned = self.core.store.prune(before, prompts).await?;
         Ok((pruned, sweep(&self.core, before).await?))
     }
 

@@ -204,7 +204,7 @@ impl Arbor {
         let nodes = self.store.path(params.node_id, limit).await?;
         let handles = nodes.into_iter().filter_map(|node| match node.data {
             NodeData::External { handle } => Some(handle),
-            NodeData::Text { .. } => None,
+            NodeData::Text { .. } | NodeData::Pruned {} => None,
         });
         Ok(HandleList { handles: handles.collect() })
     }
@@ -215,6 +215,7 @@ fn label(node: &Node) -> String {
     const CHARS: usize = 72;
     match &node.data {
         NodeData::Text { content } if content.is_empty() => "(root)".to_owned(),
+        NodeData::Pruned {} => "(pruned)".to_owned(),
         NodeData::Text { content } => {
             let line = content.split_whitespace().collect::<Vec<_>>().join(" ");
             if line.chars().count() > CHARS {

@@ -9,7 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis, check};
+use crate::contract::{
+    Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis, check,
+};
 use crate::queue::Job;
 use crate::sqlite::commit::{Committer, in_transaction};
 use crate::tables::sql::ready;
@@ -90,8 +92,10 @@ impl Engine for MemoryStore {
         ))
     }
 
-    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
-        self.read(|conn| in_transaction(conn, |conn| ready(upkeep::prune_step(conn, before))))
+    async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
+        self.read(|conn| {
+            in_transaction(conn, |conn| ready(upkeep::prune_step(conn, before, prompts)))
+        })
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -35,6 +35,8 @@ pub enum NodeData {
         /// Its name.
         handle: Handle,
     },
+    /// A prompt of long ago, whose text was removed.
+    Pruned {},
 }
 
 /// One node of a tree.

@@ -105,6 +105,11 @@ pub enum Block {
         /// Whether it failed.
         is_error: bool,
     },
+    /// Something of long ago, whose content was removed.
+    Pruned {
+        /// What it was: `prompt`, or the type of its event.
+        was: String,
+    },
 }
 
 /// What a tool gave: text, or content blocks as the agent wrote them. Only its schema is used; the

@@ -128,6 +128,12 @@ pub enum ChatEvent {
         /// What.
         message: String,
     },
+    /// An event that happened long ago, whose content was removed. Its number and its place in the
+    /// tree are those of the event that it was.
+    Pruned {
+        /// The type of the event that it was, for example `content`.
+        was: String,
+    },
     /// An event of a later version, or one that is not as it used to be; whole. No server of this
     /// version writes it.
     #[serde(untagged)]
@@ -166,6 +172,7 @@ impl ChatEvent {
             Self::Passthrough { .. } => "passthrough",
             Self::Complete { .. } => "complete",
             Self::Error { .. } => "error",
+            Self::Pruned { .. } => "pruned",
             Self::Other(event) => event["type"].as_str().unwrap_or_default(),
         }
     }

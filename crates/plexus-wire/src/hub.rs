@@ -85,8 +85,11 @@ pub struct PromptMessage {
     pub session_id: SessionId,
     /// The chat.
     pub chat: u32,
-    /// The prompt.
+    /// The prompt; empty when it was removed.
     pub content: String,
+    /// True when the prompt happened long ago and its text was removed. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pruned: bool,
     /// How the chat stands: what `poll` says of it.
     pub status: SessionStatus,
     /// How many events it has.

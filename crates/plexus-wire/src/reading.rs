@@ -1,7 +1,8 @@
 //! Reading events: `poll`, `follow`, and live pieces of text.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::approval::Approval;
 use crate::bounds::{PageLimit, WaitMs};
@@ -190,6 +191,7 @@ pub enum Followed {
 /// An event as a stream shows it: the same, and where it belongs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[schemars(transform = always_has_a_chat)]
 pub struct FollowedEvent {
     /// The session.
     pub session_id: SessionId,
@@ -198,6 +200,15 @@ pub struct FollowedEvent {
     /// The event.
     #[serde(flatten)]
     pub event: PolledEvent,
+}
+
+/// The chat of an item is always there, whatever the event inside says of its own.
+fn always_has_a_chat(schema: &mut Schema) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    if let Some(fields) = fields {
+        let chat = json!({"description": "The chat.", "type": "integer", "minimum": 0});
+        fields.insert("chat".to_owned(), chat);
+    }
 }
 
 /// A live piece of text of a session. It has no cursor.

@@ -34,13 +34,22 @@ pub struct Stopping {
 pub struct PruneParams {
     /// What ended longer ago than this many days goes.
     pub older_than_days: u64,
+    /// Whether the texts of prompts go too (false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<bool>,
 }
 
 impl PruneParams {
-    /// Removes what ended longer ago than this.
+    /// Removes what ended longer ago than this, but no prompts.
     #[must_use]
     pub fn new(older_than_days: u64) -> Self {
-        Self { older_than_days }
+        Self { older_than_days, prompts: None }
+    }
+
+    /// The same, and the prompts.
+    #[must_use]
+    pub fn with_prompts(self) -> Self {
+        Self { prompts: Some(true), ..self }
     }
 }
 
@@ -56,6 +65,9 @@ pub struct Pruned {
     pub chats: u64,
     /// Events removed.
     pub events: u64,
+    /// Prompts removed.
+    #[serde(default)]
+    pub prompts: u64,
     /// Audit lines removed.
     pub audit: u64,
     /// Directories of runs removed that an accident had left.

@@ -176,6 +176,12 @@ export type Block =
     is_error: boolean;
     /** The call. */
     tool_use_id: string;
+  }
+  /** Something of long ago, whose content was removed. */
+  | {
+    type: "pruned";
+    /** What it was: `prompt`, or the type of its event. */
+    was: string;
   };
 
 /** A run did what nobody allowed. */
@@ -416,6 +422,12 @@ export type ChatEvent =
     type: "error";
     /** What. */
     message: string;
+  }
+  /** An event that happened long ago, whose content was removed. Its number and its place in the tree are those of the event that it was. */
+  | {
+    type: "pruned";
+    /** The type of the event that it was, for example `content`. */
+    was: string;
   };
 
 /** Parameters of `chat_async`. */
@@ -670,8 +682,8 @@ export type Followed = FollowedEvent | LiveText;
 
 /** An event as a stream shows it: the same, and where it belongs. */
 export type FollowedEvent = {
-  /** Its chat; always there in `poll` from this version on. An item of `follow` has it beside the session. */
-  chat: number | null;
+  /** The chat. */
+  chat: number;
   /** The event. */
   event: ChatEvent;
   /** Its handle, which `plexus.resolve_handle` takes. */
@@ -1017,7 +1029,9 @@ export type NodeData =
     type: "external";
     /** Its name. */
     handle: Handle;
-  };
+  }
+  /** A prompt of long ago, whose text was removed. */
+  | { type: "pruned" };
 
 /** A result of `node_get` and `node_get_parent`. */
 export type NodeGot = {
@@ -1212,8 +1226,10 @@ export type ProjectSettings = "ignore" | "trust";
 export type PromptMessage = {
   /** The chat. */
   chat: number;
-  /** The prompt. */
+  /** The prompt; empty when it was removed. */
   content: string;
+  /** True when the prompt happened long ago and its text was removed. Absent otherwise. */
+  pruned?: boolean;
   /** `user`. */
   role: Role;
   /** The session. */
@@ -1228,6 +1244,8 @@ export type PromptMessage = {
 export type PruneParams = {
   /** What ended longer ago than this many days goes. */
   older_than_days: number;
+  /** Whether the texts of prompts go too (false). */
+  prompts?: boolean | null;
 };
 
 /** A result of `prune`. */
@@ -1241,6 +1259,8 @@ export type Pruned = {
   chats: number;
   /** Events removed. */
   events: number;
+  /** Prompts removed. */
+  prompts: number;
   /** Directories of runs removed that an accident had left. */
   run_directories: number;
 };

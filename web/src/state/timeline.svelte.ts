@@ -43,7 +43,7 @@ export class Timeline {
   private measured: (number | undefined)[] = [];
   private calls = new ToolCalls();
   private readonly expanded = new Set<number>();
-  private readonly prompts = new Map<number, string>();
+  private readonly prompts = new Map<number, string | null>();
   private readonly reading = new Set<string>();
   private needle = "";
   private kinds: Kinds = "all";
@@ -81,7 +81,8 @@ export class Timeline {
     return this.calls.get(toolUseId);
   }
 
-  promptOf(chat: number): string | undefined {
+  /** The prompt of a chat; `null` when its text was pruned. */
+  promptOf(chat: number): string | null | undefined {
     void this.version;
     return this.prompts.get(chat);
   }
@@ -284,8 +285,8 @@ export class Timeline {
     if (this.prompts.has(chat)) return;
     const node = await api.call("arbor.node_get", { node_id: nodeId }).catch(() => null);
     const data = node?.node?.data;
-    if (data?.type !== "text") return;
-    this.prompts.set(chat, data.content);
+    if (data?.type !== "text" && data?.type !== "pruned") return;
+    this.prompts.set(chat, data.type === "text" ? data.content : null);
     this.changed();
   }
 

@@ -17,7 +17,9 @@ use plexus_core::{
     Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
     MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
-use plexus_store::{Cursor, EVENT_OWNER, Node, PageRequest, Session, StoreError, Thing};
+use plexus_store::{
+    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, Session, StoreError, Thing,
+};
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
 
@@ -181,12 +183,18 @@ impl ClaudeCode {
             .map_err(|_| CallError::invalid("resolve the stream: its chat is not a number"))?;
         self.authority.reach(caller, session).await?;
         let chat = self.core.store.chat(session, Some(chat)).await?;
-        let prompt = self.core.prompt_text(session, chat.number).await?;
+        let (prompt, pruned) = match self.core.store.node(chat.user_node).await?.data {
+            NodeData::Pruned {} => (String::new(), true),
+            NodeData::Text { .. } | NodeData::External { .. } => {
+                (self.core.prompt_text(session, chat.number).await?, false)
+            }
+        };
         as_value(&KnownThing::Message(PromptMessage {
             role: Role::User,
             session_id: session,
             chat: chat.number,
             content: prompt,
+            pruned,
             status: self.status_of(&chat).await?,
             total_events: chat.total_events,
         }))

@@ -163,7 +163,7 @@ impl Core {
         let chat = self.store.chat(session, Some(chat)).await?;
         match self.store.node(chat.user_node).await?.data {
             NodeData::Text { content } => Ok(content),
-            NodeData::External { .. } => {
+            NodeData::Pruned {} | NodeData::External { .. } => {
                 Err(StoreError::invalid("read a prompt: its node holds no text"))
             }
         }

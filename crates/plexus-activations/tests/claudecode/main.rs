@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+/// Whether an answer fits a schema.
+#[path = "../../../plexus/tests/schema_calls/answers.rs"]
+mod answers;
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -21,6 +24,7 @@ mod forks;
 mod leftovers;
 mod long_lines;
 mod many;
+mod pruned;
 mod puppet;
 mod readers;
 mod refused;

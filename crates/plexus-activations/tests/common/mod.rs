@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use plexus_activations::{Activations, ProgramLine, Settings};
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStream, SecretToken};
-use plexus_store::{Durability, SqliteOptions, SqliteStore, Store};
+use plexus_store::{Durability, Prompts, Pruned, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 pub(crate) use testkit::wait::PATIENCE as DEADLINE;
@@ -296,7 +296,13 @@ impl World {
 
     /// Prunes what ended before now, and old run directories. Returns how many directories went.
     pub(crate) async fn prune(&self, before: plexus_store::UnixMillis) -> u64 {
-        self.activations.prune(before).await.unwrap().1
+        self.activations.prune(before, Prompts::Keep).await.unwrap().1
+    }
+
+    /// Prunes everything that has ended.
+    pub(crate) async fn prune_all(&self, prompts: Prompts) -> Pruned {
+        let later = plexus_store::UnixMillis(plexus_store::UnixMillis::now().0 + 60_000);
+        self.activations.prune(later, prompts).await.unwrap().0
     }
 
     /// The processes that hold and play the `n`-th run of a session: its shim, and its child.

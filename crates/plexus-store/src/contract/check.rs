@@ -126,6 +126,9 @@ fn check(change: &Change) -> Result<usize, StoreError> {
                 NodeData::External { handle } => {
                     bounded("handle", handle.to_string().len(), MAX_FIELD_BYTES)?
                 }
+                NodeData::Pruned {} => {
+                    return Err(StoreError::invalid("append a node whose text was pruned"));
+                }
             };
             Ok(data + object("metadata", &node.metadata)?)
         }

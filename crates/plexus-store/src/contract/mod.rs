@@ -55,7 +55,7 @@ pub use session::{
     ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session,
     SessionFilter, SessionStatus, UpdateSession,
 };
-pub use store::{Counts, Pruned, Store};
+pub use store::{Counts, Prompts, Pruned, Store};
 pub use time::UnixMillis;
 #[cfg(feature = "virtual-time")]
 pub use time::virtual_time;

@@ -270,13 +270,23 @@ pub trait Store: Send + Sync + 'static {
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
     /// Removes old data, by the time at which it ended: approvals that were decided and settled, the
-    /// content of events and prompts of ended chats (`{"type":…,"pruned":true}` is left, so that
-    /// seq, cursors and trees keep their meaning), audit lines, servers that are gone, and rows
-    /// that nothing refers to. Sessions stay.
-    async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
+    /// content of events of ended chats (`{"type":"pruned","was":…}` is left, so that seq, cursors
+    /// and trees keep their meaning) and, where that was asked for, of their prompts
+    /// ([`NodeData::Pruned`](super::NodeData::Pruned)), audit lines, servers that are gone, and
+    /// rows that nothing refers to. Sessions stay.
+    async fn prune(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError>;
 
     /// Commits the accepted changes, then closes. Later calls are [`StoreError::Closed`].
     async fn close(&self) -> Result<(), StoreError>;
+}
+
+/// Whether the texts of prompts are removed with what was done about them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Prompts {
+    /// They stay: what was asked for is short, and the one thing that nobody could tell again.
+    Keep,
+    /// They go too.
+    Remove,
 }
 
 /// What [`Store::prune`] removed.
@@ -288,6 +298,8 @@ pub struct Pruned {
     pub chats: u64,
     /// Events.
     pub events: u64,
+    /// Prompts.
+    pub prompts: u64,
     /// Audit lines.
     pub audit: u64,
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::readers::{READ_TIMEOUT, Tries};
 use super::{CLOSE_PATIENCE, PostgresStore};
-use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis};
+use crate::contract::{Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis};
 use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
 
@@ -71,7 +71,7 @@ impl Engine for PostgresStore {
         ))
     }
 
-    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
+    async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
         let tries = Tries::new();
         loop {
             let result = match self.readers.take().await {
@@ -79,7 +79,7 @@ impl Engine for PostgresStore {
                 Ok(taken) => {
                     let conn = taken.conn()?;
                     conn.send("BEGIN");
-                    match upkeep::prune_step(conn, before).await {
+                    match upkeep::prune_step(conn, before, prompts).await {
                         Ok(step) => conn.batch("COMMIT").await.map(|()| step),
                         Err(error) => Err(error),
                     }

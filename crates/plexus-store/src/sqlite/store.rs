@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::commit::in_transaction;
 use super::{SqliteStore, backup, readers};
-use crate::contract::{Change, Committed, Priority, Pruned, StoreError, UnixMillis};
+use crate::contract::{Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis};
 use crate::tables::sql::ready;
 use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
@@ -96,8 +96,8 @@ impl Engine for SqliteStore {
         self.apart(move |conn| backup::backup(conn, &path)).await
     }
 
-    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
-        self.write(move |conn| ready(upkeep::prune_step(conn, before))).await
+    async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
+        self.write(move |conn| ready(upkeep::prune_step(conn, before, prompts))).await
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -8,6 +8,7 @@
 mod changes;
 
 use plexus_core::{NodeId, TreeId};
+use serde_json::Value;
 
 pub(super) use self::changes::{append_node, append_plain, create_tree, delete_tree};
 use super::codes::node_data;
@@ -177,10 +178,11 @@ async fn range(
              WHERE id >= ?1 AND id <= ?2",
             params![Place::new(chain_id, first), Place::new(chain_id, last)],
             |row| {
-                let data = node_data(row.get(3)?, row.get(5)?)?;
+                let metadata: JsonText = row.get(4)?;
+                let data = pruned_or(node_data(row.get(3)?, row.get(5)?)?, &metadata);
                 Ok((
                     row.get::<Place>(0)?.position(),
-                    bare(row.get(1)?, data, row.get(2)?, row.get(4)?),
+                    bare(row.get(1)?, data, row.get(2)?, metadata),
                 ))
             },
         )
@@ -229,6 +231,13 @@ async fn range(
             node
         })
         .collect())
+}
+
+/// No chat starts with an empty prompt, so an empty one was pruned.
+fn pruned_or(data: NodeData, metadata: &JsonText) -> NodeData {
+    let is_empty = matches!(&data, NodeData::Text { content } if content.is_empty());
+    let prompt = |metadata: &Value| metadata["role"] == "user" && metadata["chat"].is_u64();
+    if is_empty && prompt(&metadata.to_value()) { NodeData::Pruned {} } else { data }
 }
 
 /// Returns the id of the node at a place, plain or event.

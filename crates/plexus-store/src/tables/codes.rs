@@ -128,6 +128,8 @@ pub(super) fn node_columns(data: &NodeData) -> (i64, String) {
     match data {
         NodeData::Text { content } => (TEXT_NODE, content.clone()),
         NodeData::External { handle } => (HANDLE_NODE, handle.to_string()),
+        // An empty prompt is a pruned one.
+        NodeData::Pruned {} => (TEXT_NODE, String::new()),
     }
 }
 

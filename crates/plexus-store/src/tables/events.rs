@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use plexus_core::{EventId, SessionId};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::keys::EventKey;
@@ -10,8 +11,8 @@ use super::sql::{Row, Sql, params};
 use super::tx::{EventBatch, Tx};
 use super::{chats, sessions};
 use crate::contract::{
-    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, NewEvent, Outcome,
-    ReadLimit, StoreError, Thing, refusal,
+    AppendEvents, ChatStatus, Cursor, Event, EventPage, FeedEvent, FeedPage, JsonText, NewEvent,
+    Outcome, ReadLimit, StoreError, Thing, refusal,
 };
 
 pub(super) async fn append(
@@ -115,15 +116,30 @@ impl Collector {
 const READ_STEP: usize = 200;
 
 fn event_of(row: &Row<'_>, session: SessionId, chat: u32) -> Result<Event, StoreError> {
+    let event_type: String = row.get(3)?;
+    let body = pruned_as_now(&event_type, row.get(4)?);
     Ok(Event {
         session,
         chat,
         seq: row.get::<EventKey>(0)?.seq(),
         id: row.get(1)?,
         timestamp: row.get(2)?,
-        event_type: row.get(3)?,
-        body: row.get(4)?,
+        event_type,
+        body,
     })
+}
+
+/// The first version left `{"type":…,"pruned":true}` of an event that it pruned. No event was ever
+/// written that way, so this text says that it was pruned.
+fn pruned_as_now(event_type: &str, body: JsonText) -> JsonText {
+    if !body.as_str().ends_with(r#","pruned":true}"#) {
+        return body;
+    }
+    if body.to_value() == json!({"type": event_type, "pruned": true}) {
+        json!({"type": "pruned", "was": event_type}).into()
+    } else {
+        body
+    }
 }
 
 pub(crate) async fn read(
@@ -324,4 +340,26 @@ pub(crate) async fn resolve_cursor(
         .ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
     Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }
         .after_event(node, session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_the_first_version_pruned_has_the_shape_of_today() {
+        let read = |body: &str| {
+            pruned_as_now("content", JsonText::parse(body).unwrap()).as_str().to_owned()
+        };
+        let now: serde_json::Value =
+            serde_json::from_str(&read(r#"{"type":"content","pruned":true}"#)).unwrap();
+        assert_eq!(now, json!({"type": "pruned", "was": "content"}));
+        for other in [
+            r#"{"type":"content","text":",\"pruned\":true}"}"#,
+            r#"{"type":"passthrough","event_type":"x","data":{"a":1,"pruned":true}}"#,
+            r#"{"type":"content","text":"x","pruned":true}"#,
+        ] {
+            assert_eq!(read(other), other);
+        }
+    }
 }

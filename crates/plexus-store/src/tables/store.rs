@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use plexus_core::Latency;
 
-use crate::contract::{Change, Committed, Lease, Priority, Pruned, StoreError, UnixMillis, Wakes};
+use crate::contract::{
+    Change, Committed, Lease, Priority, Prompts, Pruned, StoreError, UnixMillis, Wakes,
+};
 
 /// The part of a store that its callers share with its writer.
 #[derive(Debug, Default)]
@@ -43,7 +45,7 @@ pub(crate) trait Engine {
     /// Copies the store, as of one moment, to a file.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
     /// Prunes a bounded part of what ended before `before`, in a transaction of its own.
-    async fn prune_step(&self, before: UnixMillis) -> Result<Pruned, StoreError>;
+    async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError>;
     /// Writes what was accepted and lets go of the store.
     async fn close(&self) -> Result<(), StoreError>;
 }
@@ -64,9 +66,9 @@ macro_rules! store {
             use $crate::contract::{
                 ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat,
                 Committed, Consumer, Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node,
-                OutboxDue, OutlineEntry, Page, PageRequest, Priority, Pruned, ReadLimit, Run,
-                RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError, StoredRule,
-                Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
+                OutboxDue, OutlineEntry, Page, PageRequest, Priority, Prompts, Pruned, ReadLimit,
+                Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError,
+                StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
@@ -355,14 +357,19 @@ macro_rules! store {
                     Engine::backup_to(self, path).await
                 }
 
-                async fn prune(&self, before: UnixMillis) -> Result<Pruned, StoreError> {
+                async fn prune(
+                    &self,
+                    before: UnixMillis,
+                    prompts: Prompts,
+                ) -> Result<Pruned, StoreError> {
                     let mut all = Pruned::default();
                     loop {
                         // In steps, each in a transaction of its own: others get their turn.
-                        let step = self.prune_step(before).await?;
+                        let step = self.prune_step(before, prompts).await?;
                         all.approvals += step.approvals;
                         all.chats += step.chats;
                         all.events += step.events;
+                        all.prompts += step.prompts;
                         all.audit += step.audit;
                         if step == Pruned::default() {
                             return Ok(all);

@@ -1,9 +1,9 @@
 //! Upkeep in SQL: counting, checking, pruning.
 
-use super::keys::{EventKey, Place};
+use super::keys::EventKey;
 use super::sql::{Row, Sql, params};
 use crate::contract::limits::{MAX_FAULTS, PRUNE_EVENTS};
-use crate::contract::{Counts, Pruned, StoreError, UnixMillis};
+use crate::contract::{Counts, Prompts, Pruned, StoreError, UnixMillis};
 
 async fn number(conn: &impl Sql, sql: &str) -> Result<u64, StoreError> {
     Ok(conn.one(sql, &[], |row| row.get(0)).await?.unwrap_or(0))
@@ -98,7 +98,11 @@ pub(crate) async fn integrity(conn: &impl Sql) -> Result<Vec<String>, StoreError
 
 /// Prunes a bounded part of what ended before `before`; nothing left to do is all zeros. Runs in a
 /// transaction of its caller's.
-pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<Pruned, StoreError> {
+pub(crate) async fn prune_step<C: Sql>(
+    conn: &C,
+    before: UnixMillis,
+    prompts: Prompts,
+) -> Result<Pruned, StoreError> {
     let mut pruned = Pruned {
         approvals: conn
             .run(
@@ -119,14 +123,14 @@ pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<P
     };
     let chat = conn
         .one(
-            "SELECT id, chain, first_pos FROM chat_streams
+            "SELECT id FROM chat_streams
              WHERE status <> 0 AND NOT pruned AND ended_at < ?1 LIMIT 1",
             params![before],
-            |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?)),
+            |row| row.get::<i64>(0),
         )
         .await?;
-    if let Some((chat, chain, first)) = chat {
-        let empty = format!("'{{\"type\":' || {}(type) || ',\"pruned\":true}}'", C::JSON_STRING);
+    if let Some(chat) = chat {
+        let empty = format!("'{{\"type\":\"pruned\",\"was\":' || {}(type) || '}}'", C::JSON_STRING);
         let changed = conn
             .run(
                 &format!(
@@ -139,14 +143,20 @@ pub(crate) async fn prune_step<C: Sql>(conn: &C, before: UnixMillis) -> Result<P
             .await?;
         pruned.events = changed;
         if changed < PRUNE_EVENTS {
-            conn.run(
-                "UPDATE nodes SET data = '' WHERE id = ?1",
-                params![Place::new(chain, first - 2)],
-            )
-            .await?;
             conn.run("UPDATE chat_streams SET pruned = TRUE WHERE id = ?1", params![chat]).await?;
             pruned.chats = 1;
         }
+    }
+    if prompts == Prompts::Remove {
+        pruned.prompts = conn
+            .run(
+                "UPDATE nodes SET data = ''
+                 WHERE id IN (SELECT n.id FROM chat_streams c
+                     JOIN nodes n ON n.id = (c.chain << 32 | c.first_pos) - 2
+                     WHERE c.status <> 0 AND c.ended_at < ?1 AND n.data <> '' LIMIT ?2)",
+                params![before, PRUNE_EVENTS],
+            )
+            .await?;
     }
     conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < ?1", params![before]).await?;
     // The feed's index of sessions that are gone.

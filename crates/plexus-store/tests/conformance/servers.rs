@@ -5,8 +5,8 @@ use std::time::Duration;
 use plexus_core::{Caller, ServerId, SessionId};
 use plexus_store::{
     AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, DecidedBy, EndRun, Fate,
-    JournalPosition, JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, ReadLimit,
-    RegisterServer, RenewLease, RuleDecision, RuleScope, RunKey, Server, ServerState,
+    JournalPosition, JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, Prompts,
+    ReadLimit, RegisterServer, RenewLease, RuleDecision, RuleScope, RunKey, Server, ServerState,
     SetJournalPosition, SettleApproval, Spend, StartChat, Store, StoreError, TakeOver, Token,
     TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
 };
@@ -356,7 +356,7 @@ pub(crate) async fn a_server_leaves_only_when_nothing_is_open(
     one(store, Change::RetireServer(lease)).await?;
     assert_eq!((server(store, a).await?.state, store.lease()), (ServerState::Retired, None));
     assert_err!(one(store, take_over(lease)).await, StoreError::Conflict { .. });
-    store.prune(UnixMillis(UnixMillis::now().0 + 60_000)).await?;
+    store.prune(UnixMillis(UnixMillis::now().0 + 60_000), Prompts::Keep).await?;
     assert_eq!(store.servers().await?, Vec::new());
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Transactions as a whole, and upkeep.
 
 use plexus_store::{
-    Change, CreateSession, Fate, NodeData, Priority, Pruned, ReadLimit, SettleApproval, StartChat,
-    Store, StoreError, UnixMillis, Verdict,
+    Change, CreateSession, Fate, NodeData, Priority, Prompts, Pruned, ReadLimit, SettleApproval,
+    StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -73,20 +73,30 @@ pub(crate) async fn pruning_keeps_numbers_and_trees(store: &dyn Store) -> anyhow
     .await?;
     let before = store.read_events(s, 0, 0, ReadLimit::events(10)).await?;
     let path = store.path(store.session(s).await?.head, 100).await?;
-    assert_eq!(store.prune(UnixMillis(0)).await?, Pruned::default());
+    assert_eq!(store.prune(UnixMillis(0), Prompts::Remove).await?, Pruned::default());
     let future = UnixMillis(UnixMillis::now().0 + 1_000_000);
-    let pruned = store.prune(future).await?;
-    assert_eq!(pruned, Pruned { approvals: 1, chats: 1, events: 4, audit: 0 });
-    assert_eq!(store.prune(future).await?, Pruned::default(), "once is enough");
+    let pruned = store.prune(future, Prompts::Keep).await?;
+    assert_eq!(pruned, Pruned { approvals: 1, chats: 1, events: 4, ..Pruned::default() });
+    assert_eq!(store.prune(future, Prompts::Keep).await?, Pruned::default(), "once is enough");
     let after = store.read_events(s, 0, 0, ReadLimit::events(10)).await?;
     assert_eq!((after.next, after.total_events), (before.next, before.total_events));
     for (old, new) in before.events.iter().zip(&after.events) {
         assert_eq!((old.seq, old.id, &old.event_type), (new.seq, new.id, &new.event_type));
-        assert_eq!(new.body.to_value(), json!({ "type": old.event_type, "pruned": true }));
+        assert_eq!(new.body.to_value(), json!({ "type": "pruned", "was": old.event_type }));
     }
     let it = store.chat(s, Some(0)).await?;
     assert!(it.pruned && !store.chat(s, Some(1)).await?.pruned);
-    assert_eq!(store.node(it.user_node).await?.data, NodeData::Text { content: String::new() });
+    let prompt = store.node(it.user_node).await?.data;
+    assert!(
+        matches!(&prompt, NodeData::Text { content } if !content.is_empty()),
+        "nobody asked to remove prompts: {prompt:?}"
+    );
+    let prompts = store.prune(future, Prompts::Remove).await?;
+    assert_eq!(prompts, Pruned { prompts: 1, ..Pruned::default() });
+    assert_eq!(store.prune(future, Prompts::Remove).await?, Pruned::default(), "once is enough");
+    assert_eq!(store.node(it.user_node).await?.data, NodeData::Pruned {});
+    let root = store.tree(it.tree).await?.root;
+    assert_eq!(store.node(root).await?.data, NodeData::Text { content: String::new() });
     let ids = |nodes: &[plexus_store::Node]| nodes.iter().map(|node| node.id).collect::<Vec<_>>();
     assert_eq!(ids(&store.path(store.session(s).await?.head, 100).await?), ids(&path));
     assert_err!(store.approval(settled).await, StoreError::NotFound { .. });

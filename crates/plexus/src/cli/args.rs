@@ -131,6 +131,9 @@ pub enum Command {
         /// How long ago, in days: 30d or 30.
         #[arg(long, value_parser = days, value_name = "DAYS")]
         older_than: u64,
+        /// Also remove the texts of prompts, which stay otherwise.
+        #[arg(long)]
+        prompts: bool,
         /// How it is printed.
         #[command(flatten)]
         json: Json,

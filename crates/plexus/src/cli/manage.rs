@@ -197,10 +197,11 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
 }
 
 /// `plexus prune`: by the running server, or without one.
-pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> {
+pub(super) async fn prune(global: &Global, days: u64, prompts: bool, json: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = Client::from_data_dir(&data_dir);
     let params = PruneParams::new(days);
+    let params = if prompts { params.with_prompts() } else { params };
     let told = match client.server().prune(&params).await {
         Ok(told) => told,
         Err(ClientError::NoServer(_) | ClientError::Unreachable { .. }) => {
@@ -216,8 +217,8 @@ pub(super) async fn prune(global: &Global, days: u64, json: bool) -> Result<u8> 
         Err(error) => return Err(failed(error)),
     };
     let words = format!(
-        "removed {} approvals, the contents of {} events in {} chats, and {} directories of runs",
-        told.approvals, told.events, told.chats, told.run_directories
+        "removed {} approvals, the contents of {} events in {} chats, {} prompts, and {} directories of runs",
+        told.approvals, told.events, told.chats, told.prompts, told.run_directories
     );
     screen::line(&if json { serde_json::to_string(&told)? } else { words })?;
     Ok(exit::OK)

@@ -105,7 +105,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Token => manage::token(global),
         Command::Confine(confine) => confine::confine(confine).await,
         Command::Doctor(form) => doctor::doctor(global, form.json).await,
-        Command::Prune { older_than, json } => manage::prune(global, older_than, json.json).await,
+        Command::Prune { older_than, prompts, json } => {
+            manage::prune(global, older_than, prompts, json.json).await
+        }
         Command::Migrate { .. } => manage::migrate(global).await,
         Command::Demo(demo) => demo::demo(&demo).await,
         Command::Sim { .. } => {

@@ -167,6 +167,7 @@ async fn show(
         };
         let words = match &prompt {
             Some(NodeData::Text { content }) => content.as_str(),
+            Some(NodeData::Pruned {}) => "(pruned)",
             Some(NodeData::External { .. }) | None => "",
         };
         view.began(at.chat, words)?;

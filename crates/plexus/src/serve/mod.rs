@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use plexus_activations::Activations;
-use plexus_store::UnixMillis;
+use plexus_store::{Prompts, UnixMillis};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -262,7 +262,7 @@ async fn prune_daily(activations: Arc<Activations>, days: u64, shutdown: Cancell
             _ = tick.tick() => {}
             () = shutdown.cancelled() => return,
         }
-        match activations.prune(steward::days_ago(UnixMillis::now(), days)).await {
+        match activations.prune(steward::days_ago(UnixMillis::now(), days), Prompts::Keep).await {
             Ok((pruned, run_directories)) => {
                 tracing::info!(
                     chats = pruned.chats,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use plexus_activations::Activations;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
-use plexus_store::{Store, UnixMillis};
+use plexus_store::{Prompts, Store, UnixMillis};
 use plexus_wire::method::server as wire;
 use plexus_wire::{BackupParams, Done, PruneParams, Pruned, StopParams, Stopping};
 use tokio_util::sync::CancellationToken;
@@ -42,10 +42,11 @@ impl Steward {
 
     async fn prune(&self, params: PruneParams) -> Result<Pruned, CallError> {
         let activations = self.activations.upgrade().ok_or_else(gone)?;
+        let prompts = if params.prompts == Some(true) { Prompts::Remove } else { Prompts::Keep };
         let (pruned, run_directories) =
-            activations.prune(days_ago(UnixMillis::now(), params.older_than_days)).await?;
-        let plexus_store::Pruned { approvals, chats, events, audit } = pruned;
-        Ok(Pruned { approvals, chats, events, audit, run_directories })
+            activations.prune(days_ago(UnixMillis::now(), params.older_than_days), prompts).await?;
+        let plexus_store::Pruned { approvals, chats, events, prompts, audit } = pruned;
+        Ok(Pruned { approvals, chats, events, prompts, audit, run_directories })
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
@@ -88,7 +89,7 @@ impl Activation for Steward {
                 },
             )
             .serves::<wire::Prune, _, _>(
-                "Removes what ended long ago: decided approvals, the contents of events, audit lines, directories that runs have left. Sessions, positions and trees stay.",
+                "Removes what ended long ago: decided approvals, the contents of events, audit lines, directories that runs have left; the texts of prompts only when asked to. Sessions, positions and trees stay.",
                 |d| {
                     d.audience = Audience::Operator;
                     d.hints.destructive = true;

@@ -38,6 +38,9 @@ impl ClaudeCode {
             NodeData::Text { content } => {
                 return Ok(Some((Role::User, Block::Text { text: content.clone() })));
             }
+            NodeData::Pruned {} => {
+                return Ok(Some((Role::User, Block::Pruned { was: "prompt".to_owned() })));
+            }
             NodeData::External { handle } => handle,
         };
         let (Some(id), Some(kind)) = (handle.meta.first(), handle.meta.get(1)) else {
@@ -60,8 +63,19 @@ impl ClaudeCode {
             ChatEvent::ToolResult { tool_use_id, output, is_error } => {
                 Some((Role::User, Block::ToolResult { tool_use_id, content: output, is_error }))
             }
-            // Of an event that was pruned nothing is left to show.
-            _ => None,
+            ChatEvent::Pruned { was } => {
+                let role = if was == "tool_result" { Role::User } else { Role::Assistant };
+                Some((role, Block::Pruned { was }))
+            }
+            ChatEvent::Start { .. }
+            | ChatEvent::AwaitingApproval { .. }
+            | ChatEvent::ApprovalResolved { .. }
+            | ChatEvent::ToolRequest { .. }
+            | ChatEvent::Notice { .. }
+            | ChatEvent::Passthrough { .. }
+            | ChatEvent::Complete { .. }
+            | ChatEvent::Error { .. }
+            | ChatEvent::Other(_) => None,
         })
     }
 }

@@ -168,6 +168,7 @@ impl Supervision {
             | ChatEvent::ToolResult { .. }
             | ChatEvent::Notice { .. }
             | ChatEvent::Passthrough { .. }
+            | ChatEvent::Pruned { .. }
             | ChatEvent::Other(_) => {}
         }
         Ok(Flow::On)

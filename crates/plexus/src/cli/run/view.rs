@@ -107,6 +107,10 @@ impl View {
                     Ok(())
                 }
             }
+            ChatEvent::Pruned { was } => {
+                let words = format!("  ({}, pruned)", sanitize::one_line(was));
+                self.line(&self.screen.paint(Tone::Faint, &words))
+            }
             ChatEvent::Start { .. }
             | ChatEvent::AwaitingApproval { .. }
             | ChatEvent::ToolRequest { .. }
