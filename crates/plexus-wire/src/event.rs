@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::approval::DecidedBy;
 use crate::arbor::Position;
+use crate::caller::Caller;
 use crate::conversation::ToolOutput;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
@@ -98,6 +99,13 @@ pub enum ChatEvent {
         #[schemars(with = "Object")]
         input: Json,
     },
+    /// Somebody put a message into the running chat.
+    Steered {
+        /// Who: `"operator"` or `{"session": ID}`.
+        by: Caller,
+        /// The message.
+        text: String,
+    },
     /// Something a reader should know: retries, stderr, escalation, budget.
     Notice {
         /// The words.
@@ -168,6 +176,7 @@ impl ChatEvent {
             Self::ApprovalResolved { .. } => "approval_resolved",
             Self::ToolResult { .. } => "tool_result",
             Self::ToolRequest { .. } => "tool_request",
+            Self::Steered { .. } => "steered",
             Self::Notice { .. } => "notice",
             Self::Passthrough { .. } => "passthrough",
             Self::Complete { .. } => "complete",

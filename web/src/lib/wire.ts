@@ -391,6 +391,14 @@ export type ChatEvent =
     /** The call. */
     tool_use_id: string;
   }
+  /** Somebody put a message into the running chat. */
+  | {
+    type: "steered";
+    /** Who: `"operator"` or `{"session": ID}`. */
+    by: Caller;
+    /** The message. */
+    text: string;
+  }
   /** Something a reader should know: retries, stderr, escalation, budget. */
   | {
     type: "notice";

@@ -185,6 +185,7 @@ function shown(session: Session): Session {
 function lineOf(event: ChatEvent): string | null {
   switch (event.type) {
     case "content":
+    case "steered":
       return firstLine(event.text);
     case "tool_use":
     case "awaiting_approval":

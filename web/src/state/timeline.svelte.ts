@@ -241,7 +241,7 @@ export class Timeline {
   }
 
   private isWanted(event: ChatEvent): boolean {
-    if (this.kinds === "messages" && !["content", "start", "complete", "error"].includes(event.type)) return false;
+    if (this.kinds === "messages" && !["content", "steered", "start", "complete", "error"].includes(event.type)) return false;
     if (this.kinds === "tools" && !["tool_use", "awaiting_approval", "tool_result", "tool_request"].includes(event.type)) return false;
     if (this.kinds === "problems" && !this.isProblem(event)) return false;
     return this.needle === "" || searchText(event, this.calls).includes(this.needle);
@@ -313,6 +313,7 @@ const SEARCHED_CHARS = 20_000;
 function searchText(event: ChatEvent, calls: ToolCalls): string {
   switch (event.type) {
     case "content":
+    case "steered":
       return event.text.slice(0, SEARCHED_CHARS).toLowerCase();
     case "thinking":
       return event.thinking.slice(0, SEARCHED_CHARS).toLowerCase();

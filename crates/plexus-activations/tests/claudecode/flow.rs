@@ -175,11 +175,47 @@ async fn a_message_steers_the_running_chat() {
     let events = world.events(&session, chat).await;
     assert!(texts(&events).iter().any(|text| text.contains("also be brief")), "{events:#?}");
     assert_eq!(world.session(&session).await["chat"], 0, "it made no chat of its own");
+    // Every reader sees who said it, and what, before what came of it.
+    let steered = json!({"type": "steered", "by": "operator", "text": "also be brief"});
+    let at = events.iter().position(|event| *event == steered).expect("a steered event");
+    let echo = |event: &Value| event["text"].as_str().is_some_and(|text| text.contains("brief"));
+    assert!(events.iter().skip(at + 1).any(echo), "{events:#?}");
+    let rendered = world.ok("claudecode.render_context", json!({"session_id": session})).await;
+    let messages = rendered["messages"].as_array().unwrap();
+    let said = json!({"type": "text", "text": "also be brief"});
+    let by_user = |message: &&Value| message["role"] == "user";
+    assert!(
+        messages
+            .iter()
+            .filter(by_user)
+            .any(|message| { message["content"].as_array().unwrap().contains(&said) }),
+        "{rendered:#}"
+    );
+    let head = world.session(&session).await["head"].clone();
+    let path = world.ok("arbor.node_get_path", json!({"node_id": head["node_id"]})).await;
+    let kinds: Vec<&Value> =
+        path["nodes"].as_array().unwrap().iter().map(|n| &n["data"]["handle"]["meta"][1]).collect();
+    assert!(kinds.contains(&&json!("steered")), "{kinds:?}");
     let late = world
         .call("claudecode.send", json!({"session_id": session, "text": "too late"}))
         .await
         .unwrap_err();
     assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_of_a_parent_session_says_which() {
+    let world = World::new().await;
+    let parent = world.ok("identity.parent", json!({"name": "planner"})).await;
+    let parent: plexus_core::SessionId = parent["session_id"].as_str().unwrap().parse().unwrap();
+    let session = world.create("child", json!({"parent": parent})).await;
+    world.chat(&session, WRITE).await;
+    world.wait_for_approval(&session).await;
+    let send = json!({"session_id": session, "text": "hurry"});
+    let caller = plexus_core::Caller::Session(parent);
+    world.call_as(caller, "claudecode.send", send).await.unwrap();
+    let told = world.wait_for_event(&session, "steered").await;
+    assert_eq!(told, json!({"type": "steered", "by": {"session": parent}, "text": "hurry"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]

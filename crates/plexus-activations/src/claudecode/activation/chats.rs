@@ -118,7 +118,7 @@ impl ClaudeCode {
             .supervisor
             .handle(session.id)
             .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
-        handle.send(params.text).await?;
+        handle.send(call.caller, params.text).await?;
         Ok(MessageSent {})
     }
 

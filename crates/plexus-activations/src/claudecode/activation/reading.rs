@@ -416,6 +416,7 @@ fn line_of(event: &ChatEvent) -> String {
         ChatEvent::ApprovalResolved { approved: false, .. } => "was denied".to_owned(),
         ChatEvent::ToolResult { .. } => "has a tool's result".to_owned(),
         ChatEvent::Notice { message } | ChatEvent::Error { message } => message.clone(),
+        ChatEvent::Steered { text, .. } => format!("was told: {text}"),
         ChatEvent::Pruned { was } => format!("({was}, pruned)"),
         ChatEvent::Start { .. }
         | ChatEvent::Passthrough { .. }

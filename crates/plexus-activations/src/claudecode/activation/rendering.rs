@@ -47,7 +47,10 @@ impl ClaudeCode {
             return Ok(None);
         };
         if handle.method != "chat_event"
-            || !matches!(kind.as_str(), "content" | "thinking" | "tool_use" | "tool_result")
+            || !matches!(
+                kind.as_str(),
+                "content" | "thinking" | "tool_use" | "tool_result" | "steered"
+            )
         {
             return Ok(None);
         }
@@ -63,8 +66,10 @@ impl ClaudeCode {
             ChatEvent::ToolResult { tool_use_id, output, is_error } => {
                 Some((Role::User, Block::ToolResult { tool_use_id, content: output, is_error }))
             }
+            ChatEvent::Steered { text, .. } => Some((Role::User, Block::Text { text })),
             ChatEvent::Pruned { was } => {
-                let role = if was == "tool_result" { Role::User } else { Role::Assistant };
+                let users = matches!(was.as_str(), "tool_result" | "steered");
+                let role = if users { Role::User } else { Role::Assistant };
                 Some((role, Block::Pruned { was }))
             }
             ChatEvent::Start { .. }

@@ -6,12 +6,16 @@
 use std::time::Instant;
 
 use claude_code::control;
-use plexus_core::{ApprovalId, CallError, ErrorKind};
-use plexus_store::{ApprovalRecord, ApprovalStatus, AssignRun, Change, Patch, UpdateRun};
-use plexus_wire::PermitAnswer;
+use plexus_core::{ApprovalId, CallError, Caller, ErrorKind};
+use plexus_store::{
+    AppendEvents, ApprovalRecord, ApprovalStatus, AssignRun, Change, Patch, Priority, StoreError,
+    UpdateRun,
+};
+use plexus_wire::{ChatEvent, PermitAnswer};
 use uuid::Uuid;
 
 use super::{Command, Keeping, Run, STORE_RETRY, Taken, deny};
+use crate::claudecode::event::ToNewEvent;
 use crate::claudecode::launch::Channel;
 use crate::claudecode::translate::{Begun, OUR_REQUEST, OpenChat};
 use crate::loopback::answer::answer_of;
@@ -24,8 +28,8 @@ impl Run {
                 // A caller that has gone away loses nothing: the chat is stored, and its prompt sent.
                 let _gone = taken.send(answer);
             }
-            Command::Send { text, done } => {
-                let _gone = done.send(self.send(&text).await);
+            Command::Send { by, text, done } => {
+                let _gone = done.send(self.send(by, text).await);
             }
             Command::Answer(id) => {
                 self.awaited.remove(&id);
@@ -86,8 +90,9 @@ impl Run {
         Taken::Yes
     }
 
-    /// Steers the running chat. The caller is told once the message is where the child will find it, whatever becomes of us.
-    async fn send(&mut self, text: &str) -> Result<(), CallError> {
+    /// Steers the running chat. Every reader of the chat sees the message, so it is stored first;
+    /// the caller is told once it is where the child will find it, whatever becomes of us.
+    async fn send(&mut self, by: Caller, text: String) -> Result<(), CallError> {
         if self.channel != Channel::Control {
             return Err(CallError::invalid("send into this chat: its channel takes no messages")
                 .with_hint("wait for the chat to end, then start another"));
@@ -99,9 +104,16 @@ impl Run {
         };
         let uuid = Uuid::now_v7();
         chat.outstanding.insert(uuid);
-        self.put(control::user_prompt(Some(&uuid.to_string()), text));
+        let number = chat.number;
+        let message = control::user_prompt(Some(&uuid.to_string()), &text);
+        self.tell(number, &ChatEvent::Steered { by, text }).await?;
+        self.put(message);
         if !self.unsent.is_empty() {
             self.unsent.pop_back();
+            let lost = ChatEvent::notice("the message could not be handed to the agent");
+            if let Err(error) = self.tell(number, &lost).await {
+                tracing::warn!(run = %self.key, %error, "could not say that a message was lost");
+            }
             return Err(CallError::new(
                 ErrorKind::Unavailable,
                 "send: the message could not be written to disk",
@@ -112,6 +124,14 @@ impl Run {
             tracing::warn!(run = %self.key, %error, "could not note that a message was sent");
         }
         Ok(())
+    }
+
+    /// Appends an event of our own to the open chat.
+    async fn tell(&mut self, chat: u32, event: &ChatEvent) -> Result<(), StoreError> {
+        let events = vec![event.to_new_event()?];
+        let append = AppendEvents { session: self.key.session, chat, events };
+        let changes = vec![Change::AppendEvents(append)];
+        self.core.store.commit(changes, Priority::Normal).await.map(|_| ())
     }
 
     /// Sends the answer of a decided approval. Only what the store says is sent, and only while it is neither delivered nor void.

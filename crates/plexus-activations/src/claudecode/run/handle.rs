@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use plexus_core::{ApprovalId, CallError};
+use plexus_core::{ApprovalId, CallError, Caller};
 use plexus_store::RunKey;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ pub(crate) enum Command {
     /// Serve this chat next.
     Chat { chat: u32, prompt_uuid: Uuid, prompt: String, taken: oneshot::Sender<Taken> },
     /// Put a message into the running chat.
-    Send { text: String, done: oneshot::Sender<Result<(), CallError>> },
+    Send { by: Caller, text: String, done: oneshot::Sender<Result<(), CallError>> },
     /// An approval was decided: send its answer.
     Answer(ApprovalId),
     /// End the running chat; answered once that wish is durable.
@@ -70,8 +70,8 @@ impl RunHandle {
     }
 
     /// Puts a message into the running chat.
-    pub(crate) async fn send(&self, text: String) -> Result<(), CallError> {
-        self.ask("send", |done| Command::Send { text, done }).await
+    pub(crate) async fn send(&self, by: Caller, text: String) -> Result<(), CallError> {
+        self.ask("send", |done| Command::Send { by, text, done }).await
     }
 
     /// Asks the running chat to end; returns once that wish is durable.

@@ -169,6 +169,7 @@ impl Supervision {
             | ChatEvent::Notice { .. }
             | ChatEvent::Passthrough { .. }
             | ChatEvent::Pruned { .. }
+            | ChatEvent::Steered { .. }
             | ChatEvent::Other(_) => {}
         }
         Ok(Flow::On)

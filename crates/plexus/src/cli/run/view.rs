@@ -1,6 +1,6 @@
 //! Prints what happens in a chat, for people or for programs.
 
-use plexus_client::wire::{ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage};
+use plexus_client::wire::{Caller, ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage};
 
 use super::live::{Live, Whole};
 use crate::cli::screen::{self, Screen, Tone, dollars, duration};
@@ -106,6 +106,11 @@ impl View {
                 } else {
                     Ok(())
                 }
+            }
+            ChatEvent::Steered { by, text } => {
+                let by = if *by == Caller::Operator { "" } else { " by a session" };
+                let words = format!("  » told{by}: {}", sanitize::one_line(text));
+                self.line(&self.screen.paint(Tone::Strong, &words))
             }
             ChatEvent::Pruned { was } => {
                 let words = format!("  ({}, pruned)", sanitize::one_line(was));
