@@ -4,6 +4,7 @@ mod budgets;
 mod chats;
 mod create;
 mod elsewhere;
+mod live;
 mod reading;
 mod rendering;
 mod sessions;

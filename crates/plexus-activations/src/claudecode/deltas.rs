@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plexus_core::SessionId;
+use plexus_store::Cursor;
 use tokio::sync::broadcast;
 
 use crate::scrub::Pieces;
@@ -18,6 +19,8 @@ pub(crate) enum Live {
     MessageStart,
     /// A piece of text.
     Text(Arc<str>),
+    /// Everything before this position is stored: the pieces so far have become events.
+    Stored(Cursor),
 }
 
 /// The live text of all sessions. A session has a channel only while somebody watches it.
@@ -57,6 +60,11 @@ impl DeltaSender {
         }
     }
 
+    /// Takes note of a piece of text that is not shown.
+    pub(crate) fn pass_over(&mut self, text: &str) {
+        let _not_shown = self.pieces.push(text);
+    }
+
     /// Tells whoever watches that a message begins.
     pub(crate) fn start_message(&mut self) {
         self.pieces.end();
@@ -66,6 +74,11 @@ impl DeltaSender {
     /// A text has ended; it comes whole as an event.
     pub(crate) fn end_text(&mut self) {
         self.pieces.end();
+    }
+
+    /// Tells whoever watches that the pieces so far are stored as events before this position.
+    pub(crate) fn stored(&self, before: Cursor) {
+        self.show(Live::Stored(before));
     }
 
     fn show(&self, live: Live) {

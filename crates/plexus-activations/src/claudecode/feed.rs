@@ -139,12 +139,13 @@ impl Feed {
         feed
     }
 
-    /// Reads what comes behind `from` in one session. Empty when there is nothing yet.
+    /// Reads what comes behind `from` in one session, each event with the position behind it. Empty
+    /// when there is nothing yet.
     pub(crate) async fn read_session(
         &self,
         feed: &SessionFeed,
         from: Cursor,
-    ) -> Result<(Vec<Arc<StreamItem>>, Cursor), CallError> {
+    ) -> Result<(Vec<(Cursor, Arc<StreamItem>)>, Cursor), CallError> {
         let mut ring = feed.ring.lock().await;
         let mut events = ring.after(from).unwrap_or_default();
         if events.is_empty() {
@@ -163,7 +164,7 @@ impl Feed {
         }
         drop(ring);
         let next = events.last().map_or(from, |(behind, _, _)| *behind);
-        Ok((events.into_iter().map(|(_, _, item)| item).collect(), next))
+        Ok((events.into_iter().map(|(behind, _, item)| (behind, item)).collect(), next))
     }
 
     /// Reads what comes behind commit `from` in all sessions, whole commits at a time.

@@ -6,7 +6,7 @@
 //! In reading order:
 //! - this file: the loop, and how a run is picked up after a restart;
 //! - [`handle`]: what others hold of a run; `commands`: what they ask of it, and what leaves for the child;
-//! - `batch`: from lines to one transaction; `permission`: what a line about a permission changes;
+//! - `batch`: from lines to one transaction; `live`: text that is shown meanwhile; `permission`: what a line about a permission changes;
 //! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored.
 
 mod batch;
@@ -14,6 +14,7 @@ mod commands;
 mod ending;
 mod handle;
 mod ladder;
+mod live;
 mod permission;
 
 use std::collections::{HashSet, VecDeque};
@@ -88,6 +89,8 @@ pub(crate) struct Run {
     /// The session as it was read last; `None` after something changed under us.
     known: Option<Arc<Known>>,
     deltas: DeltaSender,
+    /// The last line whose live text was shown.
+    shown_to: Option<JournalPosition>,
     journal: JournalDir,
     parser: ClaudeStreamJsonParser,
     /// Lines that were read and are not in the store.
@@ -165,6 +168,7 @@ impl Run {
             known: None,
             facts,
             deltas: core.deltas.sender(stored.key.session),
+            shown_to: None,
             journal: JournalDir::open(dir.journal(), journal_position(stored.journal)),
             parser: ClaudeStreamJsonParser::new(),
             unwritten: VecDeque::new(),

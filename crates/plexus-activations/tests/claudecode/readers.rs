@@ -354,3 +354,48 @@ async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree()
         (&json!("message"), &json!("sim:\nsay look me up"))
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
+    const TEXTS: usize = 6;
+    let world = World::new().await;
+    let session = world.create("ordered", json!({})).await;
+    let follow = json!({"session_id": session, "deltas": true});
+    let mut live = world.stream("claudecode.follow", follow.clone()).await;
+    let mut shown = 0;
+    for chat in 0..5 {
+        let lines: Vec<String> = (0..TEXTS)
+            .map(|n| format!("slowly {} c{chat}t{n}a c{chat}t{n}b c{chat}t{n}c", n % 2))
+            .collect();
+        world.chat(&session, &format!("sim:\n{}", lines.join("\n"))).await;
+        let (mut told, mut piece) = (Vec::new(), String::new());
+        loop {
+            let item = take(&mut live, 1).await.remove(0);
+            match item["event"]["type"].as_str().unwrap() {
+                "delta_start" => piece.clear(),
+                "delta" => {
+                    let text = item["event"]["text"].as_str().unwrap();
+                    piece.push_str(text);
+                    let late = told.iter().find(|whole: &&String| whole.contains(text.trim()));
+                    assert_eq!(late, None, "{text:?} came after its event");
+                    shown += 1;
+                }
+                "content" => {
+                    let text = item["event"]["text"].as_str().unwrap().to_owned();
+                    // What was shown since the message began is how this very text begins.
+                    assert!(text.starts_with(piece.trim()), "{piece:?} before {text:?}");
+                    piece.clear();
+                    told.push(text);
+                }
+                "complete" => break,
+                _ => {}
+            }
+        }
+        assert_eq!(told.len(), TEXTS);
+    }
+    assert!(shown > 0, "no live text came at all");
+    // Whoever comes later reads the past first, and none of its pieces.
+    let mut late = world.stream("claudecode.follow", follow).await;
+    let past = take(&mut late, 5 * (TEXTS + 2)).await;
+    assert!(past.iter().all(|item| item["seq"].is_u64()), "{past:#?}");
+}

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt, stream};
-use plexus_core::method::{raw, stream_reply};
+use plexus_core::method::stream_reply;
 use plexus_core::{Answer, Call, CallError, Caller, Reply, SessionId, StreamItem};
 use plexus_store::{ChatStatus, Cursor, Topic};
-use plexus_wire::{ChatParams, Delta, FollowParams, LiveText, PollParams, WaitMs};
+use plexus_wire::{ChatParams, FollowParams, PollParams, WaitMs};
 
 use super::ClaudeCode;
-use crate::claudecode::deltas::Live;
 use crate::claudecode::feed::{AllCursor, SessionFeed};
 
 /// Where a follower of one session stands.
@@ -47,12 +46,10 @@ impl ClaudeCode {
                 .map_or(Cursor::start(id), |consumer| consumer.cursor),
             (None, None) => Cursor::start(id),
         };
-        let deltas = params.deltas.unwrap_or(false).then(|| self.deltas_of(id));
-        let events = self.events_from(id, at, None);
-        Ok(match deltas {
-            Some(deltas) => stream_reply(stream::select(events, deltas)),
-            None => stream_reply(events),
-        })
+        if params.deltas.unwrap_or(false) {
+            return self.follow_live(id, at).await;
+        }
+        Ok(stream_reply(self.events_from(id, at, None)))
     }
 
     pub(super) async fn chat(
@@ -96,32 +93,6 @@ impl ClaudeCode {
                 items.into_iter().map(|item| Ok(StreamItem::clone(&item))).collect::<Vec<_>>(),
             ),
             Err(error) => stream::iter(vec![Err(error)]),
-        })
-    }
-
-    /// Live pieces of text. Those that a slow reader misses come whole as an event.
-    fn deltas_of(
-        &self,
-        session: SessionId,
-    ) -> impl Stream<Item = Result<StreamItem, CallError>> + Send + 'static {
-        let receiver = self.core.deltas.subscribe(session);
-        stream::unfold(receiver, move |mut receiver| async move {
-            loop {
-                match receiver.recv().await {
-                    Ok(live) => {
-                        let event = match live {
-                            Live::MessageStart => Delta::DeltaStart,
-                            Live::Text(text) => Delta::Delta { text: (*text).to_owned() },
-                        };
-                        let body = raw(&LiveText { session_id: session, event });
-                        let item =
-                            body.map(|body| StreamItem { cursor: None, body: Arc::from(body) });
-                        return Some((item, receiver));
-                    }
-                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-                }
-            }
         })
     }
 
@@ -208,7 +179,7 @@ impl Follower {
             let (items, next) = self.this.feed.read_session(&self.feed, self.at).await?;
             self.at = next;
             if !items.is_empty() {
-                return Ok(Some(items));
+                return Ok(Some(items.into_iter().map(|(_, item)| item).collect()));
             }
             if let Some(chat) = self.until_chat {
                 let facts = self.this.core.store.chat(self.at.session, Some(chat)).await?;

@@ -13,6 +13,7 @@ use plexus_store::{
 };
 use plexus_wire::ChatEvent;
 
+use super::live::{Piece, Pieces};
 use super::permission::{is_control_response, request_at_head};
 use super::{Keeping, Over, Run, STORE_RETRY};
 use crate::claudecode::config::{SessionConfig, SessionState};
@@ -42,6 +43,9 @@ pub(super) struct Draft {
     /// What changes of the session itself: one update, whatever asked for it.
     session: Option<SessionChange>,
     pub(super) after: Vec<After>,
+    live: Pieces,
+    /// The position after the line that is looked at.
+    at: JournalPosition,
     pub(super) priority: Priority,
     /// Whether the stretch ends here: what comes behind looks at what this changes.
     pub(super) commit_now: bool,
@@ -59,12 +63,6 @@ pub(super) struct SessionChange {
 pub(super) enum After {
     /// Send this line to the child.
     Put(control::ControlLine),
-    /// Show this text to whoever watches live.
-    Delta(String),
-    /// Tell whoever watches live that a message begins.
-    DeltaStart,
-    /// A live text has ended.
-    DeltaEnd,
     /// Send the answers of these records again.
     Resend(Vec<ApprovalRecord>),
     /// Ask the CLI which requests are open: a line was lost to us.
@@ -189,11 +187,12 @@ impl Run {
                 }
                 break;
             };
+            to = as_stored(line.position_after);
+            draft.at = to;
             for step in steps {
                 self.apply(&mut draft, step).await?;
             }
             stored += 1;
-            to = as_stored(line.position_after);
             if draft.commit_now {
                 break;
             }
@@ -248,12 +247,16 @@ impl Run {
         if update != UpdateRun::of(self.key) {
             draft.changes.push(Change::UpdateRun(update));
         }
+        // Before the commit: a piece that came after the event it belongs to would be shown twice.
+        let rest = self.show_before(std::mem::take(&mut draft.live));
         // Live text alone is not worth a transaction for every word; after a crash it is read, and shown, again.
         if !draft.changes.is_empty() || to.segment != self.position.segment {
             let (run, expects) = (self.key, self.position);
             draft.changes.push(Change::SetJournalPosition(SetJournalPosition { run, expects, to }));
             plexus_fault::point!("batch.commit.before");
+            let appending = self.appending(&draft.changes);
             let committed = self.core.store.commit(draft.changes, draft.priority).await?;
+            self.show_stored(&appending, &committed.outcomes);
             plexus_fault::point!("batch.commit.after");
             plexus_fault::point!("chat.end.committed", when draft.ended_chat);
             self.position = to;
@@ -267,6 +270,7 @@ impl Run {
                 }
             }
         }
+        self.show_after(rest);
         for after in draft.after {
             self.act(after).await;
         }
@@ -280,9 +284,6 @@ impl Run {
     async fn act(&mut self, after: After) {
         match after {
             After::Put(line) => self.put(line),
-            After::Delta(text) => self.deltas.send(&text),
-            After::DeltaStart => self.deltas.start_message(),
-            After::DeltaEnd => self.deltas.end_text(),
             After::Resend(records) => records.iter().for_each(|record| self.send_answer(record)),
             After::AskWhatIsOpen => self.ask_what_is_open(),
             After::InterruptAgain => self.begin_cancel(),
@@ -292,7 +293,12 @@ impl Run {
 
     async fn apply(&self, draft: &mut Draft, step: Step) -> Result<(), StoreError> {
         match step {
-            Step::Event(event) => draft.event(&event)?,
+            Step::Event(event) => {
+                if matches!(event, ChatEvent::Content { .. }) {
+                    draft.live.push(draft.at, Piece::Whole);
+                }
+                draft.event(&event)?;
+            }
             Step::ClaudeSession(id) => self.note_conversation(draft, id).await?,
             Step::Asked(ask) => self.open(draft, &ask).await?,
             Step::Withdrawn { request_id } => {
@@ -323,9 +329,9 @@ impl Run {
                 self.check_accepted(draft, &tool_use_id, &source).await?
             }
             Step::Finished { tool_use_id } => self.tool_finished(draft, &tool_use_id).await?,
-            Step::Delta(text) => draft.after.push(After::Delta(text)),
-            Step::DeltaStart => draft.after.push(After::DeltaStart),
-            Step::DeltaEnd => draft.after.push(After::DeltaEnd),
+            Step::Delta(text) => draft.live.push(draft.at, Piece::Text(text)),
+            Step::DeltaStart => draft.live.push(draft.at, Piece::MessageStart),
+            Step::DeltaEnd => draft.live.push(draft.at, Piece::TextEnd),
             Step::ChatOver => self.end_chat(draft).await?,
         }
         Ok(())
@@ -410,6 +416,7 @@ impl Run {
     ) -> Result<(), StoreError> {
         let Some(known) = self.known().await? else { return Ok(()) };
         let mut draft = Draft::new(self.translation.clone(), known);
+        draft.at = as_stored(line.position_after);
         draft.event(&ChatEvent::Error {
             message: format!("a line of the agent could not be stored: {why}"),
         })?;
@@ -493,6 +500,8 @@ impl Draft {
             events: Vec::new(),
             session: None,
             after: Vec::new(),
+            live: Pieces::default(),
+            at: JournalPosition::default(),
             priority: Priority::Normal,
             commit_now: false,
             ended_chat: false,
