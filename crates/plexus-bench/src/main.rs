@@ -10,7 +10,7 @@ use plexus_bench::{measure, measures, report};
 #[derive(Parser, Debug)]
 #[command(name = "plexus-bench", version, max_term_width = 100)]
 struct Arguments {
-    /// Under two minutes: fewer repeats, and fewer children where a thousand take long.
+    /// Under three minutes: fewer repeats, and fewer children where a thousand take long.
     #[arg(long)]
     quick: bool,
     /// A few seconds, to see that everything works; its figures mean nothing.

@@ -93,7 +93,7 @@ impl Sizes {
         }
     }
 
-    /// The same in under two minutes.
+    /// The same in under three minutes.
     #[must_use]
     pub fn quick() -> Self {
         Self {
@@ -111,9 +111,9 @@ impl Sizes {
             reader_events: 100,
             door_polls: 2_000,
             door_answers: 200,
-            flood: 600,
-            flood_answers: 60,
-            flood_events: 16,
+            flood: 400,
+            flood_answers: 40,
+            flood_events: 4,
             node_answers: 75,
             with_sdks: false,
             ..Self::full()

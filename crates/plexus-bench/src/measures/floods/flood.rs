@@ -23,6 +23,9 @@ const ABREAST: usize = 64;
 /// Calls on one socket of the flood of waits: what one socket may have.
 const WAITS_PER_SOCKET: usize = 256;
 
+/// Bytes that show that a large event of a stream arrives: more than all its small ones.
+const SEEN_BYTES: usize = 8 * 1024;
+
 /// What is flooded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -57,7 +60,8 @@ pub(super) struct Flood {
 }
 
 impl Flood {
-    /// Starts a flood of `count` and returns when all of it was tried.
+    /// Starts a flood of `count` and returns when the server has admitted or refused all of it, so
+    /// that what is measured next is the cost of holding the flood.
     pub(super) async fn start(
         kind: Kind,
         server: &Server,
@@ -68,18 +72,21 @@ impl Flood {
             address: server.address()?,
             token: site.parent.clone(),
             session: site.session.clone(),
+            client: reqwest::Client::builder().no_proxy().build()?,
             admitted: Arc::default(),
             tried: Arc::default(),
         };
         let mut tasks = JoinSet::new();
-        let (each, tries) = match kind {
-            Kind::Waits => (WAITS_PER_SOCKET.min(count), count.div_ceil(WAITS_PER_SOCKET)),
-            Kind::Sockets | Kind::SignIns | Kind::Unread | Kind::McpSessions => (1, count),
+        let per_try = match kind {
+            Kind::Waits => WAITS_PER_SOCKET,
+            Kind::Sockets | Kind::SignIns | Kind::Unread | Kind::McpSessions => 1,
         };
+        let tries = count.div_ceil(per_try);
         let admitted = Arc::clone(&flooder.admitted);
         let tried = Arc::clone(&flooder.tried);
         for begun in 0..tries {
             let flooder = flooder.clone();
+            let each = per_try.min(count - begun * per_try);
             tasks.spawn(async move {
                 // Whatever becomes of one is the flood's own affair: the server is what is measured.
                 let _refused = flooder.one(kind, each).await;
@@ -114,6 +121,8 @@ struct Flooder {
     address: String,
     token: String,
     session: String,
+    /// One for all: building one takes longer than a request.
+    client: reqwest::Client,
     admitted: Arc<AtomicUsize>,
     tried: Arc<AtomicUsize>,
 }
@@ -142,8 +151,8 @@ impl Flooder {
                 socket
                     .send(self.call(1, "claudecode.follow", &json!({"session_id": self.session})))
                     .await?;
-                self.given(1, tried);
-                // Held, and never read.
+                let begun = begins(&socket).await?;
+                self.given(usize::from(begun), tried);
                 std::future::pending::<()>().await;
             }
             Kind::McpSessions => {
@@ -194,13 +203,30 @@ impl Flooder {
     async fn initialize(&self) -> Result<reqwest::Response> {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "flood", "version": "0"}});
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-        let client = reqwest::Client::builder().no_proxy().build()?;
-        let request = client
+        let request = self
+            .client
             .post(format!("http://{}/mcp", self.address))
             .bearer_auth(&self.token)
             .header("accept", "application/json, text/event-stream")
             .json(&body);
         Ok(request.send().await?)
+    }
+}
+
+/// Waits until a large event of a stream has begun to arrive, or its refusal has. What arrived is
+/// looked at and not read. Returns `false` for a refusal.
+async fn begins(socket: &Socket) -> Result<bool> {
+    let MaybeTlsStream::Plain(stream) = socket.get_ref() else { bail!("a socket with TLS") };
+    let mut seen = vec![0; SEEN_BYTES];
+    loop {
+        let count = stream.peek(&mut seen).await?;
+        if count == SEEN_BYTES {
+            return Ok(true);
+        }
+        if count == 0 || String::from_utf8_lossy(&seen[..count]).contains(r#""error""#) {
+            return Ok(false);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
