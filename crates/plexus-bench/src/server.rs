@@ -88,7 +88,8 @@ impl Server {
         let path = format!("/proc/{}/stat", self.inner.pid()?);
         let stat =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
-        // The name in parentheses may hold anything. After it, the 12th and 13th fields are user and system time.
+        // The name in parentheses may hold anything. After it, the 12th and 13th fields are user
+        // and system time.
         let (_, after_name) = stat.rsplit_once(')').with_context(|| format!("odd {path}"))?;
         let times = after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
         let ticks: u64 = times.sum::<Result<_, _>>().with_context(|| format!("odd {path}"))?;

@@ -26,8 +26,8 @@ pub(crate) struct Read {
 /// Reads a whole body of `caller`.
 ///
 /// # Errors
-/// The answer to give: 413 for a body over the limit, 408 for one that does not come, 400 for one that broke off, 503 for one that is
-/// more than the caller may hold.
+/// The answer to give: 413 for a body over the limit, 408 for one that does not come, 400 for one
+/// that broke off, 503 for one that is more than the caller may hold.
 pub(crate) async fn read(doors: &Doors, caller: Caller, body: Body) -> Result<Read, Response> {
     let Limits { body_bytes, body_timeout, .. } = *doors.limits;
     let mut held = doors.bytes.charge(caller, 0);
@@ -87,8 +87,8 @@ async fn read_up_to(
     }
 }
 
-/// Makes the body of an answer that holds `held` until nearly all of it is written: the server asks for the next piece only when there
-/// is room for it.
+/// Makes the body of an answer that holds `held` until nearly all of it is written: the server asks
+/// for the next piece only when there is room for it.
 pub(crate) fn held_until_sent<T: Send + Unpin + 'static>(bytes: Bytes, held: T) -> Body {
     Body::new(Pieces { rest: bytes, _held: held })
 }

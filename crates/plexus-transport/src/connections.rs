@@ -1,7 +1,8 @@
 //! Who has which connection: those that have shown no token, and those of each caller.
 //!
-//! A connection begins unproven. Its first request with a good token makes it that caller's, and it counts towards the share of the
-//! caller of its newest request from then on. Unproven ones have places of their own; when all are taken, the oldest is pushed out.
+//! A connection begins unproven. Its first request with a good token makes it that caller's, and it
+//! counts towards the share of the caller of its newest request from then on. Unproven ones have
+//! places of their own; when all are taken, the oldest is pushed out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

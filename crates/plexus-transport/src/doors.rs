@@ -186,8 +186,9 @@ const BYTES: Bound = Bound {
     per_caller: "limits.held_bytes_per_caller",
 };
 
-/// Returns the router of all doors. The caller adds what is open to everybody (`/healthz`, the dashboard's files) and hands it to
-/// [`serve`](crate::serve), which checks `Host` and `Origin` of every request.
+/// Returns the router of all doors. The caller adds what is open to everybody (`/healthz`, the
+/// dashboard's files) and hands it to [`serve`](crate::serve), which checks `Host` and `Origin` of
+/// every request.
 pub fn router(doors: Doors) -> Router {
     Router::new()
         .route("/rpc", post(rpc::handle).get(crate::socket::handle))

@@ -91,8 +91,9 @@ fn source(doors: &Doors, caller: &Caller) -> Option<Arc<MethodDescriptor>> {
     doors.hub.methods_for(caller).into_iter().find(|method| method.door == Door::Events)
 }
 
-/// Writes items as SSE frames, with a comment when nothing was said for a while. `places` are held as long as the stream lives; a frame
-/// counts as held by `caller` until the next one is asked for, which happens only when there is room to write it.
+/// Writes items as SSE frames, with a comment when nothing was said for a while. `places` are held
+/// as long as the stream lives; a frame counts as held by `caller` until the next one is asked for,
+/// which happens only when there is room to write it.
 fn frames<P: Send + 'static>(
     stream: ReplyStream,
     bytes: Arc<Shares>,

@@ -88,7 +88,8 @@ fn check_host(
     }
 }
 
-/// Turns the bearer token into a [`Caller`], which handlers take as an extension, and makes the connection that caller's.
+/// Turns the bearer token into a [`Caller`], which handlers take as an extension, and makes the
+/// connection that caller's.
 pub(crate) async fn require_token(
     State(doors): State<Doors>,
     mut request: Request,

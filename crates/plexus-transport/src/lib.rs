@@ -12,7 +12,8 @@
 //! - `stats`: what the doors count, for the metrics.
 //! - `envelope`: JSON-RPC 2.0, read and written.
 //! - `rpc`: `POST /rpc`, one call or a batch.
-//! - `socket`: `/rpc` as a WebSocket, many calls and streams at once; `outbox` is what waits to be written to it.
+//! - `socket`: `/rpc` as a WebSocket, many calls and streams at once; `outbox` is what waits to be
+//!   written to it.
 //! - `events`: `/events`, the stream of events as SSE.
 //! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
 //! - `sign_in`: the dashboard's one-time code becomes a token.

@@ -27,8 +27,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
-    /// How long a client may take to read anything at all of what is sent to it. Its connection is then ended; a reader of a stream
-    /// comes back with its cursor and loses nothing.
+    /// How long a client may take to read anything at all of what is sent to it. Its connection is
+    /// then ended; a reader of a stream comes back with its cursor and loses nothing.
     pub stall_timeout: Duration,
     /// How often a WebSocket is pinged. One that is silent for [`SILENT_PINGS`] of them is ended.
     pub socket_ping: Duration,
@@ -36,8 +36,8 @@ pub struct Limits {
     pub socket_idle: Duration,
     /// How often the token behind an open stream or socket is looked at again: one that was revoked ends it.
     pub token_check: Duration,
-    /// MCP sessions kept, at about 50 KiB each. Clients rarely end theirs, so one more pushes out an idle one: its client is answered
-    /// 404 and begins a new one.
+    /// MCP sessions kept, at about 50 KiB each. Clients rarely end theirs, so one more pushes out
+    /// an idle one: its client is answered 404 and begins a new one.
     pub mcp_sessions: usize,
     /// MCP sessions of one caller. One more pushes out that caller's own that was idle for longest.
     pub mcp_sessions_per_caller: usize,
@@ -70,24 +70,29 @@ impl Default for Limits {
     }
 }
 
-/// One part in this many of every bound is kept for the operator: whatever all other callers do, the operator can look and answer.
+/// One part in this many of every bound is kept for the operator: whatever all other callers do,
+/// the operator can look and answer.
 pub(crate) const OPERATOR_PART: usize = 8;
 
-/// One part in this many of all connections is for those that have shown no token yet. They are the only ones that anybody can
-/// open, so one more pushes out the oldest of them: whoever sends its request at once is served, however many say nothing.
+/// One part in this many of all connections is for those that have shown no token yet. They are the
+/// only ones that anybody can open, so one more pushes out the oldest of them: whoever sends its
+/// request at once is served, however many say nothing.
 pub(crate) const UNPROVEN_PART: usize = 8;
 
 /// Pings that a WebSocket may leave unanswered before it is ended.
 pub const SILENT_PINGS: u32 = 3;
 
-/// Bytes that one connection buffers for its HTTP headers, and for what it writes beyond one piece of an answer.
+/// Bytes that one connection buffers for its HTTP headers, and for what it writes beyond one piece
+/// of an answer.
 pub(crate) const CONNECTION_BUFFER: usize = 64 * 1024;
 
-/// Bytes that the system buffers for one connection before the server waits for its client to read; Linux takes twice the number. Left
-/// to itself it would take 4 MiB for a client that reads nothing.
+/// Bytes that the system buffers for one connection before the server waits for its client to read;
+/// Linux takes twice the number. Left to itself it would take 4 MiB for a client that reads
+/// nothing.
 pub(crate) const SEND_BUFFER: usize = 256 * 1024;
 
-/// Bytes of messages that wait to be written to one WebSocket. A larger message waits until all others are written.
+/// Bytes of messages that wait to be written to one WebSocket. A larger message waits until all
+/// others are written.
 pub(crate) const SOCKET_QUEUE_BYTES: usize = 256 * 1024;
 
 /// Bytes of a WebSocket message that is not whole yet and is not counted as held.
@@ -105,16 +110,19 @@ pub(crate) const TOKENLESS_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Calls in one JSON-RPC batch. A batch is answered as a whole, so its size bounds how long a caller waits for its first answer.
 pub(crate) const MAX_BATCH: usize = 100;
 
-/// Bytes of answers in one JSON-RPC batch, after which its other calls are refused: a page of events, which is the largest answer.
+/// Bytes of answers in one JSON-RPC batch, after which its other calls are refused: a page of
+/// events, which is the largest answer.
 pub(crate) const MAX_BATCH_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// Largest answer that is given whatever its caller holds: one that fits into the buffer of its connection.
+/// Largest answer that is given whatever its caller holds: one that fits into the buffer of its
+/// connection.
 pub(crate) const SMALL_ANSWER_BYTES: usize = CONNECTION_BUFFER;
 
 /// Calls and streams under way on one WebSocket.
 pub(crate) const MAX_CALLS_PER_SOCKET: usize = 256;
 
-/// Bytes that a WebSocket reads and writes at a time, and keeps while it is idle. The library's own 128 KiB would be 1.5 GiB for all.
+/// Bytes that a WebSocket reads and writes at a time, and keeps while it is idle. The library's own
+/// 128 KiB would be 1.5 GiB for all.
 pub(crate) const SOCKET_BUFFER: usize = 8 * 1024;
 
 /// Messages waiting to be written to one WebSocket. Small: a stream's own task is what waits when the client is slow.
@@ -142,10 +150,12 @@ pub(crate) const RESUME_RETRY: Duration = Duration::from_secs(15);
 /// How long a resumable call whose connection was lost can still be cancelled: a little longer than its client tries to come back.
 pub(crate) const RESUME_GRACE: Duration = Duration::from_secs(60);
 
-/// Resumable calls of one caller whose connection was lost and that can still be cancelled: as many as one session may have pending.
+/// Resumable calls of one caller whose connection was lost and that can still be cancelled: as many
+/// as one session may have pending.
 pub(crate) const MAX_LOST_CALLS: usize = 256;
 
-/// Longest id of an MCP request. It is kept for as long as the call can be resumed, and every client counts.
+/// Longest id of an MCP request. It is kept for as long as the call can be resumed, and every
+/// client counts.
 pub(crate) const MAX_MCP_ID_BYTES: usize = 256;
 
 /// When a caller that met a limit of the doors should try again.

@@ -33,8 +33,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let limits = &doors.limits;
-    // Around everything, pages and unknown addresses too: each of them may answer without having read the body, and none of them is
-    // for another host or site.
+    // Around everything, pages and unknown addresses too: each of them may answer without having
+    // read the body, and none of them is for another host or site.
     let router = router
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
         .layer(axum::middleware::from_fn(leftover::close_behind));
@@ -64,7 +64,8 @@ pub async fn serve(
             tracing::debug!(%error, "could not bound the send buffer");
         }
         let connection = doors.connections.begin();
-        // If all places are taken, this one has just pushed out another: its place comes free in a moment.
+        // If all places are taken, this one has just pushed out another: its place comes free in a
+        // moment.
         let place = tokio::select! {
             place = Arc::clone(&doors.connections.places).acquire_owned() => place,
             () = shutdown.cancelled() => break,

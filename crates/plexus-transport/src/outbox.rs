@@ -1,4 +1,5 @@
-//! What waits to be written to one WebSocket: bounded in messages and in bytes, and counted as held by its caller.
+//! What waits to be written to one WebSocket: bounded in messages and in bytes, and counted as held
+//! by its caller.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use tokio::task::JoinHandle;
 use crate::limits::{SOCKET_QUEUE, SOCKET_QUEUE_BYTES};
 use crate::shares::{Shares, Taken};
 
-/// Opens the outbox of a socket. The task ends when the last [`Outbox`] is gone, or when the socket cannot be written to.
+/// Opens the outbox of a socket. The task ends when the last [`Outbox`] is gone, or when the socket
+/// cannot be written to.
 pub(crate) fn open(
     mut sink: SplitSink<WebSocket, Message>,
     bytes: Arc<Shares>,
@@ -56,7 +58,8 @@ impl Outbox {
         self.item(text, held).await
     }
 
-    /// Writes an answer or an item of a stream, which is counted already, once there is room for it.
+    /// Writes an answer or an item of a stream, which is counted already, once there is room for
+    /// it.
     pub(crate) async fn item(&self, text: String, held: Taken) -> Result<(), Closed> {
         let wanted = u32::try_from(text.len().min(SOCKET_QUEUE_BYTES)).map_err(|_| Closed)?;
         let room = tokio::select! {

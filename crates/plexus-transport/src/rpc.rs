@@ -20,7 +20,8 @@ pub(crate) async fn handle(
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Response {
-    // Admitted before the body is read: whoever has its share of calls under way makes us hold no body.
+    // Admitted before the body is read: whoever has its share of calls under way makes us hold no
+    // body.
     let place = match doors.admit(caller) {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
@@ -55,7 +56,8 @@ impl Answered {
     }
 }
 
-/// Runs the calls of a batch one after the other. When their answers are more than a page of events, the rest is refused.
+/// Runs the calls of a batch one after the other. When their answers are more than a page of
+/// events, the rest is refused.
 async fn run_batch(
     doors: &Doors,
     caller: Caller,

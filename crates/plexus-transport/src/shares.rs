@@ -1,8 +1,9 @@
 //! Shares: how much of one thing (connections, calls, streams, bytes) each caller may hold at once.
 //!
-//! Every bound has the same three parts: a total, a share for each caller, and an eighth of the total that only the operator may
-//! use. A caller that floods the server therefore meets its own share first, all callers together leave room for the operator, and
-//! the operator is bounded by the total alone.
+//! Every bound has the same three parts: a total, a share for each caller, and an eighth of the
+//! total that only the operator may use. A caller that floods the server therefore meets its own
+//! share first, all callers together leave room for the operator, and the operator is bounded by
+//! the total alone.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,8 +46,9 @@ impl Shares {
         Arc::new(Self { bound, total, per_caller, held: Mutex::default() })
     }
 
-    /// Takes `amount` for `caller`, for as long as the returned value lives. Whoever holds nothing may always take once what fits
-    /// into the total, so that a share smaller than one honest request refuses nobody for ever.
+    /// Takes `amount` for `caller`, for as long as the returned value lives. Whoever holds nothing
+    /// may always take once what fits into the total, so that a share smaller than one honest
+    /// request refuses nobody for ever.
     ///
     /// # Errors
     /// `busy`, with the bound that was met and its setting.
@@ -76,7 +78,8 @@ impl Shares {
         Ok(self.note(&mut held, caller, amount))
     }
 
-    /// Takes `amount` without asking: for what exists already, such as the answer of a call that was admitted.
+    /// Takes `amount` without asking: for what exists already, such as the answer of a call that
+    /// was admitted.
     pub(crate) fn charge(self: &Arc<Self>, caller: Caller, amount: usize) -> Taken {
         self.note(&mut self.held(), caller, amount)
     }

@@ -1,7 +1,9 @@
-//! `POST /auth/exchange`: the dashboard's one-time code becomes a token. It needs no token, and takes a code only once.
+//! `POST /auth/exchange`: the dashboard's one-time code becomes a token. It needs no token, and
+//! takes a code only once.
 //!
-//! Anybody can call it, so its body is small and must come soon. A place is taken only for the exchange itself: whoever sends a body
-//! slowly holds nothing but a connection that has shown no token.
+//! Anybody can call it, so its body is small and must come soon. A place is taken only for the
+//! exchange itself: whoever sends a body slowly holds nothing but a connection that has shown no
+//! token.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,8 +1,9 @@
 //! `/rpc` as a WebSocket: many calls and streams at once.
 //!
-//! One task reads, one writes, and each call has a task of its own. A stream that meets a slow client waits in its own task; other
-//! calls on the same socket go on. Closing the socket, or `rpc.cancel {id}`, drops a call's task and with it the work. A socket that
-//! answers no pings, or on which no call was under way for long, is ended.
+//! One task reads, one writes, and each call has a task of its own. A stream that meets a slow
+//! client waits in its own task; other calls on the same socket go on. Closing the socket, or
+//! `rpc.cancel {id}`, drops a call's task and with it the work. A socket that answers no pings, or
+//! on which no call was under way for long, is ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,7 +75,8 @@ async fn run(
             message = source.next() => message,
             Some(_) = calls.tasks.join_next() => continue,
             () = &mut over => break,
-            // A client that reads nothing is hung up on by its connection; then nothing more can be said.
+            // A client that reads nothing is hung up on by its connection; then nothing more can be
+            // said.
             _ = &mut writer => return,
             _ = pings.tick() => {
                 if !calls.tasks.is_empty() {
@@ -110,7 +112,8 @@ async fn run(
         }
         busy = Instant::now();
     }
-    // Dropping the tasks cancels the work. What was said last is still written, unless the client does not read it.
+    // Dropping the tasks cancels the work. What was said last is still written, unless the client
+    // does not read it.
     drop(calls);
     drop(out);
     if tokio::time::timeout(ping_every, &mut writer).await.is_err() {

@@ -1,6 +1,8 @@
-//! The bytes of one connection: its descriptor is counted until it is closed, and a client that reads nothing is hung up on.
+//! The bytes of one connection: its descriptor is counted until it is closed, and a client that
+//! reads nothing is hung up on.
 //!
-//! The HTTP server hands this over to the WebSocket at an upgrade, so a socket keeps the place of its connection.
+//! The HTTP server hands this over to the WebSocket at an upgrade, so a socket keeps the place of
+//! its connection.
 
 use std::io;
 use std::pin::Pin;

@@ -1,7 +1,8 @@
 //! The operator's `respond` while one caller, or somebody without a token, floods the server.
 //!
-//! Each flood is bounded in count and goes to the measure's own server on loopback. The clock is that of `answer`: from `loopback.respond`
-//! being sent until the child has the answer. Floods and server share the machine, so the quiet figure beside each says what is left.
+//! Each flood is bounded in count and goes to the measure's own server on loopback. The clock is
+//! that of `answer`: from `loopback.respond` being sent until the child has the answer. Floods and
+//! server share the machine, so the quiet figure beside each says what is left.
 
 mod flood;
 

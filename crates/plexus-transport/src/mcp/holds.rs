@@ -1,7 +1,9 @@
-//! What one request of a caller holds until its answer is written and its work is over: a place, its body, and its answer.
+//! What one request of a caller holds until its answer is written and its work is over: a place,
+//! its body, and its answer.
 //!
-//! rmcp runs a call in a task of the session and writes its answer from another, so neither the response nor the call lives as long as
-//! both. Each has a clone of this: the response in its body, the call in the extensions of its request.
+//! rmcp runs a call in a task of the session and writes its answer from another, so neither the
+//! response nor the call lives as long as both. Each has a clone of this: the response in its body,
+//! the call in the extensions of its request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -86,8 +86,8 @@ impl<'a> Message<'a> {
         Ok(message)
     }
 
-    /// Says whether its sender waits for an answer that nobody could match: only notifications go without an id, and all of theirs
-    /// say so in their method.
+    /// Says whether its sender waits for an answer that nobody could match: only notifications go
+    /// without an id, and all of theirs say so in their method.
     fn is_request_without_id(&self) -> bool {
         self.id.is_none()
             && self.method.as_deref().is_some_and(|method| !method.starts_with("notifications/"))

@@ -6,7 +6,8 @@
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
 //! - [`resources`]: a method's answer as something to read and to listen to.
 //! - [`handler`]: the MCP server of one caller.
-//! - [`holds`]: what one request of a caller holds until its answer is written and its work is over.
+//! - [`holds`]: what one request of a caller holds until its answer is written and its work is
+//!   over.
 //! - [`progress`]: tells the client of a long call that it lives.
 //! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
 //! - [`event_id`]: the id by which another process of the server finds a blocked call again.

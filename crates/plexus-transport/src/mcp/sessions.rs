@@ -1,8 +1,10 @@
 //! Who owns which MCP session, how many there may be, and when an idle one goes.
 //!
-//! A session belongs to the caller whose token began it: to every other caller it does not exist. A session is idle while none of its
-//! requests and streams is open. One that is idle goes after a while, and soon when its token was revoked: a child that ended says no goodbye.
-//! A caller that has its share replaces its own, never those of another; when there is no room at all, whoever has most gives way.
+//! A session belongs to the caller whose token began it: to every other caller it does not exist. A
+//! session is idle while none of its requests and streams is open. One that is idle goes after a
+//! while, and soon when its token was revoked: a child that ended says no goodbye. A caller that
+//! has its share replaces its own, never those of another; when there is no room at all, whoever
+//! has most gives way.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -112,7 +114,8 @@ impl Sessions {
     /// Promises a place to a session that `caller` is about to begin, and makes room for it.
     ///
     /// # Errors
-    /// `busy` when the caller has its share and all of it is in use, or nobody has more idle sessions than the caller.
+    /// `busy` when the caller has its share and all of it is in use, or nobody has more idle
+    /// sessions than the caller.
     pub(super) async fn reserve(self: &Arc<Self>, caller: Caller) -> Result<Place, CallError> {
         let (place, pushed_out) = {
             let mut table = self.table();
@@ -151,7 +154,8 @@ impl Sessions {
         if all < self.limit && others_fit {
             return Room::Free;
         }
-        // Whoever has most gives way, and to nobody who has as many. The operator's own go only for the operator.
+        // Whoever has most gives way, and to nobody who has as many. The operator's own go only for
+        // the operator.
         let may_give_way = |owner: Caller| {
             owner == caller || is_operator || (owner != Caller::Operator && of(owner) > own)
         };

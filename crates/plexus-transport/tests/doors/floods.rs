@@ -1,4 +1,5 @@
-//! What a flood of one kind does: the caller meets its own share, by name, and the operator is served all the while.
+//! What a flood of one kind does: the caller meets its own share, by name, and the operator is
+//! served all the while.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,8 @@ async fn sockets_count_as_connections_and_one_caller_has_its_share_of_them() {
 
 #[tokio::test]
 async fn the_operator_finds_a_place_when_all_other_callers_have_taken_theirs() {
-    // Two places for whoever has shown no token, fourteen for the others, one of which is the operator's.
+    // Two places for whoever has shown no token, fourteen for the others, one of which is the
+    // operator's.
     let limits = Limits { connections: 16, ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;
     let mut open = Vec::new();

@@ -1,5 +1,5 @@
-//! 20,000 connections that say nothing: an eighth of all places is for them and the oldest make room, so whoever was there before is
-//! served all the while, and so is whoever comes after.
+//! 20,000 connections that say nothing: an eighth of all places is for them and the oldest make
+//! room, so whoever was there before is served all the while, and so is whoever comes after.
 //!
 //! A program of its own, since it needs nearly all descriptors that a process may have; the connections are held by further processes of it.
 #![cfg(target_os = "linux")]

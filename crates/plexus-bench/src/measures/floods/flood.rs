@@ -88,7 +88,8 @@ impl Flood {
             let flooder = flooder.clone();
             let each = per_try.min(count - begun * per_try);
             tasks.spawn(async move {
-                // Whatever becomes of one is the flood's own affair: the server is what is measured.
+                // Whatever becomes of one is the flood's own affair: the server is what is
+                // measured.
                 let _refused = flooder.one(kind, each).await;
             });
             wait_until(&tried, (begun + 1).saturating_sub(ABREAST)).await?;
