@@ -55,6 +55,28 @@ test("allow runs what was asked", async () => {
   await close();
 });
 
+test("a command is shown with the directory that it runs in", async () => {
+  const shell = await target.run("where-shell", [ask("make all")]);
+  const [asked] = await target.pending(shell.id);
+  assert(asked.working_dir?.startsWith("/"), "the server names a directory");
+  const command = await openApproval(shell);
+  const where = (page) => page.getByRole("article").getByText("runs in", { exact: false });
+  assert.equal(await where(command.page).innerText(), `runs in ${asked.working_dir}`);
+  // It stays in sight while the input is looked at as JSON.
+  await command.page.getByRole("button", { name: "Show as JSON" }).click();
+  assert.equal(await where(command.page).innerText(), `runs in ${asked.working_dir}`);
+
+  const writes = await target.run("where-write", [`tool Write ${JSON.stringify({ file_path: "w.txt", content: "x" })}`]);
+  const file = await openApproval(writes);
+  await file.page.getByRole("heading", { name: "Write" }).waitFor();
+  assert.equal(await where(file.page).count(), 0, "a file has its own path");
+  for (const opened of [command, file]) {
+    opened.check();
+    await opened.close();
+  }
+  for (const session of [shell, writes]) await target.call("claudecode.cancel", { session_id: session.id });
+});
+
 test("deny tells the agent why", async () => {
   const session = await target.run("deny", [ask("touch denied")]);
   const { page, approval, check, close } = await openApproval(session);

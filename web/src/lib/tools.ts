@@ -5,11 +5,16 @@ import type { Json, JsonObject } from "./wire.ts";
 
 const SUMMARY_CHARS = 240;
 
+/** Says whether a call runs a command of a shell, whose meaning depends on the directory it starts in. */
+export function isShell(toolName: string): boolean {
+  return toolName === "Bash" || toolName === "PowerShell";
+}
+
 /** The argument that tells a call from others: the command, the path, the address. */
 export function summarize(toolName: string, input: JsonObject): string {
   const text = (key: string): string => (typeof input[key] === "string" ? (input[key] as string) : "");
   const found =
-    toolName === "Bash" || toolName === "PowerShell"
+    isShell(toolName)
       ? text("command")
       : text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
   const line = (found || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);

@@ -101,7 +101,7 @@ export class World {
   /** Opens an approval, or answers by rule. Resolves with the decision when there is one. */
   ask(session, chat, toolName, toolUseId, input, { created_at, expires_at, description, suggested_rules, escalated_to } = {}) {
     const approval = {
-      id: randomUUID(), session_id: session.id, session_name: session.name, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input),
+      id: randomUUID(), session_id: session.id, session_name: session.name, working_dir: session.working_dir, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input),
       description: description ?? null, suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
       expires_at: expires_at === undefined ? nowSecs() + session.timeout : expires_at, escalated_to: escalated_to ?? null,
     };
