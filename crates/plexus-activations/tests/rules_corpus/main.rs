@@ -1,10 +1,12 @@
-//! A generated corpus of commands, judged by the rules; every one that is allowed is really run.
+//! A generated corpus of commands, judged by the rules; of those that are allowed, a bounded part
+//! of each entry is really run.
 //!
 //! For each command of the tables: every option that the table names and every option that the
 //! installed program lists in its help, with hostile values, in every form (`--opt=val`, `--opt
 //! val`, `-oval`, combined letters, abbreviations, after `--`) and every kind of quoting. What the
 //! rules allow runs in a directory with traps around it ([`world`]), without a network, and must
-//! spring none. CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all` takes the whole.
+//! spring none. CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all` judges the whole
+//! and runs more of it ([`Extent`]). Entries whose program is not installed are judged only.
 
 #![allow(
     clippy::unwrap_used,
