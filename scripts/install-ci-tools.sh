@@ -30,3 +30,4 @@ fi
 command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
 bash scripts/install-claude-cli.sh
 bash scripts/install-codex-cli.sh
+bash scripts/install-acp-agents.sh

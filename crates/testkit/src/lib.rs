@@ -12,8 +12,9 @@
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
 //! - [`responses_api`]: a scripted stand-in for the OpenAI Responses API.
 //! - [`permit_server`]: a minimal MCP server with one permission tool.
-//! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`] and
-//!   [`real_codex`] are those of Claude Code and Codex, each with its sandbox.
+//! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`],
+//!   [`real_codex`] and [`real_acp`] are those of Claude Code, of Codex and of agents of the Agent
+//!   Client Protocol, each with its sandbox.
 //! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
@@ -27,6 +28,7 @@ pub mod postgres;
 #[cfg(target_os = "linux")]
 pub mod process;
 pub mod proxy;
+pub mod real_acp;
 pub mod real_claude;
 pub mod real_cli;
 pub mod real_codex;

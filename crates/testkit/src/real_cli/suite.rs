@@ -34,8 +34,9 @@ enum Pace {
 
 /// The cases of a suite, each a name and what it does with the path of the CLI.
 pub struct Suite {
+    /// The CLI of the cases that are added next.
     cli: RealCli,
-    cases: Vec<(&'static str, Pace, Case)>,
+    cases: Vec<(&'static str, Pace, RealCli, Case)>,
     at_a_time: usize,
 }
 
@@ -56,6 +57,13 @@ impl Suite {
     #[must_use]
     pub fn of(cli: RealCli) -> Self {
         Self { cli, cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
+    }
+
+    /// The cases that are added from here on need this CLI.
+    #[must_use]
+    pub fn with(mut self, cli: RealCli) -> Self {
+        self.cli = cli;
+        self
     }
 
     /// Runs this many cases at a time, for a suite whose cases mostly wait.
@@ -111,7 +119,7 @@ impl Suite {
                 Err(_elapsed) => Err(format!("the case did not end within {deadline:?}").into()),
             }
         };
-        self.cases.push((name, pace, Box::new(run)));
+        self.cases.push((name, pace, self.cli, Box::new(run)));
         self
     }
 
@@ -121,30 +129,54 @@ impl Suite {
     /// is ignored and the reason is printed; where the CLI is required, one more case fails with the reason.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        let cli = self.cli.find().and_then(|cli| netns::enter_or_explain().map(|()| cli));
+        // Without any CLI there is nothing to keep away from real hosts.
+        let is_any_found = self.cases.iter().any(|(_, _, cli, _)| cli.find().is_ok());
+        let inside = if is_any_found { netns::enter_or_explain() } else { Ok(()) };
         let mut arguments = Arguments::from_args();
         arguments.test_threads = Some(arguments.test_threads.unwrap_or(self.at_a_time));
-        let conclusion = libtest_mimic::run(&arguments, self.trials(&cli));
-        if let Err(reason) = &cli {
-            explain(reason);
-        }
+        let mut missing = Missing::default();
+        let trials = self.trials(&inside, &mut missing);
+        let conclusion = libtest_mimic::run(&arguments, trials);
+        missing.reasons.iter().for_each(|reason| explain(reason));
         conclusion.exit_code()
     }
 
-    fn trials(self, cli: &Result<PathBuf, String>) -> Vec<Trial> {
+    fn trials(self, inside: &Result<(), String>, missing: &mut Missing) -> Vec<Trial> {
         let mut trials = Vec::new();
-        let is_required = self.cli.is_required();
-        for (name, pace, case) in self.cases {
-            let cli = cli.clone();
-            let ignored = cli.is_err() || pace == Pace::Slow;
-            let trial = Trial::test(name, move || case(cli?)).with_ignored_flag(ignored);
+        for (name, pace, cli, case) in self.cases {
+            let found = cli.find().and_then(|path| inside.clone().map(|()| path));
+            if let Err(reason) = &found {
+                missing.note(reason, cli.is_required());
+            }
+            let ignored = found.is_err() || pace == Pace::Slow;
+            let trial = Trial::test(name, move || case(found?)).with_ignored_flag(ignored);
             trials.push(trial);
         }
-        if let (Err(reason), true) = (cli, is_required) {
-            let reason = reason.clone();
+        if !missing.required.is_empty() {
+            let reason = missing.required.join("; ");
             trials.push(Trial::test("the_real_cli_can_be_run_here", move || Err(reason.into())));
         }
         trials
+    }
+}
+
+/// Why cases cannot run, each reason once.
+#[derive(Default)]
+struct Missing {
+    reasons: Vec<String>,
+    /// Those that must fail the suite.
+    required: Vec<String>,
+}
+
+impl Missing {
+    fn note(&mut self, reason: &str, is_required: bool) {
+        if self.reasons.iter().any(|known| known == reason) {
+            return;
+        }
+        self.reasons.push(reason.to_owned());
+        if is_required {
+            self.required.push(reason.to_owned());
+        }
     }
 }
 
