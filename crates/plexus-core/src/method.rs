@@ -206,6 +206,9 @@ pub struct MethodDescriptor {
     /// The method (of the same activation, listed nowhere) that ends the work of a resumable call whose client cancelled it, with the
     /// key of [`Resume`] as its only parameter.
     pub on_cancel: Option<&'static str>,
+    /// Whether it changes nothing before its answer is given, so that a door without room for the
+    /// answer may refuse it and be asked again.
+    pub changes_when_given: bool,
     /// How its answer is offered as a resource, if at all.
     pub resource: Option<ResourceForm>,
     /// What a door serves by way of it.
@@ -282,7 +285,7 @@ impl MethodTable {
         self.unary::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
     }
 
-    /// Adds a method of the wire with one answer, and a change that is made when the answer is given.
+    /// Adds a method of the wire with one answer, which changes nothing before the answer is given.
     #[must_use]
     pub fn serves_then<M, F, Fut>(
         self,
@@ -297,6 +300,10 @@ impl MethodTable {
     {
         let handler = Arc::new(handler);
         let shape = Shape::Unary;
+        let adjust = |descriptor: &mut MethodDescriptor| {
+            descriptor.changes_when_given = true;
+            adjust(descriptor);
+        };
         self.add::<M::Params, M::Result>(
             M::NAME,
             description,
@@ -377,7 +384,7 @@ impl MethodTable {
         name: &'static str,
         description: &'static str,
         shape: Shape,
-        adjust: fn(&mut MethodDescriptor),
+        adjust: impl FnOnce(&mut MethodDescriptor),
         handler: impl Fn(
             Call,
             Box<RawValue>,
@@ -397,6 +404,7 @@ impl MethodTable {
             wire: WireForm::Ordinary,
             resume: None,
             on_cancel: None,
+            changes_when_given: false,
             resource: None,
             door: Door::Listed,
             hints: Hints::default(),

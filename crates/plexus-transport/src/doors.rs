@@ -136,7 +136,7 @@ impl Doors {
     /// which is when it was written.
     ///
     /// # Errors
-    /// `busy` when it is large, reading it again changes nothing, and its caller holds its share
+    /// `busy` when it is large, its method has changed nothing yet, and its caller holds its share
     /// already; the change that comes with giving it is then not made. What changed something
     /// before is always answered.
     pub(crate) async fn give(
@@ -146,7 +146,8 @@ impl Doors {
         answer: Answer,
     ) -> Result<(Box<RawValue>, Taken), CallError> {
         let bytes = answer.bytes();
-        let may_be_asked_again = descriptor.is_some_and(|method| method.hints.read_only);
+        let may_be_asked_again =
+            descriptor.is_some_and(|method| method.hints.read_only || method.changes_when_given);
         let held = if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
             self.bytes.take(caller, bytes)?
         } else {

@@ -204,6 +204,7 @@ async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
     let session = world.create("refused", json!({})).await;
     world.chat_to_end(&session, "sim:\nburst 5 5").await;
     let params = json!({"session_id": session, "limit": 2});
+    assert!(world.may_be_refused("claudecode.poll"), "unread pages are bounded");
     world.refuse("claudecode.poll", params.clone()).await;
     for seq in [0, 2] {
         let page = world.ok("claudecode.poll", params.clone()).await;

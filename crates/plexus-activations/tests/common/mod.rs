@@ -82,6 +82,12 @@ impl World {
         }
     }
 
+    /// Says whether a door without room may refuse the answer of a method.
+    pub(crate) fn may_be_refused(&self, method: &str) -> bool {
+        let method = self.hub.descriptor(&Caller::Operator, method).unwrap();
+        method.hints.read_only || method.changes_when_given
+    }
+
     /// Calls a method as the operator and drops the answer, as a door without room for it does.
     pub(crate) async fn refuse(&self, method: &str, params: Value) {
         let params = plexus_core::method::raw(&params).unwrap();

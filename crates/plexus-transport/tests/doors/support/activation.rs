@@ -183,7 +183,7 @@ impl Activation for TestActivation {
                 "Reads a page, and moves its reader when it is given.",
                 |method| {
                     method.shape = Shape::Unary;
-                    method.hints.read_only = true;
+                    method.changes_when_given = true;
                 },
                 move |_call, count: Count| {
                     let desk = Arc::clone(&pager);
