@@ -185,19 +185,17 @@ fn apply_list(
     changes: Vec<Change>,
     commit: u64,
 ) -> Result<Vec<Outcome>, StoreError> {
-    ready(async {
-        let outcomes = tx.apply_all(changes).await?;
-        let batch = "INSERT INTO event_batches VALUES (?1, ?2, ?3, ?4)";
-        for EventBatch { chat, first, count } in &tx.batches {
-            tx.conn.run(batch, params![commit, chat, first, count]).await?;
-        }
-        let changed = "INSERT INTO session_changes VALUES (?1, ?2)
-                       ON CONFLICT (session) DO UPDATE SET changed = ?2";
-        for row in &tx.touched {
-            tx.conn.run(changed, params![row, commit]).await?;
-        }
-        Ok(outcomes)
-    })
+    let outcomes = ready(tx.apply_all(changes))?;
+    let batch = "INSERT INTO event_batches VALUES (?1, ?2, ?3, ?4)";
+    for EventBatch { chat, first, count } in &tx.batches {
+        ready(tx.conn.run(batch, params![commit, chat, first, count]))?;
+    }
+    let changed = "INSERT INTO session_changes VALUES (?1, ?2)
+                   ON CONFLICT (session) DO UPDATE SET changed = ?2";
+    for row in &tx.touched {
+        ready(tx.conn.run(changed, params![row, commit]))?;
+    }
+    Ok(outcomes)
 }
 
 /// Runs `work` in a transaction of its own.

@@ -9,8 +9,9 @@
 //! a runtime.
 
 use std::ops::ControlFlow;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
-use futures::FutureExt as _;
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
 use uuid::Uuid;
 
@@ -97,9 +98,16 @@ pub(crate) trait Sql {
 }
 
 /// Returns the result of a future that never waits, as all futures over SQLite are.
+///
+/// Polled where it lies: the future of a list of changes has thousands of bytes, and every function
+/// that takes it by value copies them.
+#[inline]
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
-    #[expect(clippy::expect_used, reason = "nothing in such a future waits for anything")]
-    future.now_or_never().expect("SQLite answers before it returns")
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        #[expect(clippy::unreachable, reason = "nothing in such a future waits for anything")]
+        Poll::Pending => unreachable!("SQLite answers before it returns"),
+    }
 }
 
 // What goes in.
