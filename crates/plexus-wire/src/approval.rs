@@ -10,7 +10,7 @@ use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
 use crate::schema::tagged;
-use crate::session::{Mode, SessionRef};
+use crate::session::{ChangedSession, Mode, SessionRef};
 use crate::time::Seconds;
 
 /// Whether an approval waits, and how it was decided.
@@ -193,6 +193,10 @@ pub struct WaitForApprovalParams {
     /// How many milliseconds to wait (60,000 at most).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<WaitMs>,
+    /// Also return when the chat of such a session has ended after this number: the `after` of the
+    /// answer before, or 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
 }
 
 impl WaitForApprovalParams {
@@ -215,9 +219,19 @@ pub enum PendingApprovals {
         /// Where the next page starts, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         cursor: Option<String>,
+        /// Sessions whose chat has ended; only in `wait_for_approval` with `after`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ended: Vec<ChangedSession>,
+        /// Hand this back to hear only of later ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
     },
     /// Nothing came within the wait.
-    Timeout,
+    Timeout {
+        /// Hand this back to hear only of later ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
+    },
 }
 
 /// A result of `history`.

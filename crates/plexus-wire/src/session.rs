@@ -165,6 +165,24 @@ pub struct Session {
     /// A mode that the operator set for a while.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<TimedMode>,
+    /// The last thing the agent said in the newest chat, once that has ended; only in `get`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<LastAnswer>,
+}
+
+/// The last text of a chat that has ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct LastAnswer {
+    /// The chat.
+    pub chat: u32,
+    /// The number of its event, from which `poll` reads the whole text.
+    pub seq: u32,
+    /// The text, or how it begins.
+    pub text: String,
+    /// True when the text is longer. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 /// Parameters of `create`.
@@ -481,6 +499,21 @@ pub struct ChangedSession {
     /// How far its budget is used, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetUse>,
+    /// The last thing the agent said in the newest chat, once that has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<LastAnswer>,
+}
+
+/// What a waiter is woken by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum WakeOn {
+    /// Any change, every event among them.
+    #[default]
+    Change,
+    /// A session asks for permission, or its chat has ended.
+    AsksOrEnds,
 }
 
 /// Parameters of `wait`.
@@ -502,6 +535,10 @@ pub struct WaitParams {
     /// How many milliseconds to wait for a change (0, at most 60,000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<WaitMs>,
+    /// What counts as a change: `change` (any), or `asks_or_ends`: a session asks for permission, or
+    /// its chat has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_on: Option<WakeOn>,
 }
 
 /// A result of `wait`.

@@ -269,6 +269,8 @@ export type CancelParams = {
 
 /** One session of `wait`. */
 export type ChangedSession = {
+  /** The last thing the agent said in the newest chat, once that has ended. */
+  answer?: LastAnswer | null;
   /** How far its budget is used, if it has one. */
   budget?: BudgetUse | null;
   /** Its newest chat. */
@@ -868,6 +870,18 @@ export type KnownThing =
     node: Node;
   };
 
+/** The last text of a chat that has ended. */
+export type LastAnswer = {
+  /** The chat. */
+  chat: number;
+  /** True when the text is longer. Absent otherwise. */
+  cut?: boolean;
+  /** The number of its event, from which `poll` reads the whole text. */
+  seq: number;
+  /** The text, or how it begins. */
+  text: string;
+};
+
 /** Parameters of `context_list_leaves`. */
 export type LeavesParams = {
   /** The `cursor` of the page before. */
@@ -1126,13 +1140,21 @@ export type PendingApprovals =
   /** What waits, oldest first; empty when nothing does. */
   | {
     type: "ok";
+    /** Hand this back to hear only of later ends. */
+    after?: number | null;
     /** The approvals. */
     approvals: Approval[];
     /** Where the next page starts, if there is one. */
     cursor?: string | null;
+    /** Sessions whose chat has ended; only in `wait_for_approval` with `after`. */
+    ended?: ChangedSession[];
   }
   /** Nothing came within the wait. */
-  | { type: "timeout" };
+  | {
+    type: "timeout";
+    /** Hand this back to hear only of later ends. */
+    after?: number | null;
+  };
 
 /** The answer to `permit`, in the CLI's own words. */
 export type PermitAnswer =
@@ -1624,6 +1646,8 @@ export type ServerState = "alive" | "expired" | "retired" | "taken_over";
 
 /** A session as `get` and `list` show it. */
 export type Session = {
+  /** The last thing the agent said in the newest chat, once that has ended; only in `get`. */
+  answer?: LastAnswer | null;
   /** Its limits. */
   budget?: Budget | null;
   /** Whether it may create sessions. */
@@ -1927,6 +1951,8 @@ export type Version = {
 
 /** Parameters of `wait_for_approval`. */
 export type WaitForApprovalParams = {
+  /** Also return when the chat of such a session has ended after this number: the `after` of the answer before, or 0. */
+  after?: number | null;
   /** Only of this session, by its exact name. */
   name?: string | null;
   /** Only of this session, by its id. */
@@ -1943,6 +1969,8 @@ export type WaitParams = {
   session_ids?: SessionId[] | null;
   /** How many milliseconds to wait for a change (0, at most 60,000). */
   wait_ms?: number | null;
+  /** What counts as a change: `change` (any), or `asks_or_ends`: a session asks for permission, or its chat has ended. */
+  wake_on?: WakeOn | null;
 };
 
 /** A result of `wait`. */
@@ -1953,6 +1981,9 @@ export type Waited = {
   /** What changed. */
   sessions: ChangedSession[];
 };
+
+/** What a waiter is woken by. */
+export type WakeOn = "change" | "asks_or_ends";
 
 /** Every method with its parameters and its result. */
 export type Methods = {

@@ -12,6 +12,7 @@
 //! - [`sweep`]: run directories that nobody needs any more.
 //! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
 //! - [`scopes`], [`turns`]: what changed for one caller, looked up once for all its waits, and how many of them read at a time.
+//! - [`news`], [`told`]: which sessions changed, and what is told of one without its transcript.
 //! - [`activation`]: the methods. What they take and give is `plexus-wire`'s.
 
 pub(crate) mod activation;
@@ -21,12 +22,14 @@ pub(crate) mod event;
 pub(crate) mod feed;
 pub(crate) mod hold;
 pub(crate) mod launch;
+mod news;
 mod orphans;
 pub(crate) mod run;
 pub(crate) mod scopes;
 pub(crate) mod start;
 pub(crate) mod supervisor;
 pub(crate) mod sweep;
+pub(crate) mod told;
 pub(crate) mod translate;
 pub(crate) mod turns;
 

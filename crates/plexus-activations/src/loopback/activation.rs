@@ -8,8 +8,8 @@ use plexus_core::{
     HubContext, MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, Priority, Stage, StoreError, Topic, UnixMillis,
-    UpdateSession,
+    ApprovalFilter, ApprovalRecord, Change, Priority, Session, Stage, StoreError, Topic,
+    UnixMillis, UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
@@ -128,6 +128,8 @@ impl Loopback {
         Ok(PendingApprovals::Ok {
             approvals: self.shown(&found.items).await?,
             cursor: found.next.map(|next| next.to_string()),
+            ended: Vec::new(),
+            after: None,
         })
     }
 
@@ -156,21 +158,49 @@ impl Loopback {
             None => Topic::Pending,
         };
         let mut wake = self.core.store.watch(topic);
+        let mut ends = params.after.map(|_| self.core.scopes.watch(call.caller.session()));
+        let mut after = params.after;
         loop {
             wake.seen();
+            if let Some(ends) = &mut ends {
+                ends.seen();
+            }
             let turn = self.core.turns.take(call.caller).await;
             let found = self.core.store.approvals(filter, page(None, None)?).await?;
-            if !found.items.is_empty() {
+            let mut ended = Vec::new();
+            if let Some(known) = after {
+                let news = self.core.asked_or_ended(&call.caller, known).await?;
+                after = Some(news.after);
+                let wanted = |session: &&Session| {
+                    session.open_chat().is_none()
+                        && filter.session.is_none_or(|only| only == session.id)
+                };
+                for session in news.sessions.iter().filter(wanted) {
+                    ended.push(self.core.changed(session).await?);
+                }
+            }
+            if !found.items.is_empty() || !ended.is_empty() {
                 return Ok(PendingApprovals::Ok {
                     approvals: self.shown(&found.items).await?,
                     cursor: found.next.map(|next| next.to_string()),
+                    ended,
+                    after,
                 });
             }
             if Instant::now() >= deadline {
-                return Ok(PendingApprovals::Timeout);
+                return Ok(PendingApprovals::Timeout { after });
             }
             drop(turn);
-            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+            let woken = async {
+                match (&mut ends, after) {
+                    (Some(ends), Some(after)) => tokio::select! {
+                        _ = wake.changed() => {}
+                        () = ends.changed_after(after) => {}
+                    },
+                    _ => drop(wake.changed().await),
+                }
+            };
+            let _either = tokio::time::timeout_at(deadline, woken).await;
         }
     }
 

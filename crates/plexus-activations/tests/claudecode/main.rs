@@ -30,3 +30,4 @@ mod readers;
 mod refused;
 mod restart;
 mod statuses;
+mod woken;

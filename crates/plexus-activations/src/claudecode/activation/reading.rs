@@ -6,27 +6,21 @@ use std::time::Duration;
 use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
-    Session, SessionFilter, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
+    Session, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
 };
 use plexus_wire::{
-    Approval, BudgetUse, ChangedSession, ChatEvent, PageLimit, PollParams, Polled, SessionRef,
-    WaitParams, Waited,
+    Approval, PageLimit, PollParams, Polled, SessionRef, WaitParams, Waited, WakeOn,
 };
 use tokio::time::Instant;
 
 use super::ClaudeCode;
 use super::shown::as_session_status;
-use crate::budget;
-use crate::claudecode::config::SessionConfig;
 use crate::claudecode::feed::paged;
 use crate::claudecode::scopes::Watch;
 use crate::loopback::shown::as_pending;
 
 /// How many of the last events of a chat are recent.
 const RECENT: u32 = 100;
-
-/// How long a line of `wait` may be.
-const LINE_CHARS: usize = 160;
 
 /// Where a poll reads from.
 enum From {
@@ -328,7 +322,7 @@ impl ClaudeCode {
         for id in &wanted {
             self.authority.reach(&call.caller, *id).await?;
         }
-        let after = params.after.unwrap_or(0);
+        let mut after = params.after.unwrap_or(0);
         let mut news = match wanted.as_slice() {
             [] => News::Any(self.core.scopes.watch(call.caller.session())),
             ids => {
@@ -338,9 +332,10 @@ impl ClaudeCode {
         loop {
             news.seen();
             let turn = self.core.turns.take(call.caller).await;
-            let filter = SessionFilter { under: call.caller.session(), ..SessionFilter::default() };
-            let found =
-                self.core.store.sessions_changed(after, filter, limits::MAX_PAGE_ITEMS).await?;
+            let found = match params.wake_on.unwrap_or_default() {
+                WakeOn::Change => self.core.changed_after(&call.caller, after).await?,
+                WakeOn::AsksOrEnds => self.core.asked_or_ended(&call.caller, after).await?,
+            };
             let changed: Vec<&Session> = found
                 .sessions
                 .iter()
@@ -349,50 +344,15 @@ impl ClaudeCode {
             if !changed.is_empty() || Instant::now() >= deadline {
                 let mut sessions = Vec::with_capacity(changed.len());
                 for session in changed {
-                    sessions.push(self.changed(session).await?);
+                    sessions.push(self.core.changed(session).await?);
                 }
                 return Ok(Waited { after: found.after.max(after), sessions });
             }
             drop(turn);
+            // What was looked at and told nobody needs no second look.
+            after = found.after.max(after);
             let _either = tokio::time::timeout_at(deadline, news.after(after)).await;
         }
-    }
-
-    async fn changed(&self, session: &Session) -> Result<ChangedSession, CallError> {
-        let (chat, total_events) =
-            session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
-        let line = match (chat, total_events.checked_sub(1)) {
-            (Some(chat), Some(last)) => {
-                let page = self
-                    .core
-                    .store
-                    .read_events(session.id, chat, last, ReadLimit::events(1))
-                    .await?;
-                match page.events.first() {
-                    Some(event) => line_of(&event.body.read()?),
-                    None => String::new(),
-                }
-            }
-            _ => String::new(),
-        };
-        let budget = match SessionConfig::of(session)?.budget {
-            Some(budget) => {
-                let worst =
-                    budget::worst_of(&budget, &self.core.store.spend(session.id).await?.subtree);
-                Some(BudgetUse { of: worst.what.to_owned(), used: worst.share })
-            }
-            None => None,
-        };
-        Ok(ChangedSession {
-            session_id: session.id,
-            name: session.name.clone(),
-            status: session.status(),
-            chat,
-            total_events,
-            pending: session.pending_approvals,
-            line,
-            budget,
-        })
     }
 }
 
@@ -400,33 +360,4 @@ fn past_the_end(seq: u32, total: u32) -> CallError {
     CallError::invalid(format_args!("read from event {seq}: the chat has {total}"))
         .with_field("from_seq")
         .with_hint("read from total_events at the latest")
-}
-
-/// The gist of an event, on one line.
-fn line_of(event: &ChatEvent) -> String {
-    let line = match event {
-        ChatEvent::Content { text } => text.clone(),
-        ChatEvent::Thinking { .. } => "thinking".to_owned(),
-        ChatEvent::ToolUse { tool_name, .. } => format!("uses {tool_name}"),
-        ChatEvent::AwaitingApproval { tool_name, .. } => format!("asks to use {tool_name}"),
-        ChatEvent::ToolRequest { session_name, tool_name, .. } => {
-            format!("{session_name} asks to use {tool_name}")
-        }
-        ChatEvent::ApprovalResolved { approved: true, .. } => "was allowed".to_owned(),
-        ChatEvent::ApprovalResolved { approved: false, .. } => "was denied".to_owned(),
-        ChatEvent::ToolResult { .. } => "has a tool's result".to_owned(),
-        ChatEvent::Notice { message } | ChatEvent::Error { message } => message.clone(),
-        ChatEvent::Steered { text, .. } => format!("was told: {text}"),
-        ChatEvent::Pruned { was } => format!("({was}, pruned)"),
-        ChatEvent::Start { .. }
-        | ChatEvent::Passthrough { .. }
-        | ChatEvent::Complete { .. }
-        | ChatEvent::Other(_) => event.type_name().to_owned(),
-    };
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() > LINE_CHARS {
-        line.chars().take(LINE_CHARS - 1).chain(['…']).collect()
-    } else {
-        line
-    }
 }

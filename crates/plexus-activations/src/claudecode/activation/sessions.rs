@@ -13,6 +13,7 @@ use plexus_wire::{
 
 use super::{ClaudeCode, page};
 use crate::claudecode::config::{SessionConfig, SessionState};
+use crate::claudecode::told::GET_ANSWER_BYTES;
 
 impl ClaudeCode {
     pub(super) async fn get(
@@ -21,7 +22,9 @@ impl ClaudeCode {
         params: SessionRef,
     ) -> Result<SessionGot, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        Ok(SessionGot { session: self.view(&session).await? })
+        let answer = self.core.last_answer(&session, GET_ANSWER_BYTES).await?;
+        let view = self.view(&session).await?;
+        Ok(SessionGot { session: plexus_wire::Session { answer, ..view } })
     }
 
     pub(super) async fn list(
@@ -84,6 +87,7 @@ impl ClaudeCode {
             created_at: session.created_at.into(),
             updated_at: session.updated_at.into(),
             mode,
+            answer: None,
         })
     }
 
