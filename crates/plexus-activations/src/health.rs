@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable, ServerId};
 use plexus_store::{Server, Store};
 use plexus_wire::method::health as wire;
-use plexus_wire::{HealthState, NoParams, ServerNode};
+use plexus_wire::{HealthState, NoParams, ServerNode, ServerState, StoreHealth};
 
+use crate::claudecode::activation::said;
 use crate::claudecode::supervisor::Supervisor;
 
 /// The server's state.
@@ -56,6 +57,16 @@ impl Activation for Health {
             version: (1, 0, 0),
             description: "What the server is doing, in numbers.",
         }
+    }
+
+    async fn health(&self) -> Result<Option<serde_json::Value>, CallError> {
+        let state = self.state().await?;
+        let alive = |node: &&ServerNode| node.state == ServerState::Alive;
+        said(&StoreHealth {
+            commits: state.counts.commits,
+            queue_entries: state.counts.queue_entries,
+            servers_alive: state.nodes.iter().filter(alive).count() as u64,
+        })
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {

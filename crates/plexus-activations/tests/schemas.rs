@@ -167,3 +167,59 @@ async fn the_schemas_in_the_folder_are_those_of_the_code() {
         "stale: {stale:?}, without a method: {left:?}; run with UPDATE_SCHEMAS=1"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_tool_with_one_answer_has_an_output_schema() {
+    /// Number formats that JSON Schema does not know, anywhere.
+    fn formats(schema: &Value, found: &mut BTreeSet<String>) {
+        match schema {
+            Value::Object(map) => {
+                if let Some(format) = map.get("format").and_then(Value::as_str) {
+                    found.insert(format.to_owned());
+                }
+                map.values().for_each(|inner| formats(inner, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| formats(item, found)),
+            _ => {}
+        }
+    }
+    let world = common::World::new().await;
+    let mut found = BTreeSet::new();
+    for method in world.hub().all_methods() {
+        let name = method.full_name();
+        formats(&method.params, &mut found);
+        formats(&method.result, &mut found);
+        assert_eq!(method.params["type"], "object", "{name}");
+        let exact = method.wire == plexus_core::WireForm::ExactText;
+        if exact || method.shape == plexus_core::Shape::Streaming {
+            continue;
+        }
+        assert_eq!(method.result["type"], "object", "{name}");
+        plexus_core::schema::no_boolean_schemas(&method.result, &name).unwrap();
+    }
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["uuid"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_protocol_says_who_may_call_each_method_of_the_hub() {
+    let path = testkit::fixtures::workspace_root().join("docs/protocol.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let world = common::World::new().await;
+    let mut seen = 0;
+    for method in world.hub().all_methods() {
+        if method.namespace != "plexus" {
+            continue;
+        }
+        let words = match method.audience {
+            plexus_core::Audience::Everyone => "For everybody with a token.",
+            plexus_core::Audience::Parents => "For the operator and for sessions.",
+            plexus_core::Audience::Operator => "For the operator.",
+            plexus_core::Audience::Child => "For a child.",
+        };
+        let heading = format!("### {}\n", method.full_name());
+        let section = page.split(&heading).nth(1).unwrap().split("\n### ").next().unwrap();
+        assert!(section.contains(words), "{} does not say {words:?}", method.full_name());
+        seen += 1;
+    }
+    assert_eq!(seen, 5);
+}

@@ -62,7 +62,7 @@ pub trait Activation: Send + Sync + 'static {
         Resolution::NotMine
     }
 
-    /// Says how it is, as an object; `None` when it has nothing to say.
+    /// Says how it is, as an object; `None` when it has nothing to say but that it is there.
     async fn health(&self) -> Result<Option<Value>, CallError> {
         Ok(None)
     }

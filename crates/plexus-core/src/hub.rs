@@ -266,8 +266,10 @@ impl Hub {
         let mut activations = BTreeMap::new();
         for (namespace, activation) in entries {
             match activation.health().await {
-                Ok(Some(value)) => drop(activations.insert(namespace.to_owned(), value)),
-                Ok(None) => {}
+                Ok(said) => {
+                    let said = said.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+                    drop(activations.insert(namespace.to_owned(), said));
+                }
                 Err(error) => {
                     let failed = serde_json::to_value(&FailedHealth { error }).unwrap_or_default();
                     drop(activations.insert(namespace.to_owned(), failed));

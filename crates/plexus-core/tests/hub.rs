@@ -285,7 +285,7 @@ async fn an_activation_that_is_unwell_says_so_and_silences_nobody() {
     let report = call(&hub, Caller::Operator, "plexus.health", json!({})).await.unwrap();
     assert_eq!(
         report["activations"],
-        json!({"endless": {"error": {"kind": "unavailable", "message": "find the end"}}})
+        json!({"endless": {"error": {"kind": "unavailable", "message": "find the end"}}, "flat": {}})
     );
     assert_eq!(report["type"], "ok");
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::ServerId;
 use crate::schema::tagged;
+use crate::time::Seconds;
 
 /// How a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -94,4 +95,39 @@ pub struct HealthState {
     /// The servers that share the store; absent where this one has it to itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<ServerNode>,
+}
+
+/// What `claudecode` says in `plexus.health`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct SessionsHealth {
+    /// Children that live, warm ones included.
+    pub children: u64,
+    /// Those of them that wait for their next prompt.
+    pub warm: u64,
+    /// How many more may start before a chat is `busy`, warm ones that would leave included.
+    pub room: u64,
+}
+
+/// What `loopback` says in `plexus.health`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct ApprovalsHealth {
+    /// Permission requests that wait.
+    pub pending: u64,
+    /// Since when the oldest of them waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_since: Option<Seconds>,
+}
+
+/// What `health` says in `plexus.health`: how the store is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct StoreHealth {
+    /// The newest commit.
+    pub commits: u64,
+    /// Change lists that wait for the writer.
+    pub queue_entries: u64,
+    /// How many servers share the store and are alive; 0 where this one has it to itself.
+    pub servers_alive: u64,
 }

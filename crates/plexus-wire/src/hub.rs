@@ -154,7 +154,7 @@ pub struct Version {
 pub struct HealthReport {
     /// The version of Plexus.
     pub version: String,
-    /// What each activation that has something to say says, by namespace; `{"error": …}` from one
-    /// that failed.
+    /// What each activation says, by namespace: nothing (`{}`) from one that only answers calls,
+    /// `{"error": …}` from one that failed.
     pub activations: BTreeMap<String, Value>,
 }

@@ -771,7 +771,7 @@ export type HandleList = {
 /** How the server and its activations are. */
 export type HealthReport = {
   type: "ok";
-  /** What each activation that has something to say says, by namespace; `{"error": …}` from one that failed. */
+  /** What each activation says, by namespace: nothing (`{}`) from one that only answers calls, `{"error": …}` from one that failed. */
   activations: JsonObject;
   /** The version of Plexus. */
   version: string;

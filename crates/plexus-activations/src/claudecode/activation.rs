@@ -18,9 +18,7 @@ use plexus_core::{
     Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
     MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
-use plexus_store::{
-    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, Session, StoreError, Thing,
-};
+use plexus_store::{Cursor, EVENT_OWNER, Node, NodeData, PageRequest, Session, StoreError, Thing};
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
 
@@ -137,6 +135,10 @@ impl Activation for ClaudeCode {
             .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
     }
 
+    async fn health(&self) -> Result<Option<serde_json::Value>, CallError> {
+        said(&self.supervisor.health())
+    }
+
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
         let found = match (handle.method.as_str(), handle.meta.as_slice()) {
             ("chat_event", [id, ..]) => self.resolve_event(caller, id).await,
@@ -231,6 +233,14 @@ fn wrong_cursor(error: StoreError) -> CallError {
         StoreError::Invalid { .. } => CallError::from(error).with_field("cursor"),
         other => other.into(),
     }
+}
+
+/// Writes what an activation says of its health.
+pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<serde_json::Value>, CallError> {
+    serde_json::to_value(health).map(Some).map_err(|error| {
+        tracing::error!(%error, "an activation's health could not be serialised");
+        CallError::internal("say how it is")
+    })
 }
 
 /// Reads a page's parameters.

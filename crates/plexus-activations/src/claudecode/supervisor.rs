@@ -14,7 +14,7 @@ use plexus_store::{
     Run as StoredRun, RunKey, Session, SessionFilter, SessionStatus, StoreError, Topic, Trace,
 };
 use plexus_store::{Change, limits};
-use plexus_wire::ChatEvent;
+use plexus_wire::{ChatEvent, SessionsHealth};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -336,6 +336,14 @@ impl Supervisor {
     /// How many children live.
     pub(crate) fn count(&self) -> usize {
         self.live().len()
+    }
+
+    /// How many children live, how many of them wait for work, and how many more could start.
+    pub(crate) fn health(&self) -> SessionsHealth {
+        let live = self.live();
+        let warm = live.values().filter(|run| run.facts.idle_since().is_some()).count();
+        let room = self.places.available_permits() + warm;
+        SessionsHealth { children: live.len() as u64, warm: warm as u64, room: room as u64 }
     }
 
     /// Forgets a run that has ended, unless another has taken its place.

@@ -8,15 +8,15 @@ use plexus_core::{
     HubContext, MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, Priority, Session, Stage, StoreError, Topic,
-    UnixMillis, UpdateSession,
+    ApprovalFilter, ApprovalRecord, Change, PageRequest, Priority, Session, Stage, StoreError,
+    Topic, UnixMillis, UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
-    Approval, ApprovalPageParams, AuditLine, AuditList, ConfigureParams, Configured, DecisionList,
-    Done, KnownThing, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer, RespondManyParams,
-    RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds, SessionRef, TimedMode,
-    WaitForApprovalParams,
+    Approval, ApprovalPageParams, ApprovalsHealth, AuditLine, AuditList, ConfigureParams,
+    Configured, DecisionList, Done, KnownThing, McpConfig, ModeSetParams, PendingApprovals,
+    PermitAnswer, RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded,
+    Seconds, SessionRef, TimedMode, WaitForApprovalParams,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -28,7 +28,7 @@ use super::permit::RejoinParams;
 use super::rules::Remembered;
 use super::shown::{as_decision, as_pending};
 use crate::claudecode::Core;
-use crate::claudecode::activation::{as_value, page};
+use crate::claudecode::activation::{as_value, page, said};
 use crate::claudecode::config::SessionState;
 use crate::claudecode::launch::{PERMIT_SERVER, PERMIT_TOOL, mcp_permit_server};
 use crate::handler::handler;
@@ -311,6 +311,15 @@ impl Activation for Loopback {
             version: (1, 0, 0),
             description: "Permission requests of child sessions: lists them, decides them once, and keeps the record.",
         }
+    }
+
+    async fn health(&self) -> Result<Option<Value>, CallError> {
+        let filter = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
+        let oldest = self.core.store.approvals(filter, PageRequest::first(1)).await?;
+        said(&ApprovalsHealth {
+            pending: self.core.store.counts().await?.approvals_pending,
+            oldest_since: oldest.items.first().map(|record| record.created_at.into()),
+        })
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {

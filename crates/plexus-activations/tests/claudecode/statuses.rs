@@ -63,3 +63,27 @@ async fn a_busy_session_shows_the_chat_that_runs_as_streams_does() {
     // Nothing of it is the store's own: no run, no server, no uuid of the prompt.
     assert_eq!(busy.standing.unwrap(), stream(&world, &session).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_reports_each_activation() {
+    let world = World::new().await;
+    let session = world.create("asks", json!({})).await;
+    let warm = world.create("warm", json!({})).await;
+    world.chat_to_end(&warm, "sim:\nsay done").await;
+    world.chat(&session, WRITE).await;
+    let approval = world.wait_for_approval(&session).await;
+    let report = world.ok("plexus.health", json!({})).await["activations"].clone();
+    let namespaces: Vec<&String> = report.as_object().unwrap().keys().collect();
+    assert_eq!(namespaces, ["arbor", "claudecode", "health", "identity", "loopback"]);
+    let sessions = &report["claudecode"];
+    assert_eq!((&sessions["children"], &sessions["warm"]), (&json!(2), &json!(1)));
+    assert!(sessions["room"].as_u64().unwrap() > 0);
+    let waiting = json!({"pending": 1, "oldest_since": approval["created_at"]});
+    assert_eq!(report["loopback"], waiting);
+    assert!(report["health"]["commits"].as_u64().unwrap() > 0);
+    assert_eq!(report["arbor"], json!({}));
+    world.respond(&approval, true).await;
+    world.wait_for_end(&session, 0).await;
+    let report = world.ok("plexus.health", json!({})).await["activations"].clone();
+    assert_eq!(report["loopback"], json!({"pending": 0}));
+}

@@ -83,6 +83,31 @@ async fn a_tool_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn a_handle_is_taken_as_an_object_or_as_its_text() {
+    let server = Server::start(&Arc::default()).await;
+    let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
+    let tools = client.ask("tools/list", json!({})).await;
+    let tools = tools["result"]["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["name"] == "plexus_resolve_handle").unwrap();
+    let forms = tool["inputSchema"]["$defs"]["Handle"]["anyOf"].as_array().unwrap();
+    let kinds: Vec<&Value> = forms.iter().map(|form| &form["type"]).collect();
+    assert_eq!(kinds, [&json!("object"), &json!("string")]);
+    let id = "2521206c-8130-5001-93af-ced7d73e8917";
+    let object = json!({"plugin_id": id, "version": "1.0.0", "method": "kind", "meta": ["a", "b"]});
+    for (handle, kind) in [
+        // Read, and owned by nobody here.
+        (object, "not_found"),
+        (json!(format!("{id}@1.0.0::kind:a:b")), "not_found"),
+        (json!("no handle"), "invalid"),
+    ] {
+        let result = client.call("plexus_resolve_handle", json!({"handle": handle})).await;
+        let text = result["content"][0]["text"].as_str().unwrap();
+        let error: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(error["kind"], kind, "{handle}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn an_ordinary_result_is_text_and_structured_and_a_failure_is_an_error_result() {
     let server = Server::start(&Arc::default()).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
