@@ -32,10 +32,11 @@ real-codex:
     PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p codex_app --test real_codex
     PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p agent_api --all-features --test real_codex
 
-# The suite that holds us against real agents of the Agent Client Protocol.
+# The suites that hold us against real agents of the Agent Client Protocol.
 real-acp:
     bash scripts/install-acp-agents.sh
     PLEXUS_REQUIRE_ACP=1 cargo test -p acp_lines --test real_acp
+    PLEXUS_REQUIRE_ACP=1 cargo test -p agent_api --all-features --test real_acp
 
 # What takes minutes with the real CLI, and races in full; no part of CI.
 slow:

@@ -34,6 +34,16 @@ pub enum SessionStart {
     Fork(SessionSelector),
 }
 
+impl SessionStart {
+    /// Returns the session that is to be continued or copied.
+    pub fn selector(&self) -> Option<&SessionSelector> {
+        match self {
+            Self::New => None,
+            Self::Resume(selector) | Self::Fork(selector) => Some(selector),
+        }
+    }
+}
+
 /// Which session to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionSelector {

@@ -96,7 +96,7 @@ pub enum AgentWrapperOutcome {
 }
 
 /// The status of a run that failed before a process was started.
-#[cfg(any(feature = "claude_code", feature = "codex"))]
+#[cfg(any(feature = "claude_code", feature = "codex", feature = "acp"))]
 pub(crate) fn failed_status() -> ExitStatus {
     #[cfg(unix)]
     return std::os::unix::process::ExitStatusExt::from_raw(1 << 8);

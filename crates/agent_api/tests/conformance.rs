@@ -1,5 +1,5 @@
 //! Every statement of the contract, over the scripted backend, over `claude_code` with the simulator,
-//! and over `codex` with a scripted server.
+//! over `codex` with a scripted server, and over `acp` with a scripted agent.
 //!
 //! A statement that does not apply is reported as ignored. Which ones may be is written down here, so that a capability that
 //! goes missing cannot pass for a statement that does not apply.
@@ -48,16 +48,19 @@ fn main() -> ExitCode {
     let mut trials = trials("scripted", NOT_FOR_SCRIPTED, || Box::new(ScriptedSubject::new()));
     #[cfg(target_os = "linux")]
     {
-        use support::{claude::ClaudeSubject, codex::CodexSubject};
+        use support::{acp::AcpSubject, claude::ClaudeSubject, codex::CodexSubject};
         trials.extend(self::trials("claude_code_with_simulator", &[], || {
             Box::new(ClaudeSubject::over_simulator())
         }));
         trials.extend(self::trials("codex_with_stand_in", &[], || {
             Box::new(CodexSubject::over_stand_in())
         }));
+        trials.extend(self::trials("acp_with_stand_in", &[], || {
+            Box::new(AcpSubject::over_stand_in())
+        }));
         trials.push(Trial::test(
-            "s36_three_backends_serve_one_gateway",
-            three_backends_serve_one_gateway,
+            "s36_four_backends_serve_one_gateway",
+            four_backends_serve_one_gateway,
         ));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -90,18 +93,19 @@ fn trials(
 
 /// Statement 36: backends beside each other, and none knows of the others.
 #[cfg(target_os = "linux")]
-fn three_backends_serve_one_gateway() -> Result<(), Failed> {
-    let subjects: [Box<dyn Subject>; 3] = [
+fn four_backends_serve_one_gateway() -> Result<(), Failed> {
+    let subjects: [Box<dyn Subject>; 4] = [
         Box::new(ScriptedSubject::new()),
         Box::new(support::claude::ClaudeSubject::over_simulator()),
         Box::new(support::codex::CodexSubject::over_stand_in()),
+        Box::new(support::acp::AcpSubject::over_stand_in()),
     ];
     run(async {
         let mut gateway = AgentWrapperGateway::new();
         for subject in &subjects {
             gateway.register(subject.backend())?;
         }
-        for (subject, kind) in subjects.iter().zip(["scripted", "claude_code", "codex"]) {
+        for (subject, kind) in subjects.iter().zip(["scripted", "claude_code", "codex", "acp"]) {
             let kind = AgentWrapperKind::new(kind)?;
             let request = subject.request(&Scenario::Say { text: "hello".to_owned() }).unwrap();
             let handle = gateway.run(&kind, request).await?;

@@ -20,7 +20,7 @@ use syn::{
 };
 
 /// The crates whose types must stay inside.
-const BACKEND_CRATES: &[&str] = &["agent_lines", "claude_code", "codex_app"];
+const BACKEND_CRATES: &[&str] = &["acp_lines", "agent_lines", "claude_code", "codex_app"];
 
 #[test]
 fn no_type_of_a_backend_crate_is_public() {

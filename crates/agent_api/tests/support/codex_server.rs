@@ -9,12 +9,13 @@ use std::{
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use agent_api::conformance::Scenario;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::kept::{Kept, new_id};
 
 /// Names a [`Fault`], as JSON.
 pub(crate) const FAULT: &str = "AGENT_API_CODEX_FAULT";
@@ -36,12 +37,12 @@ pub(crate) enum Fault {
 
 /// Serves until its input ends. `model_file` is where it notes the model that a thread is to use.
 pub(crate) fn serve(model_file: &Path) -> ExitCode {
-    let home = PathBuf::from(env::var_os("CODEX_HOME").unwrap());
+    let kept = Kept(PathBuf::from(env::var_os("CODEX_HOME").unwrap()));
     let lines = io::stdin().lines();
     let out = BufWriter::new(io::stdout());
     let model_file = model_file.to_owned();
     let fault = env::var(FAULT).ok().map(|fault| serde_json::from_str(&fault).unwrap());
-    let mut server = Server { home, lines, out, model_file, fault, thread: None, items: 0 };
+    let mut server = Server { kept, lines, out, model_file, fault, thread: None, items: 0 };
     while let Some(line) = server.read() {
         server.request(&line);
         server.out.flush().unwrap();
@@ -50,7 +51,7 @@ pub(crate) fn serve(model_file: &Path) -> ExitCode {
 }
 
 struct Server {
-    home: PathBuf,
+    kept: Kept,
     lines: io::Lines<io::StdinLock<'static>>,
     out: BufWriter<io::Stdout>,
     model_file: PathBuf,
@@ -111,15 +112,8 @@ impl Server {
 
     /// The threads of a directory, the newest first.
     fn list(&self, cwd: &str) -> Vec<Value> {
-        let mut found: Vec<_> = fs::read_dir(&self.home)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| fs::read_to_string(path).unwrap() == cwd)
-            .map(|path| (fs::metadata(&path).unwrap().modified().unwrap(), path))
-            .collect();
-        found.sort();
-        let id = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-        found.iter().rev().map(|(_, path)| json!({"id": id(path), "cwd": cwd})).collect()
+        let ids = self.kept.list(cwd).into_iter();
+        ids.map(|id| json!({"id": id, "cwd": cwd})).collect()
     }
 
     /// The id of a thread that is kept.
@@ -128,7 +122,7 @@ impl Server {
         if id.contains(' ') {
             return Err(format!("invalid session id: {id}"));
         }
-        let is_kept = self.home.join(id).exists();
+        let is_kept = self.kept.has(id);
         is_kept.then(|| id.to_owned()).ok_or(format!("no rollout found for thread id {id}"))
     }
 
@@ -161,7 +155,7 @@ impl Server {
 
     fn keep(&self) {
         let thread = self.thread.as_ref().unwrap();
-        fs::write(self.home.join(&thread.id), &thread.cwd).unwrap();
+        self.kept.keep(&thread.id, &thread.cwd);
     }
 
     fn turn(&mut self, prompt: &str) {
@@ -318,10 +312,4 @@ fn command(number: u64, command: &str, status: &str) -> Value {
         "cwd": "/", "status": status, "processId": null, "source": "agent",
         "aggregatedOutput": null, "exitCode": null,
     })
-}
-
-/// An id that no other thread of this machine has.
-fn new_id() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-    format!("{:08x}-{now:032x}", std::process::id())
 }

@@ -2,12 +2,16 @@
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod acp;
+pub(crate) mod acp_agent;
 pub(crate) mod cases;
 #[cfg(target_os = "linux")]
 pub(crate) mod claude;
 #[cfg(target_os = "linux")]
 pub(crate) mod codex;
 pub(crate) mod codex_server;
+pub(crate) mod kept;
 pub(crate) mod scripted;
 pub(crate) mod stand_in;
 

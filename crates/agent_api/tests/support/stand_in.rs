@@ -2,7 +2,8 @@
 //!
 //! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as
 //! asked, and then becomes the simulator of Claude Code, the scripted server of Codex when
-//! [`CODEX_SERVER`] is set, or the real CLI when [`REAL_CLI`] names one. So the tests need no other
+//! [`CODEX_SERVER`] is set, the scripted agent of the Agent Client Protocol when [`ACP_HOME`] is, or
+//! the real CLI when [`REAL_CLI`] names one. So the tests need no other
 //! file than themselves.
 
 use std::{
@@ -19,12 +20,14 @@ use std::{
 use agent_api::conformance::Launch;
 use serde::{Deserialize, Serialize};
 
-use super::codex_server;
+use super::{acp_agent, codex_server};
 
 /// Where to note what was started; also what makes this program a stand-in.
 pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
 /// Makes it the scripted server of Codex instead of the simulator.
 pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
+/// Where the scripted agent of the Agent Client Protocol keeps its sessions; also what makes it one.
+pub(crate) const ACP_HOME: &str = "AGENT_API_ACP_HOME";
 /// The CLI to become instead of the simulator.
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
 /// Makes it start a process that outlives its welcome and holds its output open.
@@ -35,8 +38,9 @@ pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";
 /// A secret to print on every stream in every wrong form before the agent says anything.
 pub(crate) const LEAK: &str = "AGENT_API_LEAK";
 
-/// The ending of the file that holds the model which an agent was told later.
+/// The endings of the files that hold the model and the directories which an agent was told later.
 const MODEL: &str = "model";
+const DIRS: &str = "dirs";
 
 /// What one start looked like from inside.
 #[derive(Serialize, Deserialize)]
@@ -69,6 +73,10 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
         Some(cli) => Some(become_the_real_cli(cli, args)),
         None if env::var_os(CODEX_SERVER).is_some() => {
             Some(codex_server::serve(&record.with_extension(MODEL)))
+        }
+        None if env::var_os(ACP_HOME).is_some() => {
+            let (model, dirs) = (record.with_extension(MODEL), record.with_extension(DIRS));
+            Some(acp_agent::serve(model, dirs))
         }
         None => Some(plexus_sim::main_with_args(args)),
     }
@@ -152,9 +160,12 @@ pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
         .iter()
         .map(|path| {
             let launch = launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap());
-            // Codex is told its model in a line, and not on its command line.
+            // Some agents are told their model, or their directories, in a line.
             let told = fs::read_to_string(path.with_extension(MODEL)).ok();
-            Launch { model: launch.model.or(told), ..launch }
+            let dirs = fs::read_to_string(path.with_extension(DIRS)).ok();
+            let dirs = dirs.map(|dirs| serde_json::from_str(&dirs).unwrap());
+            let add_dirs = dirs.unwrap_or(launch.add_dirs);
+            Launch { model: launch.model.or(told), add_dirs, ..launch }
         })
         .collect()
 }

@@ -103,6 +103,8 @@ impl Sandbox {
             Agent::Claude => vec![
                 ("ANTHROPIC_BASE_URL", self.base_url.clone()),
                 ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+                // Else a refused key is tried again for minutes.
+                ("CLAUDE_CODE_MAX_RETRIES", "1".to_owned()),
                 ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "false".to_owned()),
                 ("DISABLE_TELEMETRY", "1".to_owned()),
                 ("DISABLE_AUTOUPDATER", "1".to_owned()),

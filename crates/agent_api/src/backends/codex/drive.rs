@@ -1,26 +1,25 @@
 //! The task that owns one run: speaks with the server, forwards what its lines mean, ends it when
 //! asked, and says how it ended.
 
-use std::{ops::ControlFlow, pin::pin};
+use std::ops::ControlFlow;
 
-use agent_lines::child::RunError;
 use codex_app::{
-    CallError, ClientRequest, CodexConnection, Notification, Outcome, ServerBody, ServerLine,
+    CallError, ClientRequest, CodexConnection, Notification, Outcome, RpcError, ServerBody,
+    ServerLine,
     event::answer::{AccountState, ThreadOpened, ThreadPage},
     send::{AccountRead, Initialize},
 };
 use tokio::sync::OwnedMutexGuard;
 
-use super::{
-    answer,
-    launch::{self, Plan},
-    translate::Translator,
-};
+use super::{answer, launch::Plan, translate::Translator};
 use crate::{
-    AgentWrapperError, AgentWrapperEvent, AgentWrapperKind, CANCELLED,
-    backends::shared::outcome::{Failure, Lost, end_of},
+    AgentWrapperEvent, AgentWrapperKind,
+    backends::shared::{
+        drive::{Ending, Step, Stop, finish, tell, unanswered},
+        outcome::Failure,
+    },
     extensions::{SessionSelector, SessionStart},
-    gate::{Forwarded, RunSink},
+    gate::RunSink,
 };
 
 /// One run of the CLI.
@@ -35,16 +34,6 @@ pub(super) struct Run {
     pub(super) opening: Option<AgentWrapperEvent>,
 }
 
-/// Why a conversation with the server stops.
-enum Stop {
-    /// The turn is over, or will not begin: the translator knows how it went.
-    Over,
-    /// The server's output has ended.
-    Ended,
-    /// Somebody cancelled the run.
-    Cancelled,
-}
-
 impl Run {
     /// Runs to the end. The process is gone before the sink is told of it.
     pub(super) async fn drive(self, sink: RunSink) {
@@ -56,39 +45,15 @@ impl Run {
             () = sink.cancelled() => Stop::Cancelled,
             stop = talk.through(opening, first) => stop,
         };
-        let exit = match stop {
-            Stop::Cancelled => {
-                // How it ends does not matter any more, only that it has.
-                let _ = server.end().await;
-                return sink.end(Err(AgentWrapperError::backend(CANCELLED)));
+        let termination = server.termination();
+        let end = |how| async move {
+            match how {
+                Ending::Close => server.close().await,
+                Ending::Now => server.end().await,
+                Ending::Await => server.ended().await,
             }
-            Stop::Over => {
-                let termination = server.termination();
-                let mut close = pin!(server.close());
-                tokio::select! {
-                    biased;
-                    () = sink.cancelled() => {
-                        termination.terminate();
-                        let _ = close.await;
-                        return sink.end(Err(AgentWrapperError::backend(CANCELLED)));
-                    }
-                    exit = &mut close => exit,
-                }
-            }
-            Stop::Ended => server.ended().await,
         };
-        let exit = exit.map_err(|error| match error {
-            RunError::Timeout { .. } => Lost::TimedOut,
-            RunError::RunLost => Lost::RuntimeGone,
-            RunError::Wait(_) => Lost::Unknown,
-        });
-        let (verdict, told) = translator.told();
-        let (end, last) = end_of(exit, |status| verdict.outcome(status), told, &kind);
-        if let Some(last) = last {
-            // A reader that is gone reads the completion instead.
-            let _ = sink.send(last).await;
-        }
-        sink.end(end);
+        finish(stop, termination, end, || translator.told(), &kind, sink).await;
     }
 }
 
@@ -99,9 +64,6 @@ struct Talk<'a> {
     translator: &'a mut Translator,
     sink: &'a RunSink,
 }
-
-/// Goes on, or stops for a reason.
-type Step<T = ()> = ControlFlow<Stop, T>;
 
 impl Talk<'_> {
     /// From the handshake to the end of the turn.
@@ -147,7 +109,7 @@ impl Talk<'_> {
 
     /// Begins, resumes or forks the thread, and returns its id.
     async fn open_thread(&mut self) -> Step<String> {
-        let id = match launch::selector(&self.plan.session) {
+        let id = match self.plan.session.selector() {
             None => None,
             Some(SessionSelector::Id(id)) => Some(id.clone()),
             Some(SessionSelector::Last) => {
@@ -212,12 +174,7 @@ impl Talk<'_> {
     }
 
     async fn tell(&mut self, event: Option<AgentWrapperEvent>) -> Step {
-        let Some(event) = event else { return Step::Continue(()) };
-        // An event that nobody reads is as good as sent: the run is drained to its end.
-        match self.sink.send(event).await {
-            Forwarded::Sent | Forwarded::Unread => Step::Continue(()),
-            Forwarded::Cancelled => Step::Break(Stop::Cancelled),
-        }
+        tell(self.sink, event).await
     }
 
     fn fail<T>(&mut self, failure: Failure) -> Step<T> {
@@ -231,17 +188,13 @@ impl Talk<'_> {
         answer: Result<T, CallError>,
         refused: impl FnOnce(&str) -> Failure,
     ) -> Step<T> {
-        match answer {
-            Ok(answer) => Step::Continue(answer),
-            Err(CallError::Ended) => Step::Break(Stop::Ended),
-            Err(CallError::Refused(error)) => self.fail(refused(&error.message)),
-            Err(
-                CallError::Send(_)
-                | CallError::Silent
-                | CallError::TooManyLines
-                | CallError::Unreadable,
-            ) => self.fail(Failure::Handshake),
-        }
+        answer.map_or_else(
+            |error| {
+                let refused = |error: &RpcError| refused(&error.message);
+                Step::Break(unanswered(&mut self.translator.verdict, error, refused))
+            },
+            Step::Continue,
+        )
     }
 
     /// The same, with the answer typed.

@@ -1,17 +1,17 @@
 //! A checked request becomes a server process, and what is to be said to it.
 
-use agent_lines::child::{ChildOptions, Environment};
+use agent_lines::child::ChildOptions;
 use codex_app::{
     ClientRequest, CodexClient, CodexConnection, Launch, Trust,
     event::answer::ThreadOpened,
     send::{Input, ThreadFork, ThreadList, ThreadOptions, ThreadResume, ThreadStart, TurnStart},
 };
 
-use super::config::{CodexBackendConfig, CodexEnvironment, CodexProjectSettings};
+use super::config::{CodexBackendConfig, CodexProjectSettings};
 use crate::{
     AgentWrapperError, AgentWrapperRunRequest,
-    backends::shared::outcome::in_full,
-    extensions::{SessionSelector, SessionStart},
+    backends::shared::{drive::child_options, outcome::in_full},
+    extensions::SessionStart,
     validate::CheckedRequest,
 };
 
@@ -149,35 +149,20 @@ impl Plan {
     }
 }
 
-/// The selector of a session that is to be continued.
-pub(super) fn selector(session: &SessionStart) -> Option<&SessionSelector> {
-    match session {
-        SessionStart::New => None,
-        SessionStart::Resume(selector) | SessionStart::Fork(selector) => Some(selector),
-    }
-}
-
-/// Starts the process; it runs when this returns. Later variables win, so the order of the
-/// environment is the order of say.
+/// Starts the process; it runs when this returns.
 pub(super) fn start(
     config: &CodexBackendConfig,
     request: AgentWrapperRunRequest,
     plan: &Plan,
 ) -> Result<CodexConnection, AgentWrapperError> {
-    let mut child = ChildOptions::new(config.binary.as_deref().unwrap_or("codex".as_ref()))
-        .environment(match config.environment {
-            CodexEnvironment::Inherit => Environment::Inherit,
-            CodexEnvironment::Clear => Environment::Clear,
-        });
-    for (name, value) in config.env.iter().chain(&request.env) {
-        child = child.env(name, value);
-    }
-    if let Some(grace) = config.termination_grace {
-        child = child.termination_grace(grace);
-    }
-    if let Some(timeout) = request.timeout.or(config.default_timeout) {
-        child = child.timeout(timeout);
-    }
+    let binary = config.binary.as_deref().unwrap_or("codex".as_ref());
+    let child = child_options(
+        ChildOptions::new(binary),
+        config.environment,
+        config.env.iter().chain(&request.env),
+        config.termination_grace,
+        request.timeout.or(config.default_timeout),
+    );
     CodexClient::new(child)
         .start(&plan.launch)
         .map_err(|error| AgentWrapperError::backend(in_full(&error)))

@@ -37,7 +37,10 @@ use self::{drive::Run, launch::Plan, translate::Translator};
 use crate::{
     AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperEvent,
     AgentWrapperKind, AgentWrapperRunControl, AgentWrapperRunHandle, AgentWrapperRunRequest,
-    backends::shared::config::{SANDBOX_WARNING, capabilities_of},
+    backends::shared::{
+        config::{SANDBOX_WARNING, capabilities_of},
+        drive::takes_no_value,
+    },
     gate, validate,
 };
 
@@ -79,11 +82,7 @@ impl CodexBackend {
             &request,
             config.default_working_dir.as_deref(),
         )?;
-        if request.extensions.contains_key(APP_SERVER) {
-            return Err(AgentWrapperError::invalid_request(format!(
-                "{APP_SERVER}: takes no value"
-            )));
-        }
+        takes_no_value(&request, APP_SERVER)?;
         let is_unchecked = checked.external_sandbox;
         let first = Arc::clone(&self.greeted).lock_owned().await;
         let first = (!*first).then_some(first);

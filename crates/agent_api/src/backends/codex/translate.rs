@@ -13,7 +13,7 @@ use codex_app::{
 };
 
 use self::tool::Tools;
-use super::verdict::Verdict;
+use super::verdict::of_turn;
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
     backends::shared::{
@@ -21,6 +21,7 @@ use crate::{
         said::{Said, Unseen},
         session::Session,
         unreadable::Unreadable,
+        verdict::Verdict,
     },
 };
 
@@ -93,7 +94,7 @@ impl Translator {
         let mut events = Vec::new();
         match told {
             Notification::TurnStarted(_) => events.push(self.status("a turn begins")),
-            Notification::TurnCompleted(note) => self.verdict.note_turn(&note.turn),
+            Notification::TurnCompleted(note) => self.verdict.note_turn(of_turn(&note.turn)),
             Notification::ItemStarted(note) => self.item_started(&note.item, line, &mut events),
             Notification::ItemCompleted(note) => self.item_completed(&note.item, line, &mut events),
             Notification::AgentMessageDelta(delta) => {

@@ -1,58 +1,19 @@
-//! How a run ended, in our own words.
-//!
-//! The turn says it: `completed`, `failed` with a reason, or `interrupted`. The exit of the process
-//! adds nothing once the turn is over, because the process ends when we close its input; without a
-//! turn that is over it is all there is.
-
-use std::process::ExitStatus;
+//! How a turn ended, as a failure of ours.
 
 use codex_app::event::thread::{ErrorInfo, Turn, TurnStatus};
 
-use crate::{
-    AgentWrapperOutcome,
-    backends::shared::outcome::{Failure, exit_in_words},
-};
+use crate::backends::shared::outcome::Failure;
 
-/// What is known about the end of a run.
-#[derive(Debug, Default)]
-pub(super) struct Verdict {
-    /// How the turn ended.
-    turn: Option<Result<(), Failure>>,
-    /// Whether a question was answered with no.
-    declined: bool,
-}
-
-impl Verdict {
-    pub(super) fn note_turn(&mut self, turn: &Turn) {
-        self.turn = Some(match turn.status {
-            TurnStatus::Completed => Ok(()),
-            TurnStatus::Interrupted => Err(Failure::Interrupted),
-            TurnStatus::Failed => {
-                let info = turn.error.as_ref().map(|error| &error.info);
-                Err(info.map_or(Failure::Other, failure_of))
-            }
-            TurnStatus::InProgress | TurnStatus::Unknown => Err(Failure::Execution),
-        });
-    }
-
-    /// Notes why there was no turn, or why it could not be brought to its end.
-    pub(super) fn note_failure(&mut self, failure: Failure) {
-        self.turn = Some(Err(failure));
-    }
-
-    pub(super) fn note_declined(&mut self) {
-        self.declined = true;
-    }
-
-    /// Joins what was said with how the process exited.
-    pub(super) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
-        let reason = match &self.turn {
-            Some(Ok(())) if !self.declined => return AgentWrapperOutcome::Succeeded,
-            Some(Ok(())) => Failure::Declined.to_string(),
-            Some(Err(failure)) => failure.to_string(),
-            None => format!("the agent {} without a result", exit_in_words(status)),
-        };
-        AgentWrapperOutcome::Failed { reason }
+/// How a turn that is over went.
+pub(super) fn of_turn(turn: &Turn) -> Result<(), Failure> {
+    match turn.status {
+        TurnStatus::Completed => Ok(()),
+        TurnStatus::Interrupted => Err(Failure::Interrupted),
+        TurnStatus::Failed => {
+            let info = turn.error.as_ref().map(|error| &error.info);
+            Err(info.map_or(Failure::Other, failure_of))
+        }
+        TurnStatus::InProgress | TurnStatus::Unknown => Err(Failure::Execution),
     }
 }
 
@@ -85,7 +46,6 @@ mod tests {
     use testkit::fixtures::codex::{Direction, read};
 
     use super::*;
-    use crate::run::failed_status;
 
     /// The outcomes of the turns of a recorded conversation.
     fn outcomes(recording: &str) -> Vec<String> {
@@ -95,14 +55,10 @@ mod tests {
             .filter(|line| line.direction == Direction::Out)
             .filter_map(|line| match parser.parse_line(&line.line).unwrap()?.body {
                 ServerBody::Notification(told) => match *told {
-                    Notification::TurnCompleted(note) => {
-                        let mut verdict = Verdict::default();
-                        verdict.note_turn(&note.turn);
-                        Some(match verdict.outcome(failed_status()) {
-                            AgentWrapperOutcome::Succeeded => "succeeded".to_owned(),
-                            AgentWrapperOutcome::Failed { reason } => reason,
-                        })
-                    }
+                    Notification::TurnCompleted(note) => Some(match of_turn(&note.turn) {
+                        Ok(()) => "succeeded".to_owned(),
+                        Err(failure) => failure.to_string(),
+                    }),
                     _ => None,
                 },
                 _ => None,
@@ -127,18 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn a_declined_question_and_a_missing_end_are_failures() {
-        let mut verdict = Verdict::default();
-        let reason = |verdict: &Verdict| match verdict.outcome(failed_status()) {
-            AgentWrapperOutcome::Failed { reason } => reason,
-            AgentWrapperOutcome::Succeeded => panic!("succeeded"),
-        };
-        assert_eq!(reason(&verdict), "the agent ended with exit code 1 without a result");
-        verdict.note_turn(&Turn { status: TurnStatus::Completed, ..Turn::default() });
-        verdict.note_declined();
-        assert_eq!(reason(&verdict), "the agent asked for leave, and nobody was there to give it");
-        verdict.note_turn(&Turn::default());
-        assert_eq!(reason(&verdict), "the agent stopped with an error while it worked");
+    fn a_turn_that_is_not_over_is_a_failure() {
+        assert_eq!(of_turn(&Turn::default()), Err(Failure::Execution));
     }
 
     #[test]

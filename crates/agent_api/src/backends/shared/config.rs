@@ -13,6 +13,7 @@ pub enum AgentEnvironment {
 }
 
 /// What counts of the settings, hooks and MCP servers that lie in the working directory.
+#[cfg(any(feature = "claude_code", feature = "codex"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProjectSettings {
     /// None of it: a directory that somebody else wrote cannot run anything unasked.

@@ -5,11 +5,16 @@
 //! - [`tool`]: the facet of tool events.
 //! - [`unreadable`]: lines that could not be read.
 //! - [`outcome`]: how a run ended, and why it failed, in our own words.
+//! - [`verdict`]: how a run of a turn ended.
+//! - `drive`: what the tasks that own a run do alike.
 //! - [`config`]: what the configurations of backends decide alike.
 
 pub(super) mod config;
+#[cfg(any(feature = "codex", feature = "acp"))]
+pub(super) mod drive;
 pub(super) mod outcome;
 pub(super) mod said;
 pub(super) mod session;
 pub(super) mod tool;
 pub(super) mod unreadable;
+pub(super) mod verdict;

@@ -89,6 +89,12 @@ pub(crate) enum Failure {
     Interrupted,
     /// The agent asked for leave, and nobody was there to give it.
     Declined,
+    /// The model reached its limit of tokens.
+    TokenLimit,
+    /// The model refused to go on.
+    ModelRefusal,
+    /// The agent cannot do what its configuration says that it can.
+    NotOffered,
     /// The agent does not keep to the limits that it was started with.
     Limits,
     /// The agent did not begin to work as its protocol says.
@@ -135,6 +141,9 @@ impl std::fmt::Display for Failure {
             Self::Declined => {
                 f.write_str("the agent asked for leave, and nobody was there to give it")
             }
+            Self::TokenLimit => f.write_str("the agent's model reached its limit of tokens"),
+            Self::ModelRefusal => f.write_str("the agent's model refused to go on"),
+            Self::NotOffered => f.write_str("the agent does not offer what the request asks for"),
             Self::Limits => f.write_str("the agent did not take the limits that it was given"),
             Self::Handshake => f.write_str("the agent could not be spoken to"),
             Self::PromptRefused => f.write_str("the agent did not take the prompt"),

@@ -1,0 +1,129 @@
+//! A checked request becomes a process, and what is to be said to it.
+
+use std::path::PathBuf;
+
+use acp_lines::{
+    AcpClient, AcpConnection, ClientRequest, Decision,
+    send::{Block, Prompt, SessionList, SessionNew, SessionReopen},
+};
+use agent_lines::child::ChildOptions;
+use serde_json::{Map, Value};
+
+use super::config::AcpBackendConfig;
+use crate::{
+    AgentWrapperError, AgentWrapperRunRequest,
+    backends::shared::{drive::child_options, outcome::in_full},
+    extensions::SessionStart,
+    validate::CheckedRequest,
+};
+
+/// What is to be said to the agent.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) cwd: String,
+    prompt: String,
+    pub(super) model: Option<String>,
+    pub(super) add_dirs: Vec<String>,
+    /// `_meta` of the request that opens the session, if there is any.
+    meta: Map<String, Value>,
+    pub(super) expected_mode: Option<String>,
+    pub(super) session: SessionStart,
+    /// The answer to every question.
+    pub(super) decision: Decision,
+}
+
+impl Plan {
+    pub(super) fn new(
+        config: &AcpBackendConfig,
+        request: &AgentWrapperRunRequest,
+        checked: CheckedRequest,
+    ) -> Result<Self, AgentWrapperError> {
+        // Agents list sessions by their whole path, and a link would be another one.
+        let cwd = checked.working_dir.canonicalize().map_err(|_| {
+            AgentWrapperError::invalid_request("the working directory does not exist")
+        })?;
+        let add_dirs: Result<Vec<_>, _> = checked.add_dirs.into_iter().map(text).collect();
+        let meta = config.session_meta.clone();
+        Ok(Self {
+            cwd: text(cwd)?,
+            prompt: request.prompt.clone(),
+            model: checked.model,
+            add_dirs: add_dirs?,
+            meta: match meta.is_empty() {
+                true => Map::new(),
+                false => Map::from_iter([("_meta".to_owned(), Value::Object(meta))]),
+            },
+            expected_mode: config.expected_mode.clone(),
+            session: checked.session,
+            decision: match checked.external_sandbox {
+                true => Decision::AllowOnce,
+                false => Decision::RejectOnce,
+            },
+        })
+    }
+
+    /// Asks for one page of the sessions of the directory.
+    pub(super) fn list(&self, cursor: Option<String>) -> ClientRequest {
+        let cwd = Some(self.cwd.clone());
+        ClientRequest::SessionList(SessionList { cwd, cursor, ..SessionList::default() })
+    }
+
+    /// Begins a session.
+    pub(super) fn begin(&self) -> ClientRequest {
+        ClientRequest::SessionNew(SessionNew {
+            cwd: self.cwd.clone(),
+            additional_directories: self.additional_directories(),
+            extra: self.meta.clone(),
+            ..SessionNew::default()
+        })
+    }
+
+    /// Names a session that is to be continued or copied.
+    pub(super) fn reopen(&self, session_id: &str) -> SessionReopen {
+        SessionReopen {
+            session_id: session_id.to_owned(),
+            cwd: self.cwd.clone(),
+            mcp_servers: Some(Vec::new()),
+            additional_directories: self.additional_directories(),
+            extra: self.meta.clone(),
+        }
+    }
+
+    /// Sends the prompt.
+    pub(super) fn turn(&self, session_id: &str) -> ClientRequest {
+        ClientRequest::Prompt(Prompt {
+            session_id: session_id.to_owned(),
+            prompt: vec![Block::text(self.prompt.as_str())],
+            ..Prompt::default()
+        })
+    }
+
+    fn additional_directories(&self) -> Option<Vec<String>> {
+        (!self.add_dirs.is_empty()).then(|| self.add_dirs.clone())
+    }
+}
+
+/// A path as the protocol names it.
+fn text(path: PathBuf) -> Result<String, AgentWrapperError> {
+    path.into_os_string()
+        .into_string()
+        .map_err(|_| AgentWrapperError::invalid_request("the path of a directory is not UTF-8"))
+}
+
+/// Starts the process; it runs when this returns.
+pub(super) fn start(
+    config: &AcpBackendConfig,
+    request: AgentWrapperRunRequest,
+    plan: &Plan,
+) -> Result<AcpConnection, AgentWrapperError> {
+    let child = child_options(
+        ChildOptions::new(&config.program).working_dir(&plan.cwd),
+        config.environment,
+        config.env.iter().chain(&request.env),
+        config.termination_grace,
+        request.timeout.or(config.default_timeout),
+    );
+    AcpClient::new(child)
+        .start(&config.arguments)
+        .map_err(|error| AgentWrapperError::backend(in_full(&error)))
+}

@@ -1,0 +1,67 @@
+//! How a run of a turn ended.
+//!
+//! The turn says it. The exit of the process adds nothing once the turn is over, because the process
+//! ends when we close its input; without a turn that is over it is all there is.
+
+use std::process::ExitStatus;
+
+use super::outcome::{Failure, exit_in_words};
+use crate::AgentWrapperOutcome;
+
+/// What is known about the end of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// How the turn ended.
+    turn: Option<Result<(), Failure>>,
+    /// Whether a question was answered with no.
+    declined: bool,
+}
+
+impl Verdict {
+    /// Notes how the turn ended.
+    pub(crate) fn note_turn(&mut self, turn: Result<(), Failure>) {
+        self.turn = Some(turn);
+    }
+
+    /// Notes why there was no turn, or why it could not be brought to its end.
+    pub(crate) fn note_failure(&mut self, failure: Failure) {
+        self.turn = Some(Err(failure));
+    }
+
+    pub(crate) fn note_declined(&mut self) {
+        self.declined = true;
+    }
+
+    /// Joins what was said with how the process exited.
+    pub(crate) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
+        let reason = match &self.turn {
+            Some(Ok(())) if !self.declined => return AgentWrapperOutcome::Succeeded,
+            Some(Ok(())) => Failure::Declined.to_string(),
+            Some(Err(failure)) => failure.to_string(),
+            None => format!("the agent {} without a result", exit_in_words(status)),
+        };
+        AgentWrapperOutcome::Failed { reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::failed_status;
+
+    #[test]
+    fn a_declined_question_and_a_missing_end_are_failures() {
+        let mut verdict = Verdict::default();
+        let reason = |verdict: &Verdict| match verdict.outcome(failed_status()) {
+            AgentWrapperOutcome::Failed { reason } => reason,
+            AgentWrapperOutcome::Succeeded => panic!("succeeded"),
+        };
+        assert_eq!(reason(&verdict), "the agent ended with exit code 1 without a result");
+        verdict.note_turn(Ok(()));
+        assert_eq!(verdict.outcome(failed_status()), AgentWrapperOutcome::Succeeded);
+        verdict.note_declined();
+        assert_eq!(reason(&verdict), "the agent asked for leave, and nobody was there to give it");
+        verdict.note_failure(Failure::Execution);
+        assert_eq!(reason(&verdict), "the agent stopped with an error while it worked");
+    }
+}
