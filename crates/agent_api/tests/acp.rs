@@ -28,7 +28,7 @@ mod linux {
 
     use agent_api::{
         AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperKind,
-        AgentWrapperRunControl, AgentWrapperRunRequest,
+        AgentWrapperRunRequest,
         backends::acp::{AGENT_KIND, AcpBackend, AcpBackendConfig, AcpOffer, STDIO},
         capabilities::{
             CONFIG_MODEL, EXEC_ADD_DIRS, EXEC_EXTERNAL_SANDBOX, SESSION_FORK, SESSION_RESUME,
@@ -44,7 +44,7 @@ mod linux {
         Ended,
         acp::AcpSubject,
         acp_agent::{FAULT, Fault},
-        cases::{advertises_the_contract, trial},
+        cases::{a_flood_is_cancelled, a_missing_program_is_named, advertises_the_contract, trial},
         claude::run_to_end,
     };
 
@@ -150,12 +150,7 @@ mod linux {
 
     async fn a_missing_program_is_an_error_of_the_start() -> Result<()> {
         let config = AcpBackendConfig::new("no-such-agent", ["acp"]);
-        let attempt = AcpBackend::new(config).run(AgentWrapperRunRequest::new("p")).await;
-        let Err(AgentWrapperError::Backend { message }) = attempt else {
-            anyhow::bail!("{attempt:?}")
-        };
-        ensure!(message.contains("no-such-agent") && message.contains("install"), "{message}");
-        Ok(())
+        a_missing_program_is_named(&AcpBackend::new(config), "no-such-agent").await
     }
 
     async fn a_program_that_is_no_agent_is_a_failure() -> Result<()> {
@@ -335,19 +330,6 @@ mod linux {
     }
 
     async fn a_flooding_agent_is_cancelled_while_nobody_reads() -> Result<()> {
-        let subject = AcpSubject::over_stand_in();
-        let flood = Scenario::Flood { messages: 1_000_000, bytes: 1_000 };
-        let flood = subject.request(&flood).context("no flood")?;
-        let AgentWrapperRunControl { handle, cancel } =
-            subject.backend().run_control(flood).await?;
-        // The events are held and not read: the agent waits for room in its pipe when the cancel
-        // comes.
-        cancel.cancel();
-        let result = handle.completion.await;
-        let cancelled = AgentWrapperError::Backend { message: "cancelled".to_owned() };
-        ensure!(result == Err(cancelled), "{result:?}");
-        ensure!(subject.living() == 0, "something lives on");
-        drop(handle.events);
-        Ok(())
+        a_flood_is_cancelled(&AcpSubject::over_stand_in()).await
     }
 }

@@ -27,8 +27,7 @@ mod linux {
     use std::{io, process::ExitCode, sync::Mutex};
 
     use agent_api::{
-        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperRunControl,
-        AgentWrapperRunRequest,
+        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperRunRequest,
         backends::claude_code::{
             AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig, PRINT_STREAM_JSON,
         },
@@ -42,7 +41,7 @@ mod linux {
     use tracing_subscriber::fmt::MakeWriter;
 
     use crate::support::{
-        cases::{advertises_the_contract, trial},
+        cases::{a_flood_is_cancelled, advertises_the_contract, trial},
         claude::{ClaudeSubject, run_to_end},
     };
 
@@ -160,22 +159,7 @@ mod linux {
     }
 
     async fn a_flooding_agent_is_cancelled_while_nobody_reads() -> Result<()> {
-        let subject = ClaudeSubject::over_simulator();
-        let flood = subject
-            .request(&Scenario::Flood { messages: 1_000_000, bytes: 1_000 })
-            .context("no flood")?;
-        let AgentWrapperRunControl { handle, cancel } =
-            subject.backend().run_control(flood).await?;
-        // The events are held and not read: the agent waits for room in its pipe when the cancel comes.
-        cancel.cancel();
-        let result = handle.completion.await;
-        ensure!(
-            result == Err(AgentWrapperError::Backend { message: "cancelled".to_owned() }),
-            "{result:?}"
-        );
-        ensure!(subject.living() == 0, "something lives on");
-        drop(handle.events);
-        Ok(())
+        a_flood_is_cancelled(&ClaudeSubject::over_simulator()).await
     }
 
     async fn a_missing_program_is_an_error_of_the_start() -> Result<()> {

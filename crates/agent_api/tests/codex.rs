@@ -27,8 +27,7 @@ mod linux {
     use std::process::ExitCode;
 
     use agent_api::{
-        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind, AgentWrapperRunControl,
-        AgentWrapperRunRequest,
+        AgentWrapperBackend, AgentWrapperError, AgentWrapperEventKind,
         backends::codex::{AGENT_KIND, APP_SERVER, CodexBackend, CodexBackendConfig},
         conformance::{Scenario, Subject},
     };
@@ -38,7 +37,7 @@ mod linux {
 
     use crate::support::{
         Ended,
-        cases::{advertises_the_contract, trial},
+        cases::{a_flood_is_cancelled, a_missing_program_is_named, advertises_the_contract, trial},
         claude::run_to_end,
         codex::CodexSubject,
         codex_server::{FAULT, Fault},
@@ -99,12 +98,7 @@ mod linux {
     async fn a_missing_program_is_an_error_of_the_start() -> Result<()> {
         let config =
             CodexBackendConfig { binary: Some("no-such-codex".into()), ..Default::default() };
-        let attempt = CodexBackend::new(config).run(AgentWrapperRunRequest::new("p")).await;
-        let Err(AgentWrapperError::Backend { message }) = attempt else {
-            anyhow::bail!("{attempt:?}")
-        };
-        ensure!(message.contains("no-such-codex") && message.contains("install"), "{message}");
-        Ok(())
+        a_missing_program_is_named(&CodexBackend::new(config), "no-such-codex").await
     }
 
     async fn a_server_that_takes_other_limits_gets_no_prompt() -> Result<()> {
@@ -159,19 +153,6 @@ mod linux {
     }
 
     async fn a_flooding_agent_is_cancelled_while_nobody_reads() -> Result<()> {
-        let subject = CodexSubject::over_stand_in();
-        let flood = Scenario::Flood { messages: 1_000_000, bytes: 1_000 };
-        let flood = subject.request(&flood).context("no flood")?;
-        let AgentWrapperRunControl { handle, cancel } =
-            subject.backend().run_control(flood).await?;
-        // The events are held and not read: the agent waits for room in its pipe when the cancel
-        // comes.
-        cancel.cancel();
-        let result = handle.completion.await;
-        let cancelled = AgentWrapperError::Backend { message: "cancelled".to_owned() };
-        ensure!(result == Err(cancelled), "{result:?}");
-        ensure!(subject.living() == 0, "something lives on");
-        drop(handle.events);
-        Ok(())
+        a_flood_is_cancelled(&CodexSubject::over_stand_in()).await
     }
 }

@@ -4,36 +4,12 @@
 
 use codex_app::{ClientLine, CodexLineError, CodexParser};
 use proptest::prelude::*;
+use testkit::edits::{SECRET, edited};
 use testkit::fixtures::codex::all;
-
-/// A word that no error says by itself.
-const SECRET: &str = "hunter2";
 
 fn edited_lines() -> impl Strategy<Value = Vec<u8>> {
     let recordings = all().expect("the recordings").into_iter();
-    let lines: Vec<String> = recordings
-        .flat_map(|(_, lines)| lines)
-        .map(|line| line.line)
-        .filter(|line| line.len() < 5_000)
-        .collect();
-    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5u8), 0..6);
-    (prop::sample::select(lines), edits).prop_map(|(line, edits)| {
-        let mut line = line.into_bytes();
-        for (index, byte, what) in edits {
-            if line.is_empty() {
-                break;
-            }
-            let at = index.index(line.len());
-            match what {
-                0 => line[at] = byte,
-                1 => drop(line.remove(at)),
-                2 => line.insert(at, byte),
-                3 => drop(line.splice(at..at, SECRET.bytes())),
-                _ => line.truncate(at),
-            }
-        }
-        line
-    })
+    edited(recordings.flat_map(|(_, lines)| lines).map(|line| line.line))
 }
 
 fn holds_no_secret(error: &CodexLineError) -> Result<(), TestCaseError> {

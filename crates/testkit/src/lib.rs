@@ -4,6 +4,7 @@
 //!
 //! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
 //! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
+//! - [`edits`]: recorded lines with pieces changed, for property tests.
 //! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left behind.
 //! - [`scripted`]: a shell script in place of an agent.
 //! - [`proxy`]: a TCP relay that can be slowed, stalled, half closed and cut.
@@ -18,6 +19,7 @@
 //! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
+pub mod edits;
 pub mod fixtures;
 pub mod messages_api;
 #[cfg(target_os = "linux")]

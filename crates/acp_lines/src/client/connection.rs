@@ -74,7 +74,8 @@ impl AcpConnection {
     }
 
     /// Sends a request and returns its id; the answer comes as a line. Requests that change what
-    /// the agent may do without a question are refused: a mode is set in the agent's own settings.
+    /// the agent may do without a question, or its login, are refused: both are the user's own
+    /// settings.
     pub fn request(&mut self, request: ClientRequest) -> Result<RequestId, SendError> {
         match request {
             ClientRequest::SetMode(_)

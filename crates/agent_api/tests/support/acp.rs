@@ -8,7 +8,7 @@ use agent_api::{
     conformance::{Defaults, Launch, Scenario, Subject},
 };
 
-use super::stand_in::{self, ACP_HOME, DESCENDANT, LEAK, RECORD_DIR};
+use super::stand_in::{self, ACP_HOME, RECORD_DIR};
 
 /// The backend, with folders of its own.
 pub(crate) struct AcpSubject {
@@ -72,19 +72,7 @@ impl Subject for AcpSubject {
 
     fn request(&self, scenario: &Scenario) -> Option<AgentWrapperRunRequest> {
         let mut request = self.prompt(serde_json::to_string(scenario).ok()?);
-        match scenario {
-            Scenario::Hang { .. } => {
-                drop(request.env.insert(DESCENDANT.to_owned(), "1".to_owned()))
-            }
-            Scenario::Leak { secret, .. } => {
-                drop(request.env.insert(LEAK.to_owned(), secret.clone()))
-            }
-            Scenario::UseTool { .. }
-            | Scenario::Say { .. }
-            | Scenario::NeedLeave { .. }
-            | Scenario::Flood { .. }
-            | Scenario::Fail { .. } => {}
-        }
+        stand_in::prepare(&mut request, scenario);
         Some(request)
     }
 

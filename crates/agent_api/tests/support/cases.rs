@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use agent_api::{
-    AgentWrapperCapabilities,
-    conformance::{Statement, Subject, Verdict},
+    AgentWrapperBackend, AgentWrapperCapabilities, AgentWrapperError, AgentWrapperRunControl,
+    AgentWrapperRunRequest,
+    conformance::{Scenario, Statement, Subject, Verdict},
 };
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use futures::future::BoxFuture;
 use libtest_mimic::Trial;
 
@@ -36,6 +37,32 @@ pub(crate) async fn check(statement: Statement, subject: &dyn Subject) -> Result
         Verdict::DoesNotApply(why) => bail!("this should apply: {why}"),
         Verdict::Broken(what) => bail!("{what}"),
     }
+}
+
+/// Checks that a run whose events are held and not read can be cancelled: the agent waits for room
+/// in its pipe when the cancel comes.
+pub(crate) async fn a_flood_is_cancelled(subject: &dyn Subject) -> Result<()> {
+    let flood = Scenario::Flood { messages: 1_000_000, bytes: 1_000 };
+    let flood = subject.request(&flood).context("no flood")?;
+    let AgentWrapperRunControl { handle, cancel } = subject.backend().run_control(flood).await?;
+    cancel.cancel();
+    let result = handle.completion.await;
+    let cancelled = AgentWrapperError::Backend { message: "cancelled".to_owned() };
+    ensure!(result == Err(cancelled), "{result:?}");
+    ensure!(subject.living() == 0, "something lives on");
+    drop(handle.events);
+    Ok(())
+}
+
+/// Checks that a program that cannot be started is an error which names it and says what to do.
+pub(crate) async fn a_missing_program_is_named(
+    backend: &dyn AgentWrapperBackend,
+    program: &str,
+) -> Result<()> {
+    let attempt = backend.run(AgentWrapperRunRequest::new("p")).await;
+    let Err(AgentWrapperError::Backend { message }) = attempt else { bail!("{attempt:?}") };
+    ensure!(message.contains(program) && message.contains("install"), "{message}");
+    Ok(())
 }
 
 /// Checks that a backend advertises all of the contract, its own mark, and a sandbox exactly when

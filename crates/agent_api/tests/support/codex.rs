@@ -14,7 +14,7 @@ use agent_api::{
 };
 use testkit::responses_api::ResponsesApi;
 
-use super::stand_in::{self, CODEX_SERVER, DESCENDANT, LEAK, REAL_CLI, RECORD_DIR};
+use super::stand_in::{self, CODEX_SERVER, REAL_CLI, RECORD_DIR};
 
 /// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it.
 pub(crate) type PromptOf = fn(&Scenario) -> Option<String>;
@@ -109,19 +109,7 @@ impl Subject for CodexSubject {
 
     fn request(&self, scenario: &Scenario) -> Option<AgentWrapperRunRequest> {
         let mut request = self.prompt((self.prompt_of)(scenario)?);
-        match scenario {
-            Scenario::Hang { .. } => {
-                drop(request.env.insert(DESCENDANT.to_owned(), "1".to_owned()))
-            }
-            Scenario::Leak { secret, .. } => {
-                drop(request.env.insert(LEAK.to_owned(), secret.clone()))
-            }
-            Scenario::UseTool { .. }
-            | Scenario::Say { .. }
-            | Scenario::NeedLeave { .. }
-            | Scenario::Flood { .. }
-            | Scenario::Fail { .. } => {}
-        }
+        stand_in::prepare(&mut request, scenario);
         Some(request)
     }
 

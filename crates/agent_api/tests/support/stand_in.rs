@@ -17,7 +17,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use agent_api::conformance::Launch;
+use agent_api::{
+    AgentWrapperRunRequest,
+    conformance::{Launch, Scenario},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{acp_agent, codex_server};
@@ -80,6 +83,20 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
         }
         None => Some(plexus_sim::main_with_args(args)),
     }
+}
+
+/// Asks the stand-in for what comes before the agent of a scenario speaks.
+pub(crate) fn prepare(request: &mut AgentWrapperRunRequest, scenario: &Scenario) {
+    let wish = match scenario {
+        Scenario::Hang { .. } => (DESCENDANT, "1"),
+        Scenario::Leak { secret, .. } => (LEAK, secret.as_str()),
+        Scenario::UseTool { .. }
+        | Scenario::Say { .. }
+        | Scenario::NeedLeave { .. }
+        | Scenario::Flood { .. }
+        | Scenario::Fail { .. } => return,
+    };
+    request.env.insert(wish.0.to_owned(), wish.1.to_owned());
 }
 
 #[cfg(unix)]

@@ -14,6 +14,8 @@ pub(super) mod config;
 pub(super) mod drive;
 pub(super) mod outcome;
 pub(super) mod said;
+#[cfg(test)]
+pub(super) mod seen;
 pub(super) mod session;
 pub(super) mod tool;
 pub(super) mod unreadable;

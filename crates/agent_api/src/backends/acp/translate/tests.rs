@@ -4,6 +4,7 @@ use acp_lines::{AcpParser, AgentBody, AgentLine, AgentRequest, Notification};
 use testkit::fixtures::acp::{Direction, all, read};
 
 use super::*;
+use crate::backends::shared::seen::{text, tools};
 
 /// Translates everything that the agent of a recording told, as if all of it were one turn.
 fn translated(recording: &str) -> (Vec<AgentWrapperEvent>, Told) {
@@ -42,24 +43,6 @@ fn chunk(text: &str, message_id: &str) -> String {
     update(&format!(
         r#"{{"sessionUpdate":"agent_message_chunk","messageId":{message_id},"content":{{"type":"text","text":"{text}"}}}}"#
     ))
-}
-
-fn text(events: &[AgentWrapperEvent]) -> String {
-    events.iter().filter_map(|event| event.text.as_deref()).collect()
-}
-
-fn tools(events: &[AgentWrapperEvent]) -> Vec<(AgentWrapperEventKind, String, String)> {
-    let is_tool =
-        |kind| matches!(kind, AgentWrapperEventKind::ToolCall | AgentWrapperEventKind::ToolResult);
-    events
-        .iter()
-        .filter(|event| is_tool(event.kind))
-        .map(|event| {
-            let tool = &event.data.as_ref().unwrap()["tool"];
-            let word = |name: &str| tool[name].as_str().unwrap().to_owned();
-            (event.kind, word("tool_name"), word("status"))
-        })
-        .collect()
 }
 
 #[test]

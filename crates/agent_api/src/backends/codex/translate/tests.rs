@@ -4,6 +4,7 @@ use codex_app::{CodexParser, ServerBody};
 use testkit::fixtures::codex::{Direction, all, read};
 
 use super::*;
+use crate::backends::shared::seen::{text, tools};
 
 /// Translates all notifications of a recording, as if every thread in it were the run's own.
 fn translated(recording: &str) -> (Vec<AgentWrapperEvent>, Told) {
@@ -22,24 +23,6 @@ fn translate(lines: impl Iterator<Item = String>) -> (Vec<AgentWrapperEvent>, To
         }
     }
     (events, translator.told().1)
-}
-
-fn text(events: &[AgentWrapperEvent]) -> String {
-    events.iter().filter_map(|event| event.text.as_deref()).collect()
-}
-
-fn tools(events: &[AgentWrapperEvent]) -> Vec<(AgentWrapperEventKind, String, String)> {
-    let is_tool =
-        |kind| matches!(kind, AgentWrapperEventKind::ToolCall | AgentWrapperEventKind::ToolResult);
-    events
-        .iter()
-        .filter(|event| is_tool(event.kind))
-        .map(|event| {
-            let tool = &event.data.as_ref().unwrap()["tool"];
-            let word = |name: &str| tool[name].as_str().unwrap().to_owned();
-            (event.kind, word("tool_name"), word("status"))
-        })
-        .collect()
 }
 
 #[test]
