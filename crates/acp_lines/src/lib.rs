@@ -26,6 +26,7 @@ pub use agent_lines::rpc::{Answer, Outcome, RequestId, RpcError};
 pub use client::{
     AcpClient, AcpConnection, AcpError, Answered, CALL_TIMEOUT, CLOSE_GRACE, CallError,
     DecideError, Decision, HandshakeError, MAX_HELD_LINES, MAX_OPEN_QUESTIONS, SendError, Sender,
+    UNSUPERVISED_METHODS,
 };
 pub use event::{AgentBody, AgentLine, AgentRequest, Notification, SessionUpdate};
 pub use parser::AcpParser;

@@ -9,7 +9,7 @@ use acp_lines::send::{
 };
 use acp_lines::{
     AcpClient, AcpConnection, AgentBody, Answered, CallError, ClientRequest, DecideError, Decision,
-    HandshakeError, RequestId, SendError,
+    HandshakeError, RequestId, SendError, UNSUPERVISED_METHODS,
 };
 use agent_lines::child::ChildOptions;
 use testkit::scripted::Scripted;
@@ -189,6 +189,10 @@ async fn requests_that_move_a_mode_are_not_sent() {
     assert_eq!(refused, Err(unsupervised("session/set_mode")));
     let refused = agent.request(ClientRequest::SetConfigOption(SetConfigOption::default()));
     assert_eq!(refused, Err(unsupervised("session/set_config_option")));
+    for method in UNSUPERVISED_METHODS.into_iter().chain(["session/prompt"]) {
+        let untyped = ClientRequest::Other { method: method.to_owned(), params: None };
+        assert_eq!(agent.request(untyped), Err(unsupervised(method)));
+    }
     for category in [Some("mode".into()), None] {
         let option = ConfigOption { id: "x".into(), category, ..ConfigOption::default() };
         let refused = agent.set_option("s", &option, "yolo").await;

@@ -275,6 +275,8 @@ mod linux {
     async fn a_turn_that_did_not_end_by_itself_is_a_failure() -> Result<()> {
         for (fault, reason) in [
             (Fault::Interrupts, "the agent's turn was interrupted"),
+            // What counts is the first answer.
+            (Fault::AnswersTwice, "the agent's turn was interrupted"),
             (Fault::ReachesItsTokens, "the agent's model reached its limit of tokens"),
             (Fault::EndsForAnUnknownReason, "the agent stopped with an error while it worked"),
         ] {

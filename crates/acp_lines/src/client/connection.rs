@@ -18,6 +18,10 @@ use crate::send::{ClientLine, ClientRequest, Initialize, SetConfigOption};
 /// ever, and is ended after this.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
+/// Methods that change what the agent may do without a question, or its login.
+pub const UNSUPERVISED_METHODS: [&str; 4] =
+    ["session/set_mode", "session/set_config_option", "authenticate", "logout"];
+
 /// A running agent. Dropping it ends the child with everything it started.
 #[derive(Debug)]
 #[must_use = "dropping the connection ends the child"]
@@ -77,14 +81,14 @@ impl AcpConnection {
     /// the agent may do without a question, or its login, are refused: both are the user's own
     /// settings.
     pub fn request(&mut self, request: ClientRequest) -> Result<RequestId, SendError> {
-        match request {
-            ClientRequest::SetMode(_)
-            | ClientRequest::SetConfigOption(_)
-            | ClientRequest::Authenticate(_) => {
-                Err(SendError::Unsupervised { method: request.method().to_owned() })
-            }
-            request => self.send(request),
+        let method = request.method();
+        // A prompt that is not typed would be a turn whose questions nobody closes.
+        let is_untyped_prompt =
+            matches!(&request, ClientRequest::Other { method, .. } if method == "session/prompt");
+        if UNSUPERVISED_METHODS.contains(&method) || is_untyped_prompt {
+            return Err(SendError::Unsupervised { method: method.to_owned() });
         }
+        self.send(request)
     }
 
     /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`](crate::CALL_TIMEOUT); a

@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use agent_lines::child::{ChildOptions, Input, StartError};
 
 pub use agent_lines::rpc::{CALL_TIMEOUT, CallError, MAX_HELD_LINES, SendError};
-pub use connection::{AcpConnection, CLOSE_GRACE, HandshakeError};
+pub use connection::{AcpConnection, CLOSE_GRACE, HandshakeError, UNSUPERVISED_METHODS};
 pub use questions::MAX_OPEN_QUESTIONS;
 pub use sender::{Answered, DecideError, Decision, Sender};
 

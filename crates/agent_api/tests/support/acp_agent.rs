@@ -40,6 +40,7 @@ pub(crate) enum Fault {
     AsksForFiles,
     AsksWithoutOptions,
     AnswersAnotherRequest,
+    AnswersTwice,
     EndsForAnUnknownReason,
     ReachesItsTokens,
     WritesGarbage,
@@ -134,8 +135,14 @@ impl Agent {
                 self.write(json!({"id": line["id"], "error": error}));
             }
         }
-        if line["method"] == "session/prompt" && self.has(Fault::TellsAfterTheEnd) {
-            self.call_ends("c-1", "late");
+        match self.fault {
+            Some(Fault::TellsAfterTheEnd) if line["method"] == "session/prompt" => {
+                self.call_ends("c-1", "late");
+            }
+            Some(Fault::AnswersTwice) if line["method"] == "session/prompt" => {
+                self.write(json!({"id": line["id"], "result": {"stopReason": "end_turn"}}));
+            }
+            _ => {}
         }
     }
 
@@ -212,7 +219,7 @@ impl Agent {
                 self.out.flush().unwrap();
                 std::process::exit(3);
             }
-            Some(Fault::Interrupts) => "cancelled",
+            Some(Fault::Interrupts | Fault::AnswersTwice) => "cancelled",
             Some(Fault::ReachesItsTokens) => "max_tokens",
             Some(Fault::EndsForAnUnknownReason) => "bored",
             _ => "end_turn",

@@ -86,7 +86,7 @@ impl Talk<'_> {
             let prompt = self.agent.request(self.plan.turn(&session.id)).map_err(CallError::Send);
             let prompt = self.answered(prompt, |_| Failure::PromptRefused)?;
             while !self.line(&session.id, &prompt).await? {}
-            self.read_on(&session.id, &prompt).await
+            self.read_on(&session.id).await
         };
         let stopped: Step<std::convert::Infallible> = steps.await;
         match stopped {
@@ -122,15 +122,16 @@ impl Talk<'_> {
     async fn line(&mut self, session_id: &str, prompt: &RequestId) -> Step<bool> {
         match self.agent.next_line().await {
             None => Step::Break(Stop::Ended),
-            Some(line) => self.take(line, session_id, prompt).await,
+            Some(line) => self.take(line, session_id, Some(prompt)).await,
         }
     }
 
+    /// Does what a line wants. Returns whether it answers the prompt, unless that was answered.
     async fn take(
         &mut self,
         line: Result<AgentLine, LineError>,
         session_id: &str,
-        prompt: &RequestId,
+        prompt: Option<&RequestId>,
     ) -> Step<bool> {
         let Ok(line) = line else {
             let earlier = self.translator.unreadable();
@@ -154,7 +155,7 @@ impl Talk<'_> {
                 };
                 self.tell_all(events).await?;
             }
-            AgentBody::Answer(answer) if answer.id == *prompt => {
+            AgentBody::Answer(answer) if Some(&answer.id) == prompt => {
                 self.translator.verdict.note_turn(of_answer(&answer.outcome));
                 return Step::Continue(true);
             }
@@ -165,17 +166,13 @@ impl Talk<'_> {
 
     /// Reads what comes after the end of the turn, until the agent ends. Some tell the last of it
     /// only now, and some stay: they are ended.
-    async fn read_on(
-        &mut self,
-        session_id: &str,
-        prompt: &RequestId,
-    ) -> Step<std::convert::Infallible> {
+    async fn read_on(&mut self, session_id: &str) -> Step<std::convert::Infallible> {
         self.agent.sender().close();
         let until = tokio::time::Instant::now() + CLOSE_GRACE;
         loop {
             match tokio::time::timeout_at(until, self.agent.next_line()).await {
                 Ok(None) => return Step::Break(Stop::Ended),
-                Ok(Some(line)) => drop(self.take(line, session_id, prompt).await?),
+                Ok(Some(line)) => drop(self.take(line, session_id, None).await?),
                 Err(_) => {
                     self.agent.termination().terminate();
                     return Step::Break(Stop::Over);
