@@ -194,7 +194,9 @@ async fn requests_that_move_a_mode_are_not_sent() {
         assert_eq!(agent.request(untyped), Err(unsupervised(method)));
     }
     for category in [Some("mode".into()), None] {
-        let option = ConfigOption { id: "x".into(), category, ..ConfigOption::default() };
+        let mut option = ConfigOption::default();
+        option.id = "x".into();
+        option.category = category;
         let refused = agent.set_option("s", &option, "yolo").await;
         assert_eq!(refused, Err(unsupervised("session/set_config_option").into()));
     }

@@ -6,6 +6,7 @@ use crate::AgentWrapperKind;
 ///
 /// Messages are our own words. Neither they nor their `Debug` form hold what the agent printed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AgentWrapperError {
     /// No backend is registered under this kind.
     #[error("no backend is registered for agent kind `{agent_kind}`")]

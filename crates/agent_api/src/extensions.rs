@@ -25,6 +25,7 @@ use crate::{
 
 /// Where a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SessionStart {
     /// In a session of its own.
     New,
@@ -46,6 +47,7 @@ impl SessionStart {
 
 /// Which session to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SessionSelector {
     /// The latest one of the working directory.
     Last,

@@ -50,6 +50,11 @@
 //! }
 //! ```
 //!
+//! What callers and backends build by the contract (requests, events, handles, completions,
+//! capabilities) and the configurations of backends can be written as struct literals, with
+//! `..Default::default()` where there is one. What only this crate builds, and what may fail, is
+//! `#[non_exhaustive]`. The kinds of event are closed: what has no name is `Unknown`.
+//!
 //! In reading order:
 //! - [`AgentWrapperGateway`]: the one door; finds the backend for a kind and starts the run.
 //! - [`AgentWrapperRunRequest`], [`AgentWrapperEvent`], [`AgentWrapperRunHandle`], [`AgentWrapperCompletion`]: what goes in

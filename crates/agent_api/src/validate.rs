@@ -20,6 +20,7 @@ use crate::{
 
 /// A request that may be started: its values are right and do not contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckedRequest {
     /// The directory of the run: absolute, and it exists.
     pub working_dir: PathBuf,

@@ -6,6 +6,7 @@ use crate::json::{MAX_DEPTH, ScanError};
 
 /// What went wrong with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LineErrorCode {
     /// The line is not JSON.
     JsonParse,

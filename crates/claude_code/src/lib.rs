@@ -6,6 +6,9 @@
 //! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a restart.
 //! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair of streams.
 //!
+//! Types that grow with the CLI are `#[non_exhaustive]`: a match on them has an arm for what comes
+//! tomorrow, which is best treated like `Unknown`.
+//!
 //! What is not the CLI's own (the JSON scanner, line cutting, a child with its descendants) is in
 //! [`agent_lines`].
 #![doc = concat!("\n", include_str!("../README.md"))]

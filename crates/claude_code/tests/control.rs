@@ -166,9 +166,7 @@ fn pending_requests_are_read_in_both_shapes() {
             ControlRequestBody::CanUseTool(tool) => {
                 (pending.request_id.as_str(), tool.tool_name.as_str())
             }
-            ControlRequestBody::Other { .. } | ControlRequestBody::Unnamed { .. } => {
-                panic!("{pending:?}")
-            }
+            _ => panic!("{pending:?}"),
         })
         .collect();
     assert_eq!(names, [("a", "Bash"), ("b", "Read")]);

@@ -9,6 +9,7 @@ use crate::ids::SessionId;
 /// The identity behind one call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub enum Caller {
     /// The person who runs the server. May do everything.
     Operator,

@@ -116,6 +116,7 @@ pub enum Block {
 /// JSON itself is kept as it was.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub enum ToolOutput {
     /// Text.
     Text(String),

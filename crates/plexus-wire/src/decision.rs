@@ -241,6 +241,7 @@ pub struct PermitRequest {
 /// The answer to `permit`, in the CLI's own words.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "behavior", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub enum PermitAnswer {
     /// The tool runs with this input. Always the whole of it: older CLIs run a bare allow with
     /// empty arguments.

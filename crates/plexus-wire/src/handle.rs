@@ -37,6 +37,7 @@ pub struct Handle {
 
 /// Why a text or object is not a handle.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub enum HandleParseError {
     /// The text does not have the form `plugin_id@version::method:meta…`.
     #[error("a handle reads plugin_id@version::method:meta0:meta1, and {0}")]

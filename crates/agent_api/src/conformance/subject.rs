@@ -79,6 +79,7 @@ pub enum Scenario {
 
 /// Defaults in a backend's configuration, which a request overrides.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Defaults {
     /// The environment.
     pub env: BTreeMap<String, String>,

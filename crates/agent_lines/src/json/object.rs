@@ -87,6 +87,7 @@ macro_rules! json_object {
     )*) => {$(
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq)]
+        #[non_exhaustive]
         pub struct $name {
             $( $(#[$field_meta])* pub $field: $type, )*
         }

@@ -20,6 +20,7 @@ pub struct LineReader {
 /// What was changed in a line to make it readable. Where nothing is set, the raw JSON is what the
 /// other side wrote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Repairs {
     /// Bytes that are no UTF-8 became replacement characters.
     pub invalid_utf8: bool,

@@ -8,6 +8,7 @@ use agent_lines::child::StartError;
 
 /// Why a run could not be started or did not end by itself. Nothing that the child printed is in here.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClaudeCodeError {
     /// There is no such program.
     #[error(

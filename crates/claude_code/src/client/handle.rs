@@ -70,6 +70,7 @@ impl Future for ClaudeCompletion {
 
 /// Everything that a run gave.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ClaudePrintOutput {
     /// The events, in the order of the lines.
     pub events: Vec<Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>>,

@@ -17,6 +17,7 @@ const SHOWN_CHARACTERS: usize = 80;
 
 /// A CLI that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProbedCli {
     /// The program that was asked.
     pub binary: PathBuf,
@@ -33,6 +34,7 @@ impl ProbedCli {
 
 /// Why a program cannot be used as the CLI.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProbeError {
     /// There is no such program.
     #[error(

@@ -51,6 +51,7 @@ pub struct Duplex<R, W> {
 
 /// What comes out of the channel.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum DuplexEvent {
     /// The CLI asks whether a tool may run, and waits.
     Permission(Box<PermissionRequest>),
@@ -83,6 +84,7 @@ pub enum DuplexEvent {
 /// has cancelled.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "the child stands still until this is answered"]
+#[non_exhaustive]
 pub struct PermissionRequest {
     /// Names the request.
     pub request_id: Text,
@@ -92,6 +94,7 @@ pub struct PermissionRequest {
 
 /// Why a line was not queued or the channel broke.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DuplexError {
     /// A stream failed.
     #[error("the control channel broke")]

@@ -30,6 +30,7 @@ impl ControlLine {
 
 /// What we say about a tool that a child wants to run.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum PermissionAnswer {
     /// It may run.
     Allow {
@@ -47,8 +48,21 @@ pub enum PermissionAnswer {
     },
 }
 
+impl PermissionAnswer {
+    /// Lets the tool run with this input, the whole of it.
+    pub fn allow(updated_input: RawJson) -> Self {
+        Self::Allow { updated_input, updated_permissions: None }
+    }
+
+    /// Refuses the tool; the model reads `message` and goes on.
+    pub fn deny(message: impl Into<String>) -> Self {
+        Self::Deny { message: message.into(), then: AfterDeny::GoOn }
+    }
+}
+
 /// What happens after a tool was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AfterDeny {
     /// The model reads the message and goes on.
     GoOn,

@@ -7,6 +7,7 @@ use agent_lines::json_object;
 
 /// A request. From the CLI it waits for a `control_response` with the same `request_id`.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ControlRequest {
     /// Names the request; the answer carries it. Empty for an [`Unnamed`](ControlRequestBody::Unnamed) one.
     pub request_id: Text,
@@ -16,6 +17,7 @@ pub struct ControlRequest {
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ControlRequestBody {
     /// May this tool run?
     CanUseTool(Box<CanUseTool>),
@@ -89,6 +91,7 @@ json_object! {
 
 /// The CLI no longer wants an answer; one that comes now is ignored and not echoed.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ControlCancelRequest {
     /// The request.
     pub request_id: Text,
@@ -96,6 +99,7 @@ pub struct ControlCancelRequest {
 
 /// An answer: the CLI's to a request of ours, or the echo of ours to a request of the CLI's. The `request_id` says which.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct ControlResponse {
     /// The request.
     pub request_id: Text,
@@ -122,6 +126,7 @@ pub enum ControlOutcome {
 
 /// The good case, with the answer read in the forms that it may have.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Success {
     /// The answer.
     pub response: Option<RawJson>,
@@ -135,6 +140,7 @@ pub struct Success {
 
 /// A decision of ours that the CLI has taken.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum EchoedDecision {
     /// The tool runs with this input.
     Allow {

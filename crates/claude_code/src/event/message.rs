@@ -5,6 +5,7 @@ use agent_lines::json_object;
 
 /// An `assistant` line: one content block of the model, or a synthetic message about a failure.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct AssistantMessage {
     /// The message the block belongs to.
     pub message: Message,
@@ -14,6 +15,7 @@ pub struct AssistantMessage {
 
 /// A `user` line: a prompt, the echo of one, or the results of tools.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct UserMessage {
     /// The message.
     pub message: Message,
@@ -220,6 +222,7 @@ impl FromJson for MessageContent {
 /// One block of content. The larger kinds are boxed so that a message of a million empty blocks stays a small multiple of
 /// its line.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
     Text(Text),

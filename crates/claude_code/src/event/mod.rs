@@ -40,6 +40,7 @@ pub struct ClaudeStreamJsonEvent {
 
 /// The kinds of line, by their outer `type`.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum EventBody {
     /// `system`: the start of a turn, states, tasks, hooks and more, by `subtype`.
     System(SystemEvent),

@@ -8,6 +8,7 @@ use agent_lines::json_object;
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StreamEvent {
     /// The part.
     pub event: StreamPart,
@@ -21,6 +22,7 @@ pub struct StreamEvent {
 
 /// The parts, in the order they come.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum StreamPart {
     /// A message begins.
     MessageStart(Box<Message>),
@@ -55,6 +57,7 @@ pub enum StreamPart {
 
 /// What is added to a block.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Delta {
     /// Text.
     Text(Text),

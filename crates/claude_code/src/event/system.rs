@@ -11,6 +11,7 @@ macro_rules! system_events {
     ($( $(#[$meta:meta])* $variant:ident($type:ty) = $subtype:literal, )*) => {
         /// What a `system` line says.
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum SystemEvent {
             $( $(#[$meta])* $variant(Box<$type>), )*
             /// Any other subtype; the whole line is in the event's raw JSON.

@@ -240,6 +240,7 @@ impl Seen {
                 "answered".to_owned()
             }
             DuplexEvent::Event(event) => self.note_event(&event),
+            other => format!("{other:?}"),
         };
         self.order.push(word);
     }

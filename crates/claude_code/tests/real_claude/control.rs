@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use claude_code::RawJson;
-use claude_code::control::{AfterDeny, PermissionAnswer};
+use claude_code::control::PermissionAnswer;
 use claude_code::event::control::{ControlOutcome, ControlRequestBody, EchoedDecision};
 use claude_code::event::message::ToolResultMeta;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::child::{Child, stage};
 const ASK_ALWAYS: [&str; 2] = ["--settings", r#"{"permissions":{"ask":["Bash","Read"]}}"#];
 
 fn deny(message: &str) -> PermissionAnswer {
-    PermissionAnswer::Deny { message: message.to_owned(), then: AfterDeny::GoOn }
+    PermissionAnswer::deny(message)
 }
 
 /// Returns decision and source of a tool result as the CLI tells them.

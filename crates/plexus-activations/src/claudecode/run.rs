@@ -416,7 +416,7 @@ fn line_bytes(content: &LineContent) -> usize {
 }
 
 fn deny(message: &str) -> control::PermissionAnswer {
-    control::PermissionAnswer::Deny { message: message.to_owned(), then: control::AfterDeny::GoOn }
+    control::PermissionAnswer::deny(message)
 }
 
 /// The place in a journal behind what is stored of it.

@@ -232,6 +232,8 @@ impl Translation {
                             .to_owned();
                         Step::Unserved { request_id, subtype }
                     }
+                    // Whatever a later `claude_code` can read is not served here until it is added.
+                    _ => Step::Unserved { request_id, subtype: "unknown".to_owned() },
                 }]
             }
             EventBody::ControlResponse(response) => vec![control::control_response(response)],
@@ -244,13 +246,9 @@ impl Translation {
             }
             EventBody::KeepAlive => Vec::new(),
             EventBody::Unknown { .. } if line.event_type() == "plexus_stderr" => self.stderr(line),
-            EventBody::RateLimit(_)
-            | EventBody::ToolProgress(_)
-            | EventBody::AuthStatus(_)
-            | EventBody::ToolUseSummary(_)
-            | EventBody::PromptSuggestion(_)
-            | EventBody::ConversationReset(_)
-            | EventBody::Unknown { .. } => vec![passthrough(line, line.event_type())],
+            // Lines that are of use to some readers, as they are: rate limits, progress of tools,
+            // summaries, and every type that has no name yet.
+            _ => vec![passthrough(line, line.event_type())],
         }
     }
 

@@ -118,10 +118,7 @@ async fn an_answer_that_somebody_else_put_into_the_inbox_is_a_breach() {
     let record = world.store().approval(id).await.unwrap();
     // Code of the same user writes an allow for the child, past us.
     let input = claude_code::RawJson::from_text(record.input.as_str().to_owned()).unwrap();
-    let allow = claude_code::control::PermissionAnswer::Allow {
-        updated_input: input,
-        updated_permissions: None,
-    };
+    let allow = claude_code::control::PermissionAnswer::allow(input);
     let line = claude_code::control::answer_permission(&record.request_id, &allow);
     let dir = plexus_shim::layout::RunDir::new(world.run_dir(&session, 0));
     let seq = dir.inbox_state().unwrap().next_seq();

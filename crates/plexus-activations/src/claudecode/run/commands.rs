@@ -159,10 +159,7 @@ impl Run {
         let answer = match answer {
             PermitAnswer::Allow { updated_input } => {
                 match claude_code::RawJson::from_text(updated_input.as_str().to_owned()) {
-                    Ok(updated_input) => control::PermissionAnswer::Allow {
-                        updated_input,
-                        updated_permissions: None,
-                    },
+                    Ok(updated_input) => control::PermissionAnswer::allow(updated_input),
                     Err(_) => deny("the approved input could not be read"),
                 }
             }

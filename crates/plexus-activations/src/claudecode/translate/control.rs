@@ -21,11 +21,13 @@ pub(super) fn control_response(response: &ControlResponse) -> Step {
     if !request_id.starts_with(OUR_REQUEST) {
         let decision = match &response.outcome {
             ControlOutcome::Success(success) => {
-                success.decision.as_ref().map(|decision| match decision {
+                success.decision.as_ref().and_then(|decision| match decision {
                     EchoedDecision::Allow { updated_input } => {
-                        Echo::Allow { updated_input: updated_input.clone() }
+                        Some(Echo::Allow { updated_input: updated_input.clone() })
                     }
-                    EchoedDecision::Deny { .. } => Echo::Deny,
+                    EchoedDecision::Deny { .. } => Some(Echo::Deny),
+                    // No decision of ours reads so.
+                    _ => None,
                 })
             }
             ControlOutcome::Error(_) | ControlOutcome::Other(_) => None,
@@ -37,7 +39,7 @@ pub(super) fn control_response(response: &ControlResponse) -> Step {
             ControlRequestBody::CanUseTool(ask) => {
                 Some(as_ask(request.request_id.as_str().to_owned(), ask))
             }
-            ControlRequestBody::Other { .. } | ControlRequestBody::Unnamed { .. } => None,
+            _ => None,
         });
         asks.collect()
     });

@@ -71,12 +71,9 @@ impl Translator {
             | EventBody::CommandLifecycle(_)
             | EventBody::ToolUseSummary(_)
             | EventBody::PromptSuggestion(_) => {}
-            // A run in print mode is asked nothing on its output, so these are as unknown as a type
-            // without a name.
-            EventBody::ControlRequest(_)
-            | EventBody::ControlResponse(_)
-            | EventBody::ControlCancelRequest(_)
-            | EventBody::Unknown { .. } => events.push(self.unknown()),
+            // A run in print mode is asked nothing on its output, so control lines are as unknown as
+            // a type without a name, or one that only a later `claude_code` names.
+            _ => events.push(self.unknown()),
         }
         // A result about a session that does not exist names it all the same; that is no session to
         // tell anybody of.
@@ -150,9 +147,8 @@ impl Translator {
             ContentBlock::ServerToolResult(result) => {
                 events.push(self.tools.server_result(&self.kind, result, parent));
             }
-            ContentBlock::Image(_) | ContentBlock::Document(_) | ContentBlock::Unknown(_) => {
-                events.push(self.unknown());
-            }
+            // Images, documents, and blocks without a name.
+            _ => events.push(self.unknown()),
         }
     }
 
@@ -219,12 +215,7 @@ impl Translator {
             }
             StreamPart::MessageStop => self.said.message_stops(),
             // The rest comes whole later, or is of no use to a reader.
-            StreamPart::ContentBlockStart { .. }
-            | StreamPart::ContentBlockDelta { .. }
-            | StreamPart::ContentBlockStop { .. }
-            | StreamPart::MessageDelta(_)
-            | StreamPart::Ping
-            | StreamPart::Unknown(_) => {}
+            _ => {}
         }
     }
 
@@ -265,7 +256,7 @@ impl Translator {
             | SystemEvent::ElicitationComplete(_)
             | SystemEvent::MirrorError(_)
             | SystemEvent::Notification(_) => return None,
-            SystemEvent::Other { .. } => return Some(self.unknown()),
+            _ => return Some(self.unknown()),
         };
         Some(self.status(words))
     }
