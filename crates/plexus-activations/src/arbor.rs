@@ -31,7 +31,7 @@ fn shown_node(node: Node) -> plexus_wire::Node {
         id: node.id,
         tree_id: node.tree_id,
         parent: node.parent,
-        data: node.data,
+        data: node.data.into(),
         created_at: node.created_at.into(),
         metadata: node.metadata.into(),
     }

@@ -38,7 +38,7 @@ fn shown(server: Server, ours: Option<ServerId>) -> ServerNode {
     let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     ServerNode {
         id: server.lease.server,
-        state: server.state,
+        state: server.state.into(),
         epoch: server.lease.epoch,
         lease_left_ms: millis(server.lease_left),
         heartbeat_age_ms: millis(server.heartbeat_age),

@@ -43,7 +43,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             // An error may be one line that could not be read, or the end.
             ChatEvent::Error { .. } => {
                 let status = client.session(&SessionRef::id(session)).await?.status;
-                if matches!(status, SessionStatus::Failed | SessionStatus::Cancelled) {
+                if status == SessionStatus::Failed || status == SessionStatus::Cancelled {
                     return Ok(ExitCode::FAILURE);
                 }
             }

@@ -45,7 +45,7 @@ impl ClientError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Call(error) => error.kind,
+            Self::Call(error) => error.kind(),
             Self::NoServer(_) | Self::Unreachable { .. } => ErrorKind::Unavailable,
             Self::Token { .. } => ErrorKind::Unauthorized,
             Self::BadAnswer { .. } => ErrorKind::Internal,
@@ -84,7 +84,7 @@ impl ClientError {
     pub fn is_absence(&self) -> bool {
         match self {
             Self::NoServer(_) | Self::Unreachable { .. } => true,
-            Self::Call(error) => matches!(error.kind, ErrorKind::Unavailable | ErrorKind::Busy),
+            Self::Call(error) => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy),
             Self::Token { .. } | Self::BadAnswer { .. } => false,
         }
     }

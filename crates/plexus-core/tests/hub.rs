@@ -105,7 +105,7 @@ async fn calls_reach_their_activation_also_through_a_hub_in_a_hub() {
     for name in ["flat.nothing", "deep.echo", "inner.deep.nothing", "flat", "", "inner.inner.echo"]
     {
         let error = call(&outer, Caller::Operator, name, json!({})).await.unwrap_err();
-        assert_eq!((error.rpc_code(), error.kind), (-32601, ErrorKind::NotFound), "{name}");
+        assert_eq!((error.rpc_code(), error.kind()), (-32601, ErrorKind::NotFound), "{name}");
     }
 }
 
@@ -119,7 +119,7 @@ async fn wrong_parameters_are_refused_by_name() {
         (json!({"text": 7}), "string"),
     ] {
         let error = call(&hub, Caller::Operator, "flat.echo", params).await.unwrap_err();
-        assert_eq!((error.kind, error.rpc_code()), (ErrorKind::Invalid, -32602));
+        assert_eq!((error.kind(), error.rpc_code()), (ErrorKind::Invalid, -32602));
         assert!(error.message.contains(word), "{}", error.message);
     }
 }

@@ -105,7 +105,7 @@ impl Doors {
         );
         let outcome = self.hub.call(call, name, params).instrument(span.clone()).await;
         if let Err(error) = &outcome {
-            span.record("error", tracing::field::debug(error.kind));
+            span.record("error", tracing::field::display(&error.kind));
         }
         self.counters.count(outcome)
     }

@@ -47,7 +47,7 @@ pub(crate) async fn handle(
                 [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
             (headers, body).into_response()
         }
-        Err(error) => refuse(status_of(error.kind), &error),
+        Err(error) => refuse(status_of(error.kind()), &error),
     }
 }
 

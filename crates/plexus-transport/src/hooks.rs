@@ -34,7 +34,7 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
             done.to_string(),
         )
             .into_response(),
-        Err(error) => refuse(status_of(error.kind), &error),
+        Err(error) => refuse(status_of(error.kind()), &error),
     }
 }
 

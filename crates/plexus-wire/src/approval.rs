@@ -9,6 +9,7 @@ use crate::bounds::{ModeSecs, PageLimit, WaitMs};
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{ChangedSession, Mode, SessionRef};
 use crate::time::Seconds;
@@ -88,7 +89,7 @@ pub struct Approval {
     /// Rules that would answer this call, narrow to wide.
     pub suggested_rules: Vec<SuggestedRule>,
     /// `pending`.
-    pub status: ApprovalStatus,
+    pub status: Said<ApprovalStatus>,
     /// When it was asked.
     pub created_at: Seconds,
     /// When it is denied by itself.
@@ -96,7 +97,7 @@ pub struct Approval {
     pub expires_at: Option<Seconds>,
     /// Who is asked now, if it was passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub escalated_to: Option<Owner>,
+    pub escalated_to: Option<Said<Owner>>,
 }
 
 /// A permission request and its decision, as `history` shows it and as a conflict names what
@@ -118,12 +119,12 @@ pub struct DecidedApproval {
     /// The digest of that input.
     pub input_digest: String,
     /// How it was decided; `pending` where a conflict shows one that is not.
-    pub status: ApprovalStatus,
+    pub status: Said<ApprovalStatus>,
     /// When it was asked.
     pub created_at: Seconds,
     /// Who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub decided_by: Option<DecidedBy>,
+    pub decided_by: Option<Said<DecidedBy>>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seconds>,

@@ -7,6 +7,7 @@ use crate::bounds::PageLimit;
 use crate::handle::Handle;
 use crate::ids::{NodeId, TreeId};
 use crate::json::{Json, Object};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::Millis;
 
@@ -50,7 +51,7 @@ pub struct Node {
     /// The node before it; null for the root.
     pub parent: Option<NodeId>,
     /// What it holds.
-    pub data: NodeData,
+    pub data: Said<NodeData>,
     /// When it was made.
     pub created_at: Millis,
     /// What its maker noted.

@@ -9,6 +9,7 @@ use crate::caller::Caller;
 use crate::error::ErrorKind;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::Seconds;
 
@@ -84,7 +85,7 @@ pub struct RefusedAttempt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub door: Option<String>,
     /// Why, as the caller was told.
-    pub kind: ErrorKind,
+    pub kind: Said<ErrorKind>,
     /// The same in words.
     pub message: String,
     /// The tool that was asked about.
@@ -100,12 +101,12 @@ pub struct RefusedAttempt {
 
 impl RefusedAttempt {
     /// Somebody got this error.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: impl Into<Said<ErrorKind>>, message: impl Into<String>) -> Self {
         Self {
             caller: None,
             method: None,
             door: None,
-            kind,
+            kind: kind.into(),
             message: message.into(),
             tool_name: None,
             tool_use_id: None,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{PageLimit, WaitMs};
 use crate::ids::{NodeId, SessionId, TreeId};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
@@ -86,7 +87,7 @@ pub struct ChatStarted {
     /// How it stands: a chat that its idempotency key found may have ended. Always there from this
     /// version on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<SessionStatus>,
+    pub status: Option<Said<SessionStatus>>,
 }
 
 /// Parameters of `send`.
@@ -201,7 +202,7 @@ pub struct Stream {
     /// The node of its newest event.
     pub head_node: NodeId,
     /// How it stands: what `poll` says of the same chat.
-    pub status: SessionStatus,
+    pub status: Said<SessionStatus>,
     /// True for a chat that nobody asked for: the agent went on by itself, for example when it had
     /// scheduled something. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, SessionId};
 use crate::json::{Json, Object};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::SessionRef;
 
@@ -54,9 +55,9 @@ pub struct Rendered {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct Message {
     /// Who says it.
-    pub role: Role,
+    pub role: Said<Role>,
     /// What is said, in order.
-    pub content: Vec<Block>,
+    pub content: Vec<Said<Block>>,
 }
 
 /// Who says a message.

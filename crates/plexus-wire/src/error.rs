@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::approval::DecidedApproval;
 use crate::budget::SpentAlready;
 use crate::chat::Stream;
+use crate::said::Said;
 
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +42,7 @@ pub enum ErrorKind {
 #[error("{message}")]
 pub struct CallError {
     /// What the caller can do.
-    pub kind: ErrorKind,
+    pub kind: Said<ErrorKind>,
     /// What happened, as a lowercase fragment that reads well after "could not".
     pub message: String,
     /// The next step.
@@ -84,7 +85,7 @@ impl CallError {
     /// Makes an error of `kind`; see the named constructors for the usual ones.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self {
-            kind,
+            kind: kind.into(),
             message: message.to_string(),
             hint: String::new(),
             field: None,
@@ -167,13 +168,20 @@ impl CallError {
         self
     }
 
+    /// Returns what the caller can do. A kind that this version does not know leaves nothing but to
+    /// tell somebody, as `internal` does.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind.known().copied().unwrap_or(ErrorKind::Internal)
+    }
+
     /// Returns the JSON-RPC code of this error.
     #[must_use]
     pub fn rpc_code(&self) -> i64 {
-        match (self.code, self.kind) {
-            (Some(code), _) => code,
-            (None, ErrorKind::Invalid) => -32602,
-            (None, _) => -32000,
+        match self.code {
+            Some(code) => code,
+            None if self.kind == ErrorKind::Invalid => -32602,
+            None => -32000,
         }
     }
 }

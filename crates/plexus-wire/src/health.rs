@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::ServerId;
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::Seconds;
 
@@ -33,7 +34,7 @@ pub struct ServerNode {
     /// Where the others reach it.
     pub url: String,
     /// `alive`, `expired`, `retired` or `taken_over`.
-    pub state: ServerState,
+    pub state: Said<ServerState>,
     /// Which of its registrations this is.
     pub epoch: u64,
     /// How much of its lease is left, in milliseconds, by the database's clock.

@@ -13,6 +13,7 @@ use crate::audit::BudgetUsed;
 use crate::chat::ChatStatus;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
 
@@ -175,12 +176,12 @@ pub struct ResolvedApproval {
     /// The digest of the input.
     pub input_digest: String,
     /// How it was decided.
-    pub status: ApprovalStatus,
+    pub status: Said<ApprovalStatus>,
     /// When it was asked.
     pub created_at: Seconds,
     /// Who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub decided_by: Option<DecidedBy>,
+    pub decided_by: Option<Said<DecidedBy>>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seconds>,

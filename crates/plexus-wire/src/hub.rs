@@ -13,6 +13,7 @@ use crate::handle::Handle;
 use crate::ids::SessionId;
 use crate::json::Object;
 use crate::reading::FollowedEvent;
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::SessionStatus;
 
@@ -80,7 +81,7 @@ pub enum KnownThing {
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct PromptMessage {
     /// `user`.
-    pub role: Role,
+    pub role: Said<Role>,
     /// The session.
     pub session_id: SessionId,
     /// The chat.
@@ -91,7 +92,7 @@ pub struct PromptMessage {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pruned: bool,
     /// How the chat stands: what `poll` says of it.
-    pub status: SessionStatus,
+    pub status: Said<SessionStatus>,
     /// How many events it has.
     pub total_events: u32,
 }

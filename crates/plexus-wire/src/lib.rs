@@ -14,6 +14,7 @@
 //!   anything.
 //! - [`time`], [`bounds`], [`text`], [`json`]: moments that say their unit, numbers and texts that
 //!   know their range, JSON that is not ours.
+//! - [`said`]: values that a later server may say in words that this version does not know.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
 //! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
@@ -50,6 +51,7 @@ pub mod params;
 pub mod private_keys;
 pub mod reading;
 pub mod rule;
+pub mod said;
 pub mod schema;
 pub mod server;
 pub mod session;
@@ -79,6 +81,7 @@ pub use json::{Json, Object};
 pub use method::Method;
 pub use reading::*;
 pub use rule::*;
+pub use said::Said;
 pub use server::*;
 pub use session::*;
 pub use time::{Millis, Seconds};

@@ -10,6 +10,7 @@ use crate::event::ChatEvent;
 use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId};
 use crate::json::Json;
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
@@ -80,7 +81,7 @@ impl PollParams {
 #[schemars(rename = "Polled", transform = tagged("ok"))]
 pub struct Polled {
     /// What the session is doing.
-    pub status: SessionStatus,
+    pub status: Said<SessionStatus>,
     /// The events.
     pub events: Vec<PolledEvent>,
     /// Permission requests of this session that wait.

@@ -9,6 +9,7 @@ use crate::bounds::{PageLimit, RuleSecs, Uses};
 use crate::decision::Remember;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::Object;
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::Seconds;
 
@@ -69,13 +70,13 @@ pub struct Rule {
     /// Its id. The file's rules get new ones whenever it is read.
     pub id: RuleId,
     /// What it says.
-    pub decision: RuleDecision,
+    pub decision: Said<RuleDecision>,
     /// Which calls it is about, in the CLI's notation.
     pub pattern: String,
     /// Which sessions it holds for.
-    pub scope: RuleScope,
+    pub scope: Said<RuleScope>,
     /// Who made it.
-    pub author: RuleAuthor,
+    pub author: Said<RuleAuthor>,
     /// When it ends.
     pub expires_at: Option<Seconds>,
     /// How many decisions it may make; without a number, any.
@@ -264,7 +265,7 @@ impl RuleTestParams {
 #[schemars(rename = "RuleTested", transform = tagged("ok"))]
 pub struct RuleTested {
     /// What would happen.
-    pub decision: RuleDecision,
+    pub decision: Said<RuleDecision>,
     /// The rule that would decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule_id: Option<RuleId>,

@@ -11,6 +11,7 @@ use crate::bounds::{PageLimit, WaitMs};
 use crate::budget::{Budget, BudgetUse, Reserved, Spent};
 use crate::ids::{NodeId, SessionId, TreeId};
 use crate::json::{Json, Object};
+use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
 
@@ -133,13 +134,13 @@ pub struct Session {
     /// The model, if one was named.
     pub model: Option<String>,
     /// How its permission requests travel.
-    pub channel: ChannelChoice,
+    pub channel: Said<ChannelChoice>,
     /// Whether they come to its parent.
     pub loopback_enabled: bool,
     /// Whether it may create sessions.
     pub can_spawn: bool,
     /// What it is doing.
-    pub status: SessionStatus,
+    pub status: Said<SessionStatus>,
     /// Its newest chat.
     pub chat: Option<u32>,
     /// The node its next chat starts behind.
@@ -164,7 +165,7 @@ pub struct Session {
     pub updated_at: Millis,
     /// A mode that the operator set for a while.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<TimedMode>,
+    pub mode: Option<Said<TimedMode>>,
     /// The last thing the agent said in the newest chat, once that has ended; only in `get`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<LastAnswer>,
@@ -487,7 +488,7 @@ pub struct ChangedSession {
     /// Its name.
     pub name: String,
     /// What it is doing.
-    pub status: SessionStatus,
+    pub status: Said<SessionStatus>,
     /// Its newest chat.
     pub chat: Option<u32>,
     /// How many events that has.

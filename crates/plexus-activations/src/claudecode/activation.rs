@@ -165,7 +165,7 @@ impl ClaudeCode {
         let event = self.core.store.event(id).await?;
         // An event out of reach does not exist for this caller, and neither does its session.
         let hidden = || StoreError::not_found(Thing::Event, id);
-        self.authority.reach(caller, event.session).await.map_err(|error| match error.kind {
+        self.authority.reach(caller, event.session).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => hidden().into(),
             _ => error,
         })?;
@@ -193,12 +193,12 @@ impl ClaudeCode {
             }
         };
         as_value(&KnownThing::Message(PromptMessage {
-            role: Role::User,
+            role: Role::User.into(),
             session_id: session,
             chat: chat.number,
             content: prompt,
             pruned,
-            status: self.status_of(&chat).await?,
+            status: self.status_of(&chat).await?.into(),
             total_events: chat.total_events,
         }))
     }

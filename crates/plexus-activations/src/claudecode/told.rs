@@ -47,7 +47,7 @@ impl Core {
         Ok(ChangedSession {
             session_id: session.id,
             name: session.name.clone(),
-            status: session.status(),
+            status: session.status().into(),
             chat,
             total_events,
             pending: session.pending_approvals,

@@ -123,7 +123,7 @@ impl Answers for HookAnswers {
         {
             let refused = RefusedAttempt {
                 door: Some("/hooks/respond".to_owned()),
-                ..RefusedAttempt::new(error.kind, error.message.as_str())
+                ..RefusedAttempt::new(error.kind(), error.message.as_str())
             };
             self.refusals.note(None, refused).await;
         }

@@ -175,7 +175,7 @@ impl Hooks {
                 input_bytes: None,
                 input_digest: shown.input_digest,
                 description: shown.description,
-                status: shown.status,
+                status: record.status,
                 created_at: shown.created_at,
                 expires_at: shown.expires_at,
                 escalated_to: Some(to),

@@ -154,7 +154,7 @@ impl Authenticator for Identity {
             Some(found) => Ok(found.caller),
             None => {
                 let error = refused();
-                let refused = RefusedAttempt::new(error.kind, error.message.as_str());
+                let refused = RefusedAttempt::new(error.kind(), error.message.as_str());
                 self.refusals.note(None, refused).await;
                 Err(error)
             }

@@ -77,12 +77,12 @@ impl Refusals {
 impl FailureWatcher for Refusals {
     /// What an agent may not do, and what it may not know of, is an attempt; a wrong parameter is not. The operator only mistypes.
     async fn failed(&self, caller: &Caller, method: &str, error: &CallError) {
-        let attempt = matches!(error.kind, ErrorKind::Forbidden | ErrorKind::NotFound);
+        let attempt = matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound);
         if *caller == Caller::Operator || !attempt {
             return;
         }
         tracing::warn!(?caller, method, error = %error.message, "refused");
-        let refused = RefusedAttempt::new(error.kind, error.message.as_str()).of(*caller, method);
+        let refused = RefusedAttempt::new(error.kind(), error.message.as_str()).of(*caller, method);
         self.note(caller.session(), refused).await;
     }
 }

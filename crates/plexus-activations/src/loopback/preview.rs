@@ -134,7 +134,7 @@ impl Loopback {
     ) -> Result<RuleTested, CallError> {
         let rules::Verdict { decision, rule: rule_id, used, why } = verdict;
         if *caller == Caller::Operator {
-            return Ok(RuleTested { decision, rule_id, why });
+            return Ok(RuleTested { decision: decision.into(), rule_id, why });
         }
         for rule in self.approvals.rulebook.in_force().await?.rules() {
             let told = used.contains(&rule.id) || why.contains(rule.pattern.as_str());
@@ -144,10 +144,14 @@ impl Loopback {
                     Decision::Deny => "a rule above you denies it",
                     Decision::Ask => "it is asked, by a rule above you or because none allows it",
                 };
-                return Ok(RuleTested { decision, rule_id: None, why: why.to_owned() });
+                return Ok(RuleTested {
+                    decision: decision.into(),
+                    rule_id: None,
+                    why: why.to_owned(),
+                });
             }
         }
-        Ok(RuleTested { decision, rule_id, why })
+        Ok(RuleTested { decision: decision.into(), rule_id, why })
     }
 
     /// Whether `rules` shows this rule to the caller. Those of a file are the operator's.

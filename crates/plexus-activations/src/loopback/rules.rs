@@ -41,10 +41,10 @@ fn remembered_id(approval: ApprovalId, params: &RuleAddParams) -> RuleId {
 fn from_file(rule: &Rule) -> plexus_wire::Rule {
     plexus_wire::Rule {
         id: rule.id,
-        decision: rule.decision,
+        decision: rule.decision.into(),
         pattern: rule.pattern.to_string(),
-        scope: rule.scope,
-        author: RuleAuthor::File,
+        scope: rule.scope.into(),
+        author: RuleAuthor::File.into(),
         expires_at: rule.expires_at.map(Seconds),
         uses: None,
         used: None,
@@ -317,12 +317,12 @@ impl Loopback {
                 let rule = &stored.rule;
                 shown.push(plexus_wire::Rule {
                     id: rule.id,
-                    decision: rule.decision,
+                    decision: rule.decision.into(),
                     pattern: rule.pattern.clone(),
-                    scope: rule.scope,
+                    scope: rule.scope.into(),
                     author: match rule.author {
-                        Owner::Operator => RuleAuthor::Operator,
-                        Owner::Session(id) => RuleAuthor::Session(id),
+                        Owner::Operator => RuleAuthor::Operator.into(),
+                        Owner::Session(id) => RuleAuthor::Session(id).into(),
                     },
                     expires_at: rule.expires_at.map(Into::into),
                     uses: rule.uses,

@@ -26,10 +26,10 @@ pub(crate) fn as_pending(
         description: record.description.clone(),
         working_dir: working_dir(session),
         suggested_rules: record.suggestions.read()?,
-        status: record.status,
+        status: record.status.into(),
         created_at: record.created_at.into(),
         expires_at: record.deadline.map(Into::into),
-        escalated_to: (record.escalations > 0).then_some(record.owner),
+        escalated_to: (record.escalations > 0).then(|| record.owner.into()),
     })
 }
 
@@ -49,9 +49,9 @@ pub(crate) fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone().into(),
         input_digest: record.input_digest.clone(),
-        status: record.status,
+        status: record.status.into(),
         created_at: record.created_at.into(),
-        decided_by: decision.map(|decision| decision.by),
+        decided_by: decision.map(|decision| decision.by.into()),
         decided_at: decision.map(|decision| decision.at.into()),
         message: decision.and_then(|decision| decision.message.clone()),
         updated_input: decision

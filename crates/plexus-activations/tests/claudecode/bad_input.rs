@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::common::World;
 
 fn kind(error: &CallError) -> String {
-    serde_json::to_value(error.kind).unwrap().as_str().unwrap().to_owned()
+    error.kind.to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,7 +36,7 @@ async fn expiry_is_a_denial_that_says_so() {
     );
     let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
     assert_eq!(
-        (late.kind, &late.standing.unwrap()["status"]),
+        (late.kind(), &late.standing.unwrap()["status"]),
         (ErrorKind::Conflict, &json!("expired"))
     );
 }

@@ -207,7 +207,7 @@ async fn a_request_that_its_client_takes_back_is_cancelled() {
     );
     let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
     assert_eq!(
-        (late.kind, &late.standing.unwrap()["status"]),
+        (late.kind(), &late.standing.unwrap()["status"]),
         (ErrorKind::Conflict, &json!("cancelled"))
     );
 }

@@ -101,8 +101,8 @@ async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
     let same = |foreign_error: CallError, unknown_error: CallError, what: &str| {
         let masked = |text: &str| text.replace(&foreign_node, "NODE").replace(unknown, "NODE");
         assert_eq!(
-            (foreign_error.kind, masked(&foreign_error.message)),
-            (unknown_error.kind, masked(&unknown_error.message)),
+            (foreign_error.kind(), masked(&foreign_error.message)),
+            (unknown_error.kind(), masked(&unknown_error.message)),
             "{what}"
         );
         assert_eq!(foreign_error.kind, ErrorKind::NotFound, "{what}");

@@ -223,7 +223,7 @@ async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
         let refused = desk
             .call_as(Caller::Session(top), "loopback.respond", answer_with(too_much.clone()))
             .await;
-        let kind = refused.unwrap_err().kind;
+        let kind = refused.unwrap_err().kind();
         assert!(matches!(kind, ErrorKind::Forbidden | ErrorKind::NotFound), "{too_much}: {kind:?}");
     }
     assert_eq!(

@@ -136,7 +136,7 @@ fn parameters(template: &str, uri: &str) -> Option<serde_json::Map<String, Value
 fn as_error(error: &CallError) -> ErrorData {
     let data = serde_json::to_value(error).ok();
     let message = format!("could not {}", error.message);
-    match error.kind {
+    match error.kind() {
         ErrorKind::NotFound => ErrorData::resource_not_found(message, data),
         ErrorKind::Invalid => ErrorData::invalid_params(message, data),
         ErrorKind::Internal => ErrorData::internal_error(message, data),
@@ -252,7 +252,7 @@ impl Listener {
             tokio::time::sleep(OPEN_AGAIN_AFTER).await;
             match changes(&self.doors, self.caller, &self.found).await {
                 Ok(changes) => return Some(changes),
-                Err(error) => match error.kind {
+                Err(error) => match error.kind() {
                     ErrorKind::Busy
                     | ErrorKind::Unavailable
                     | ErrorKind::Internal

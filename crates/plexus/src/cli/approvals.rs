@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use plexus_client::Client;
 use plexus_client::wire::{
     Approval, ApprovalId, Remember, RespondParams, Responded, Rule, RuleAddParams, RuleDecision,
-    RuleRemoveParams, RuleScope, RuleTestParams,
+    RuleRemoveParams, RuleScope, RuleTestParams, Said,
 };
 
 use super::args::{Approve, Deny, Global, RuleAdd, Rules, RulesCommand, ScopeArgs};
@@ -145,7 +145,11 @@ pub(super) async fn rules(global: &Global, arguments: Rules) -> Result<u8> {
                 params.session_id = Some(find_session(&client, &which).await.map_err(failed)?.id);
             }
             let told = client.loopback().rule_test(&params).await.map_err(failed)?;
-            let words = format!("{}: {}", word(told.decision), sanitize::one_line(&told.why));
+            let words = format!(
+                "{}: {}",
+                sanitize::one_line(&told.decision.to_string()),
+                sanitize::one_line(&told.why)
+            );
             screen::line(&if arguments.json { serde_json::to_string(&told)? } else { words })?;
             Ok(exit::OK)
         }
@@ -170,27 +174,21 @@ async fn list_rules(client: &Client, json: bool) -> Result<u8> {
 
 fn rule_line(rule: &Rule, screen: Screen) -> String {
     let tone = match rule.decision {
-        RuleDecision::Allow => Tone::Good,
-        RuleDecision::Deny => Tone::Bad,
-        RuleDecision::Ask => Tone::Warn,
+        Said::Known(RuleDecision::Allow) => Tone::Good,
+        Said::Known(RuleDecision::Deny) => Tone::Bad,
+        Said::Known(RuleDecision::Ask) | Said::Unknown(_) => Tone::Warn,
     };
-    let scope = match rule.scope {
-        RuleScope::Session(id) => format!("session {id}"),
-        RuleScope::Subtree(id) => format!("subtree {id}"),
-        RuleScope::All => "all".to_owned(),
+    let scope = match &rule.scope {
+        Said::Known(RuleScope::Session(id)) => format!("session {id}"),
+        Said::Known(RuleScope::Subtree(id)) => format!("subtree {id}"),
+        Said::Known(RuleScope::All) => "all".to_owned(),
+        Said::Unknown(_) => sanitize::one_line(&rule.scope.to_string()).into_owned(),
     };
     let used = rule.used.map(|used| format!(", used {used} times")).unwrap_or_default();
     let facts = screen.paint(Tone::Faint, &format!("{scope}{used}  {}", rule.id));
-    let word = screen.paint(tone, &format!("{:<5}", word(rule.decision)));
+    let word =
+        screen.paint(tone, &format!("{:<5}", sanitize::one_line(&rule.decision.to_string())));
     format!("{word} {}  {facts}", sanitize::one_line(&rule.pattern))
-}
-
-fn word(decision: RuleDecision) -> &'static str {
-    match decision {
-        RuleDecision::Allow => "allow",
-        RuleDecision::Deny => "deny",
-        RuleDecision::Ask => "ask",
-    }
 }
 
 async fn add_rule(client: &Client, add: RuleAdd) -> Result<u8> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    CancelParams, ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Session, SessionId,
-    SessionRef, SessionStatus, TreeParams,
+    CancelParams, ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Said, Session,
+    SessionId, SessionRef, SessionStatus, TreeParams,
 };
 use plexus_client::{Client, FollowItem};
 
@@ -61,13 +61,15 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
 }
 
 fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
-    let (word, tone) = match session.status {
-        SessionStatus::Idle => ("idle", Tone::Faint),
-        SessionStatus::Running => ("running", Tone::Good),
-        SessionStatus::AwaitingPermission => ("asks", Tone::Warn),
-        SessionStatus::Complete => ("complete", Tone::Plain),
-        SessionStatus::Failed => ("failed", Tone::Bad),
-        SessionStatus::Cancelled => ("cancelled", Tone::Faint),
+    let said = session.status.to_string();
+    let (word, tone) = match session.status.known() {
+        Some(SessionStatus::Idle) => ("idle".into(), Tone::Faint),
+        Some(SessionStatus::Running) => ("running".into(), Tone::Good),
+        Some(SessionStatus::AwaitingPermission) => ("asks".into(), Tone::Warn),
+        Some(SessionStatus::Complete) => ("complete".into(), Tone::Plain),
+        Some(SessionStatus::Failed) => ("failed".into(), Tone::Bad),
+        Some(SessionStatus::Cancelled) => ("cancelled".into(), Tone::Faint),
+        None => (sanitize::one_line(&said), Tone::Plain),
     };
     let age = duration(now_ms() - session.updated_at.0);
     let facts = match screen.width() {
@@ -166,9 +168,9 @@ async fn show(
             Err(_) => None,
         };
         let words = match &prompt {
-            Some(NodeData::Text { content }) => content.as_str(),
-            Some(NodeData::Pruned {}) => "(pruned)",
-            Some(NodeData::External { .. }) | None => "",
+            Some(Said::Known(NodeData::Text { content })) => content.as_str(),
+            Some(Said::Known(NodeData::Pruned {})) => "(pruned)",
+            Some(Said::Known(NodeData::External { .. }) | Said::Unknown(_)) | None => "",
         };
         view.began(at.chat, words)?;
     }

@@ -30,7 +30,7 @@ impl ClaudeCode {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
         let chat = self.core.store.chat(session.id, Some(started.chat)).await?;
-        let status = Some(self.status_of(&chat).await?);
+        let status = Some(self.status_of(&chat).await?.into());
         Ok(ChatStarted { session_id: session.id, chat: started.chat, status })
     }
 

@@ -229,7 +229,7 @@ impl ClaudeCode {
         let pending_approvals = self.pending_of(session).await?;
         let Some(chat) = chat else {
             let polled = Polled {
-                status: session.status(),
+                status: session.status().into(),
                 events: Vec::new(),
                 pending_approvals,
                 read_position: 0,
@@ -261,7 +261,7 @@ impl ClaudeCode {
             _ => session.status(),
         };
         let polled = Polled {
-            status,
+            status: status.into(),
             events: page.events.iter().map(paged).collect(),
             pending_approvals,
             read_position,

@@ -88,7 +88,7 @@ impl ClaudeCode {
 /// Blocks of one role in a row are one message.
 fn push(messages: &mut Vec<Message>, role: Role, block: Block) {
     match messages.last_mut() {
-        Some(last) if last.role == role => last.content.push(block),
-        _ => messages.push(Message { role, content: vec![block] }),
+        Some(last) if last.role == role => last.content.push(block.into()),
+        _ => messages.push(Message { role: role.into(), content: vec![block.into()] }),
     }
 }

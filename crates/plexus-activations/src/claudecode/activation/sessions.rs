@@ -64,10 +64,10 @@ impl ClaudeCode {
             parent: session.parent,
             working_dir: config.working_dir,
             model: config.model,
-            channel: config.channel,
+            channel: config.channel.into(),
             loopback_enabled: config.loopback_enabled,
             can_spawn: config.can_spawn,
-            status: session.status(),
+            status: session.status().into(),
             chat: session.newest_chat.map(|chat| chat.number),
             head: session.position(),
             claude_session_id: session.claude_session_id.clone(),
@@ -86,7 +86,7 @@ impl ClaudeCode {
             metadata: session.metadata.clone().into(),
             created_at: session.created_at.into(),
             updated_at: session.updated_at.into(),
-            mode,
+            mode: mode.map(Into::into),
             answer: None,
         })
     }

@@ -15,7 +15,7 @@ impl ClaudeCode {
             tree_id: chat.tree,
             root_node: chat.root_node,
             head_node: chat.head_node,
-            status: self.status_of(&chat).await?,
+            status: self.status_of(&chat).await?.into(),
             self_started: chat.origin == Origin::SelfStarted,
             started_at: chat.started_at.into(),
             ended_at: chat.ended_at.map(Into::into),

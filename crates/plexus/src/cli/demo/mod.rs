@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use plexus_client::Client;
 use plexus_client::wire::{
-    Approval, ApprovalPageParams, ApprovalStatus, ChatParams, CreateParams, Object, Owner,
-    RespondParams, RuleAddParams, RuleDecision, RuleScope, SessionId, SessionRef, SessionStatus,
+    Approval, ApprovalPageParams, ChatParams, CreateParams, Object, Owner, RespondParams,
+    RuleAddParams, RuleDecision, RuleScope, Said, SessionId, SessionRef, SessionStatus,
 };
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -211,7 +211,7 @@ async fn waiting(client: &Client, session: SessionId) -> Result<Approval> {
 async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
     eventually("an escalation", || async {
         let first = client.pending(Some(session)).await.map_err(failed)?.into_iter().next();
-        Ok(first.filter(|approval| approval.escalated_to == Some(Owner::Operator)))
+        Ok(first.filter(|approval| approval.escalated_to == Some(Owner::Operator.into())))
     })
     .await
 }
@@ -220,7 +220,8 @@ async fn escalated(client: &Client, session: SessionId) -> Result<Approval> {
 async fn ended(client: &Client, session: SessionId) -> Result<()> {
     let status = eventually("the end of a chat", || async {
         let status = client.session(&SessionRef::id(session)).await.map_err(failed)?.status;
-        Ok((!status.is_busy() && status != SessionStatus::Idle).then_some(status))
+        let over = |status: &SessionStatus| !status.is_busy() && *status != SessionStatus::Idle;
+        Ok(status.known().copied().filter(over))
     })
     .await?;
     if status == SessionStatus::Complete {
@@ -251,14 +252,9 @@ async fn decision(client: &Client, session: SessionId, screen: Screen) -> Result
     let of = ApprovalPageParams { session_id: Some(session), ..ApprovalPageParams::default() };
     let history = client.loopback().history(&of).await.map_err(failed)?;
     let newest = history.decisions.first().context("could not find the decision of the tour")?;
-    let word = match newest.status {
-        ApprovalStatus::Pending => "pending",
-        ApprovalStatus::Allowed => "allowed",
-        ApprovalStatus::Denied => "denied",
-        ApprovalStatus::Expired => "expired",
-        ApprovalStatus::Cancelled => "cancelled",
-    };
-    let by = newest.decided_by.map_or("nobody", render::decider);
+    let word = &newest.status;
+    let by = newest.decided_by.as_ref().and_then(Said::known).copied();
+    let by = by.map_or("nobody", render::decider);
     let (tool, why) = (
         sanitize::one_line(&newest.tool_name),
         sanitize::one_line(newest.message.as_deref().unwrap_or_default()),

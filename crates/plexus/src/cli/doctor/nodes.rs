@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plexus_client::Client;
-use plexus_client::wire::ServerState;
+use plexus_client::wire::{Said, ServerState};
 use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
 
 use super::Finding;
@@ -29,13 +29,13 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
             node.open_runs,
         );
         match node.state {
-            ServerState::Alive => Some(Finding::good(WHAT, words)),
-            ServerState::Expired => Some(Finding::odd(
+            Said::Known(ServerState::Alive) => Some(Finding::good(WHAT, words)),
+            Said::Known(ServerState::Expired) => Some(Finding::odd(
                 WHAT,
                 words,
                 "start it again, or wait: another node ends what it left open",
             )),
-            ServerState::Retired | ServerState::TakenOver => None,
+            Said::Known(ServerState::Retired | ServerState::TakenOver) | Said::Unknown(_) => None,
         }
     });
     seen.collect()

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    ApprovalId, CancelParams, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Session,
-    SessionId, SessionRef, SessionStatus, Usage,
+    ApprovalId, CancelParams, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Said,
+    Session, SessionId, SessionRef, SessionStatus, Usage,
 };
 use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
@@ -346,11 +346,12 @@ impl Supervision {
             Err(error) if error.is_absence() => return Ok(Flow::On),
             Err(error) => return Err(failed(error)),
         };
-        if session.status.is_busy() && session.chat == Some(self.chat) {
-            return Ok(Flow::On);
-        }
-        let status =
-            if session.chat == Some(self.chat) { session.status } else { SessionStatus::Complete };
+        let status = match session.status {
+            _ if session.chat != Some(self.chat) => SessionStatus::Complete,
+            Said::Known(status) if !status.is_busy() => status,
+            // A status that only a later server says is no end that this version knows.
+            Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
+        };
         let name = self.name();
         let next = [
             format!("  go on:  plexus run --session {name} \"PROMPT\""),
