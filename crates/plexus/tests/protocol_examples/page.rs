@@ -1,4 +1,4 @@
-//! Reads the examples out of `docs/protocol.md`: under the heading of a method, the first block of JSON that holds a request's parameters and
+//! Reads the examples out of a page of the protocol: under the heading of a method, the first block of JSON that holds a request's parameters and
 //! the answer, one behind the other.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,9 @@ pub(crate) struct Example {
     pub(crate) answer: Value,
 }
 
-/// Every example, by its method.
-pub(crate) fn read() -> BTreeMap<String, Example> {
-    let page =
-        std::fs::read_to_string(testkit::fixtures::workspace_root().join("docs/protocol.md"))
-            .unwrap();
+/// Every example of the page at `path` (from the root of the workspace), by its method.
+pub(crate) fn read(path: &str) -> BTreeMap<String, Example> {
+    let page = std::fs::read_to_string(testkit::fixtures::workspace_root().join(path)).unwrap();
     page.split("\n### ").skip(1).filter_map(example).collect()
 }
 

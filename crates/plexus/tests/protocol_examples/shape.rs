@@ -1,6 +1,6 @@
 //! Whether an answer has the shape that the page shows, and what the page's ids stand for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -15,12 +15,21 @@ const NAME_CHARS: usize = 20;
 pub(crate) struct Names {
     home: (String, String),
     known: HashMap<String, String>,
+    /// Fields that answers had although the page does not show them, as `method path`.
+    pub(crate) added: BTreeSet<String>,
+    /// The method whose answer is looked at.
+    method: String,
 }
 
 impl Names {
     /// Paths below `home` of the page are below `folder` here.
     pub(crate) fn new(home: &str, folder: &str) -> Self {
-        Self { home: (home.to_owned(), folder.to_owned()), known: HashMap::new() }
+        Self {
+            home: (home.to_owned(), folder.to_owned()),
+            known: HashMap::new(),
+            added: BTreeSet::new(),
+            method: String::new(),
+        }
     }
 
     /// Returns what a request of the page means here.
@@ -45,8 +54,14 @@ impl Names {
     ///
     /// # Errors
     /// Says where they differ; nothing is learned then.
-    pub(crate) fn learn(&mut self, shown: &Value, real: &Value) -> Result<(), String> {
+    pub(crate) fn learn(
+        &mut self,
+        method: &str,
+        shown: &Value,
+        real: &Value,
+    ) -> Result<(), String> {
         let mut learned = self.clone();
+        learned.method = method.to_owned();
         learned.compare(shown, real, "")?;
         *self = learned;
         Ok(())
@@ -68,11 +83,12 @@ impl Names {
                         .ok_or_else(|| format!("{at}.{name} is shown and not there"))?;
                     self.compare(value, real, &format!("{at}.{name}"))?;
                 }
-                let cut = shown.keys().any(|name| name.contains(CUT));
-                match real.keys().find(|name| !cut && !shown.contains_key(*name)) {
-                    Some(name) => Err(format!("{at}.{name} is there and not shown")),
-                    None => Ok(()),
+                if shown.keys().any(|name| name.contains(CUT)) {
+                    return Ok(());
                 }
+                let more = real.keys().filter(|name| !shown.contains_key(*name));
+                self.added.extend(more.map(|name| format!("{} {at}.{name}", self.method)));
+                Ok(())
             }
             // A whole value may be cut, whatever it is.
             (Value::String(shown), _) if shown.starts_with(CUT) => Ok(()),
@@ -80,20 +96,23 @@ impl Names {
         }
     }
 
-    /// Something of a list must be as shown; a list may be longer than the page.
+    /// Something of a list must be as shown, best without a field more; a list may be longer than
+    /// the page.
     fn find(&mut self, shown: &Value, all: &[Value], at: &str) -> Result<(), String> {
         let mut problem = format!("{at} is empty");
+        let mut best: Option<Self> = None;
         for real in all {
             let mut learned = self.clone();
             match learned.compare(shown, real, at) {
-                Ok(()) => {
-                    *self = learned;
-                    return Ok(());
+                Ok(()) if best.as_ref().is_none_or(|it| learned.added.len() < it.added.len()) => {
+                    best = Some(learned);
                 }
+                Ok(()) => {}
                 Err(other) => problem = other,
             }
         }
-        Err(problem)
+        *self = best.ok_or(problem)?;
+        Ok(())
     }
 
     fn compare_text(&mut self, shown: &str, real: &str, at: &str) -> Result<(), String> {
