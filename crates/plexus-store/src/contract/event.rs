@@ -4,10 +4,12 @@
 use std::sync::LazyLock;
 
 use plexus_core::{EventId, Handle, NodeId, PluginId, SessionId};
+use plexus_wire::ChatEvent;
 use serde::Serialize;
 
 use super::chat::ChatStatus;
 use super::cursor::Cursor;
+use super::error::StoreError;
 use super::json::JsonText;
 use super::time::UnixMillis;
 
@@ -57,6 +59,14 @@ impl NewEvent {
             body,
             timestamp: UnixMillis::now(),
         }
+    }
+
+    /// Makes the row of an event that the store itself tells of.
+    ///
+    /// # Errors
+    /// When it cannot be JSON, which these types rule out.
+    pub(crate) fn of(event: &ChatEvent, timestamp: UnixMillis) -> Result<Self, StoreError> {
+        Ok(Self { timestamp, ..Self::now(event.type_name(), JsonText::of(event)?) })
     }
 
     /// Returns the node it will have.

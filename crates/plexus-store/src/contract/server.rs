@@ -16,7 +16,8 @@
 
 use std::time::Duration;
 
-use plexus_core::{ApprovalId, EventId, ServerId, SessionId};
+use plexus_core::{ApprovalId, ServerId, SessionId};
+use plexus_wire::ChatEvent;
 pub use plexus_wire::ServerState;
 use serde::Serialize;
 use serde_json::json;
@@ -25,6 +26,7 @@ use super::approval::{
     Again, ApprovalRecord, DecideApproval, DecidedBy, Fate, SettleApproval, Verdict,
 };
 use super::chat::{EndChat, Ending};
+use super::error::StoreError;
 use super::event::NewEvent;
 use super::json::JsonText;
 use super::run::{EndRun, RunKey};
@@ -116,26 +118,29 @@ pub struct Server {
 
 impl TakeOver {
     /// Cancels a pending approval of the dead server.
-    pub(crate) fn cancel(&self, record: &ApprovalRecord) -> DecideApproval {
+    ///
+    /// # Errors
+    /// When its event cannot be JSON.
+    pub(crate) fn cancel(&self, record: &ApprovalRecord) -> Result<DecideApproval, StoreError> {
         let message = Some(self.reason.clone());
-        let body = json!({
-            "type": "approval_resolved",
-            "approval_id": record.id,
-            "approved": false,
-            "message": message,
-            "decided_by": DecidedBy::AgentEnded,
-        });
-        DecideApproval {
+        let resolved = ChatEvent::ApprovalResolved {
+            approval_id: record.id,
+            approved: false,
+            message: message.clone(),
+            updated_input: None,
+            decided_by: DecidedBy::AgentEnded,
+        };
+        Ok(DecideApproval {
             id: record.id,
             expects_digest: None,
             verdict: Verdict::Cancel,
             by: DecidedBy::AgentEnded,
             message,
             at: self.at,
-            event: Some(self.event("approval_resolved", JsonText::from(body))),
+            event: Some(NewEvent::of(&resolved, self.at)?),
             again: Again::Fine,
             outbox: Vec::new(),
-        }
+        })
     }
 
     /// Makes the answer to a decided approval of the dead server void.
@@ -144,10 +149,14 @@ impl TakeOver {
     }
 
     /// Ends a chat of the dead server.
-    pub(crate) fn end_chat(&self, session: SessionId, chat: u32) -> EndChat {
-        let body = JsonText::from(json!({ "type": "error", "message": self.reason }));
-        let event = self.event("error", body);
-        EndChat { session, chat, ending: Ending::Failed(self.reason.clone()), usage: None, event }
+    ///
+    /// # Errors
+    /// When its event cannot be JSON.
+    pub(crate) fn end_chat(&self, session: SessionId, chat: u32) -> Result<EndChat, StoreError> {
+        let failed = ChatEvent::Error { message: self.reason.clone() };
+        let event = NewEvent::of(&failed, self.at)?;
+        let ending = Ending::Failed(self.reason.clone());
+        Ok(EndChat { session, chat, ending, usage: None, event })
     }
 
     /// Ends a run of the dead server.
@@ -155,15 +164,6 @@ impl TakeOver {
         EndRun {
             run,
             exit: JsonText::from(json!({ "reason": self.reason, "server": self.lease.server })),
-        }
-    }
-
-    fn event(&self, event_type: &str, body: JsonText) -> NewEvent {
-        NewEvent {
-            id: EventId::generate(),
-            event_type: event_type.to_owned(),
-            body,
-            timestamp: self.at,
         }
     }
 }

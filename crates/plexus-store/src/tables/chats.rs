@@ -1,6 +1,7 @@
 //! Chats and their streams in SQL.
 
 use plexus_core::{EventId, NodeId, ServerId, SessionId};
+use plexus_wire::ChatEvent;
 use serde_json::json;
 
 use super::keys::{EventKey, Place};
@@ -257,8 +258,7 @@ pub(super) async fn start(
         super::budget::reserve(tx, session_row, number, reservation).await?;
     }
     let user_position = Position { tree_id: session.tree, node_id: user_node };
-    let body = json!({ "type": "start", "id": start.session, "user_position": user_position });
-    let event = NewEvent { timestamp: start.at, ..NewEvent::now("start", JsonText::from(body)) };
+    let event = NewEvent::of(&ChatEvent::Start { id: start.session, user_position }, start.at)?;
     let start_event = event.id;
     events::append_rows(tx, chat, std::slice::from_ref(&event)).await?;
     tx.touch(session_row, start.session);

@@ -244,7 +244,7 @@ pub(super) async fn take_over(
     for id in open_approvals(tx.conn, server).await? {
         let record = approvals::get(tx.conn, id).await?;
         if record.status == ApprovalStatus::Pending {
-            approvals::decide(tx, over.cancel(&record)).await?;
+            approvals::decide(tx, over.cancel(&record)?).await?;
             taken.cancelled.push(id);
         } else {
             taken.voided.push(id);
@@ -252,7 +252,7 @@ pub(super) async fn take_over(
         approvals::settle(tx, over.void(id)).await?;
     }
     for (session, chat) in &taken.chats {
-        chats::end(tx, over.end_chat(*session, *chat)).await?;
+        chats::end(tx, over.end_chat(*session, *chat)?).await?;
     }
     for run in &taken.runs {
         runs::end(tx, &over.end_run(*run)).await?;
