@@ -6,7 +6,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Returns the schema of a parameter struct, with an object at its root.
 #[must_use]
@@ -90,10 +90,29 @@ fn tidy(schema: &mut Value) {
                 *text = text.replace('\n', " ");
             }
             map.values_mut().for_each(tidy);
+            split_types(map);
         }
         Value::Array(items) => items.iter_mut().for_each(tidy),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Turns a list of types (`["string", "null"]`) into `anyOf` with one type each: some clients map
+/// schemas onto a dialect that knows single types only. Words for people stay outside.
+fn split_types(map: &mut Map<String, Value>) {
+    let Some(Value::Array(types)) = map.get("type") else { return };
+    let types = types.clone();
+    let outside = ["description", "title", "default"];
+    let (said, limits): (Map<_, _>, Map<_, _>) =
+        std::mem::take(map).into_iter().partition(|(key, _)| outside.contains(&key.as_str()));
+    let branches = types.into_iter().map(|kind| {
+        let mut branch = if kind == "null" { Map::new() } else { limits.clone() };
+        branch.insert("type".into(), kind);
+        Value::Object(branch)
+    });
+    let branches = branches.collect();
+    *map = said;
+    map.insert("anyOf".into(), branches);
 }
 
 /// Checks a parameter schema against what MCP clients are known to reject.
@@ -141,5 +160,21 @@ pub fn no_boolean_schemas(schema: &Value, at: &str) -> Result<(), String> {
             .enumerate()
             .try_for_each(|(i, item)| no_boolean_schemas(item, &format!("{at}/{i}"))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_types_becomes_branches_of_one_type() {
+        let mut schema = json!({"properties": {"a": {
+            "type": ["integer", "null"], "minimum": 1, "description": "one\ntwo", "format": "uint32",
+        }}});
+        tidy(&mut schema);
+        let branches = json!([{"type": "integer", "minimum": 1}, {"type": "null"}]);
+        let tidied = json!({"anyOf": branches, "description": "one two"});
+        assert_eq!(schema["properties"]["a"], tidied);
     }
 }
