@@ -7,6 +7,7 @@ use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, MethodDescriptor,
     MethodTable, NodeId, Resolution, TreeId,
 };
+use plexus_engine::Engine;
 use plexus_store::{
     AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, Position, Priority, Store,
     Tree, limits,
@@ -18,7 +19,7 @@ use plexus_wire::{
     TreeCreateParams, TreeGot, TreeList, TreeListParams, TreeParams, TreeRendered,
 };
 
-use crate::claudecode::activation::{as_value, page};
+use crate::claudecode::{as_value, page};
 use crate::handler::handler;
 
 /// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session reads its own descendants through `claudecode`.
@@ -47,8 +48,8 @@ fn shown_tree(tree: Tree) -> plexus_wire::Tree {
 }
 
 impl Arbor {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store })
+    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
+        Arc::new(Self { store: Arc::clone(&engine.store) })
     }
 
     async fn made(&self, change: Change) -> Result<NodeCreated, CallError> {

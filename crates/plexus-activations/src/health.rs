@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable, ServerId};
+use plexus_engine::Engine;
+use plexus_engine::supervisor::Supervisor;
 use plexus_store::{Server, Store};
 use plexus_wire::method::health as wire;
 use plexus_wire::{HealthState, NoParams, ServerNode, ServerState, StoreHealth};
 
-use crate::claudecode::activation::said;
-use crate::claudecode::supervisor::Supervisor;
+use crate::claudecode::said;
 
 /// The server's state.
 pub struct Health {
@@ -18,7 +19,8 @@ pub struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(store: Arc<dyn Store>, supervisor: Arc<Supervisor>) -> Arc<Self> {
+    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
+        let (store, supervisor) = (Arc::clone(&engine.store), Arc::clone(&engine.supervisor));
         Arc::new(Self { store, supervisor })
     }
 

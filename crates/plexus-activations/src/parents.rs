@@ -9,9 +9,14 @@ use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable, SessionId,
 };
+use plexus_engine::Engine;
+use plexus_engine::authority::EVERYTHING;
+use plexus_engine::identity::Identity;
+use plexus_engine::session::SessionConfig;
+use plexus_engine::settings::Settings;
 use plexus_store::{
     Change, CreateSession, JsonText, Outcome, Priority, RevokeTokens, Session, SessionFilter,
-    StoreError,
+    Store, StoreError,
 };
 use plexus_wire::method::identity as wire;
 use plexus_wire::{
@@ -20,32 +25,35 @@ use plexus_wire::{
 };
 use serde_json::json;
 
-use crate::authority::EVERYTHING;
-use crate::claudecode::Core;
-use crate::claudecode::activation::page;
-use crate::claudecode::config::SessionConfig;
+use crate::claudecode::page;
 
 /// Identities for those outside.
 pub struct Parents {
-    core: Arc<Core>,
+    store: Arc<dyn Store>,
+    settings: Arc<Settings>,
+    identity: Arc<Identity>,
 }
 
 impl Parents {
-    pub(crate) fn new(core: Arc<Core>) -> Arc<Self> {
-        Arc::new(Self { core })
+    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
+        Arc::new(Self {
+            store: Arc::clone(&engine.store),
+            settings: Arc::clone(&engine.settings),
+            identity: Arc::clone(&engine.identity),
+        })
     }
 
     async fn parent(&self, params: ParentParams) -> Result<ParentIdentity, CallError> {
         let session = self.identity_session(&params.name).await?;
         let replaces = params.replace.unwrap_or(false).then_some(RevokeTokens::Session(session));
-        let token = self.core.identity.mint_in_place_of(Caller::Session(session), replaces).await?;
+        let token = self.identity.mint_in_place_of(Caller::Session(session), replaces).await?;
         Ok(ParentIdentity { session_id: session, token: token.expose().to_owned() })
     }
 
     async fn parents(&self, params: ParentsParams) -> Result<ParentList, CallError> {
         let filter = SessionFilter { parent: Some(None), ..SessionFilter::default() };
         let page = page(params.limit, params.cursor.as_deref())?;
-        let found = self.core.store.sessions(filter, page).await?;
+        let found = self.store.sessions(filter, page).await?;
         let view = |session: Session| Parent {
             name: session.name,
             session_id: session.id,
@@ -63,13 +71,13 @@ impl Parents {
             CallError::not_found(format_args!("find the parent {:?}", params.name))
                 .with_hint("identity.parents lists them")
         };
-        let session = match self.core.store.session_named(None, &params.name).await {
+        let session = match self.store.session_named(None, &params.name).await {
             Ok(session) if is_identity(&session) => session.id,
             Ok(_) | Err(StoreError::NotFound { .. }) => return Err(unknown()),
             Err(error) => return Err(error.into()),
         };
         let revoke = Change::RevokeTokens(RevokeTokens::Session(session));
-        let committed = self.core.store.commit(vec![revoke], Priority::Urgent).await?;
+        let committed = self.store.commit(vec![revoke], Priority::Urgent).await?;
         match committed.outcomes.first() {
             Some(Outcome::Count(tokens)) => Ok(Revoked { session_id: session, tokens: *tokens }),
             _ => Err(CallError::internal("revoke tokens: the store did not say how many")),
@@ -78,7 +86,7 @@ impl Parents {
 
     /// A session without a child of its own, which the parent acts as.
     async fn identity_session(&self, name: &str) -> Result<SessionId, CallError> {
-        match self.core.store.session_named(None, name).await {
+        match self.store.session_named(None, name).await {
             Ok(session) if is_identity(&session) => return Ok(session.id),
             Ok(_) => {
                 return Err(CallError::conflict(format_args!(
@@ -95,13 +103,13 @@ impl Parents {
             model: None,
             system_prompt: None,
             loopback_enabled: true,
-            loopback_timeout_secs: self.core.settings.approval_timeout.as_secs(),
+            loopback_timeout_secs: self.settings.approval_timeout.as_secs(),
             escalate_after_secs: None,
             supervise: Supervise::Default,
             can_spawn: true,
             may_decide: vec![EVERYTHING.to_owned()],
             project_settings: ProjectSettings::Ignore,
-            channel: self.core.settings.channel,
+            channel: self.settings.channel,
             allowed_tools: Vec::new(),
             disallowed_tools: Vec::new(),
             add_dirs: Vec::new(),
@@ -114,7 +122,7 @@ impl Parents {
             ..CreateSession::new(name, None)
         };
         let id = session.id;
-        self.core.store.commit(vec![Change::CreateSession(session)], Priority::Normal).await?;
+        self.store.commit(vec![Change::CreateSession(session)], Priority::Normal).await?;
         Ok(id)
     }
 }
@@ -174,7 +182,7 @@ impl Activation for Parents {
                 move |_: Call, _: NoParams| {
                     let this = Arc::clone(&self);
                     async move {
-                        Ok(SignInCode { code: this.core.identity.code()?.expose().to_owned() })
+                        Ok(SignInCode { code: this.identity.code()?.expose().to_owned() })
                     }
                 },
             )

@@ -45,5 +45,5 @@ mod watch;
 
 pub use args::{Options, StdinSource, UsageError};
 pub use hold::DRAIN_GRACE;
-pub use lines::{MAX_LINE_BYTES, MAX_STDERR_LINE_BYTES, WHOLE_LINE_BYTES};
+pub use lines::{MAX_LINE_BYTES, MAX_STDERR_LINE_BYTES, WHOLE_LINE_BYTES, stderr_text};
 pub use start::{EXIT_HELD, EXIT_NOT_STARTED, EXIT_USAGE, run};

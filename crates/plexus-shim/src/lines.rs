@@ -1,6 +1,6 @@
 //! Bytes from the child's pipes into whole lines for the journal.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A line of stdout up to this length is held until its newline is there and then written at once. The server reads no longer
 /// line than this, so everything it can read it sees whole.
@@ -147,6 +147,25 @@ pub(crate) fn push_note(text: &str, journal: &mut Vec<u8>) {
     push_stderr(&format!("plexus shim: {text}"), journal);
 }
 
+/// The beginning of every line of stderr in the journal.
+const STDERR_HEAD: &[u8] = br#"{"type":"plexus_stderr","#;
+
+/// Returns what a child wrote to its stderr, if this line of the journal is that.
+#[must_use]
+pub fn stderr_text(line: &[u8]) -> Option<String> {
+    if !line.starts_with(STDERR_HEAD) {
+        return None;
+    }
+    let line: StderrText = serde_json::from_slice(line).ok()?;
+    Some(line.text)
+}
+
+/// The text of a line of stderr.
+#[derive(Deserialize)]
+struct StderrText {
+    text: String,
+}
+
 /// What a line of stderr looks like in the journal.
 #[derive(Serialize)]
 struct StderrLine<'a> {
@@ -168,6 +187,14 @@ fn push_stderr(text: &str, journal: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_as_stderr_is_read_as_stderr_and_nothing_else_is() {
+        let mut journal = Vec::new();
+        push_stderr("bad \"news\"", &mut journal);
+        assert_eq!(stderr_text(&journal).as_deref(), Some("bad \"news\""));
+        assert_eq!(stderr_text(br#"{"type":"assistant","text":"x"}"#), None);
+    }
 
     fn stdout(parts: &[&[u8]]) -> String {
         let (mut lines, mut journal) = (StdoutLines::default(), Vec::new());

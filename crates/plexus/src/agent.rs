@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use plexus_activations::settings::ProgramLine;
+use plexus_engine::settings::ProgramLine;
 
 /// The word that means the built-in simulator where a program is expected.
 pub const SIMULATOR: &str = "sim";

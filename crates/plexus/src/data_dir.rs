@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use plexus_activations::Identity;
 use plexus_core::{SecretToken, ServerId};
+use plexus_engine::Identity;
 use plexus_store::sqlite::LOCK_FILE;
 use serde::{Deserialize, Serialize};
 

@@ -19,5 +19,5 @@ mod instructions;
 pub mod serve;
 pub mod wiring;
 
-pub use plexus_activations::settings::ProgramLine;
+pub use plexus_engine::settings::ProgramLine;
 pub use wiring::{BuildError, Membership, Plexus, PlexusBuilder, Stopped};

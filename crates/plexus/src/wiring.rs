@@ -1,4 +1,4 @@
-//! Puts the parts together. The only module that names everything: store, activations, hub and doors.
+//! Puts the parts together. The only module that names everything: store, engine, hub and doors.
 //!
 //! ```no_run
 //! use plexus::{PlexusBuilder, ProgramLine};
@@ -30,11 +30,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::settings::{NodeSettings, ProgramLine, Settings};
-use plexus_activations::{Activations, Identity};
+use plexus_agents::ClaudeCode;
 use plexus_core::{
     ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
+use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
+use plexus_engine::{Engine, Identity};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
 use plexus_transport::{AllowedHosts, Doors, Limits};
 use serde_json::Value;
@@ -155,7 +156,7 @@ impl PlexusBuilder {
         self
     }
 
-    /// Changes any other setting of the activations.
+    /// Changes any other setting of the engine.
     #[must_use]
     pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
@@ -262,30 +263,29 @@ impl PlexusBuilder {
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
-        let activations = Activations::new(Arc::clone(&store), self.settings, &operator);
-        activations.set_relay(Arc::new(HttpRelay));
-        let receivers = Receivers::new(Arc::clone(&activations), self.receivers);
+        let driver = Arc::new(ClaudeCode);
+        let engine = Engine::new(Arc::clone(&store), self.settings, driver, &operator);
+        engine.set_relay(Arc::new(HttpRelay));
+        let receivers = Receivers::new(Arc::clone(&engine), self.receivers);
         let hub = Hub::new(HUB);
         let stop = CancellationToken::new();
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
         for part in parts {
             match part {
-                Part::ClaudeCode => activations.register_claudecode(&hub)?,
-                Part::Loopback => activations.register_loopback(&hub)?,
-                Part::Arbor => activations.register_arbor(&hub)?,
-                Part::Health => activations.register_health(&hub)?,
-                Part::Identity => activations.register_identity(&hub)?,
-                Part::Server => hub.register(Arc::new(steward::Steward::new(
-                    &store,
-                    &activations,
-                    stop.clone(),
-                )))?,
+                Part::ClaudeCode => plexus_activations::register_claudecode(&engine, &hub)?,
+                Part::Loopback => plexus_activations::register_loopback(&engine, &hub)?,
+                Part::Arbor => plexus_activations::register_arbor(&engine, &hub)?,
+                Part::Health => plexus_activations::register_health(&engine, &hub)?,
+                Part::Identity => plexus_activations::register_identity(&engine, &hub)?,
+                Part::Server => {
+                    hub.register(Arc::new(steward::Steward::new(&store, &engine, stop.clone())))?
+                }
             }
         }
         Ok(Plexus {
             dir,
             store,
-            activations,
+            engine,
             hub,
             operator,
             limits: self.limits,
@@ -305,11 +305,11 @@ const HUB: ActivationInfo = ActivationInfo {
 /// How long the tasks of a server may take to notice that it stops. Nothing is lost with them: children write journals, not to us.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A hub with its store and activations.
+/// A hub with its store and engine.
 pub struct Plexus {
     dir: DataDir,
     store: Arc<dyn Store>,
-    activations: Arc<Activations>,
+    engine: Arc<Engine>,
     hub: Arc<Hub>,
     operator: SecretToken,
     limits: Limits,
@@ -333,10 +333,10 @@ impl Plexus {
         &self.hub
     }
 
-    /// Returns the activations.
+    /// Returns the engine.
     #[must_use]
-    pub fn activations(&self) -> &Arc<Activations> {
-        &self.activations
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Returns who outside is told, to be changed while it runs.
@@ -389,19 +389,19 @@ impl Plexus {
     ) -> Result<Stopped, BuildError> {
         let address = listener.local_addr().map_err(BuildError::Listener)?;
         let url = url_of(address);
-        self.activations.set_url(url.clone());
-        let picked_up = self.activations.start().await.map_err(BuildError::Reattach)?;
+        self.engine.set_url(url.clone());
+        let picked_up = self.engine.start().await.map_err(BuildError::Reattach)?;
         if picked_up > 0 {
             tracing::info!(runs = picked_up, "picked up what an earlier server left running");
         }
-        let identity: Arc<Identity> = self.activations.identity();
+        let identity: Arc<Identity> = Arc::clone(&self.engine.identity);
         let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
         let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
             .with_instructions(INSTRUCTIONS)
-            .with_answers(self.activations.hook_answers());
+            .with_answers(self.engine.hook_answers());
         let router = plexus_transport::router(doors.clone()).merge(pages::router(pages::Pages {
             store: Arc::clone(&self.store),
-            activations: Arc::clone(&self.activations),
+            engine: Arc::clone(&self.engine),
             auth: identity,
             doors: doors.clone(),
             hooks: self.receivers.stats(),
@@ -426,8 +426,8 @@ impl Plexus {
             () = watching => {}
         }
         self.dir.withdraw_announcement()?;
-        let children = self.activations.children();
-        if tokio::time::timeout(STOP_DEADLINE, self.activations.stop()).await.is_err() {
+        let children = self.engine.children();
+        if tokio::time::timeout(STOP_DEADLINE, self.engine.stop()).await.is_err() {
             tracing::warn!(
                 "some tasks did not stop in time; what they had not stored is read again from the journals"
             );

@@ -31,9 +31,10 @@ const STORY: &[&str] = &[
     "loopback.wait_for_approval",
     "loopback.pending",
     "loopback.rule_preview",
+    // Before `poll`, whose cursor is then behind the message.
+    "claudecode.send",
     "claudecode.poll",
     "claudecode.wait",
-    "claudecode.send",
     "loopback.respond",
     "WAIT UNTIL docs HAS ENDED",
     "claudecode.follow",
@@ -95,8 +96,19 @@ const NEW_METHODS: &[&str] = &["identity.parents", "identity.revoke"];
 /// Fields that answers have gained since the first stage, and why.
 const ADDED: &[(&str, &str)] = &[
     ("claudecode.chat_async .status", "a chat that its idempotency key found may have ended"),
+    (
+        "claudecode.get .session.answer",
+        "the last answer of a chat that ended comes with its session",
+    ),
     ("claudecode.poll .events[].chat", "a page behind a cursor may span chats"),
     ("loopback.pending .approvals[].working_dir", "whoever decides sees where a command starts"),
+    ("plexus.health .activations.arbor", "each activation says how it is"),
+    ("plexus.health .activations.claudecode", "each activation says how it is"),
+    ("plexus.health .activations.health", "each activation says how it is"),
+    ("plexus.health .activations.identity", "each activation says how it is"),
+    ("plexus.health .activations.loopback", "each activation says how it is"),
+    ("plexus.health .activations.server", "each activation says how it is"),
+    ("server.prune .prompts", "prompts are pruned only when that is asked for"),
 ];
 
 struct Stage {

@@ -26,6 +26,33 @@ pub struct ProbedCli {
 }
 
 impl ProbedCli {
+    /// Judges what a program answered when it was asked for its version.
+    pub fn judge(
+        binary: impl Into<PathBuf>,
+        answer: Result<String, VersionError>,
+    ) -> Result<Self, ProbeError> {
+        let binary = binary.into();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(VersionError::Silent) => return Err(ProbeError::Silent { binary }),
+            Err(VersionError::Start(error)) => return Err(ProbeError::from_start(binary, error)),
+        };
+        let Some(version) = answer.split_whitespace().next().and_then(CliVersion::parse) else {
+            let seen = redact(&answer)
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(SHOWN_CHARACTERS)
+                .collect();
+            return Err(ProbeError::Unrecognized { binary, seen });
+        };
+        if version < OLDEST_SUPPORTED_VERSION {
+            return Err(ProbeError::TooOld { binary, found: version });
+        }
+        Ok(Self { binary, version })
+    }
+
     /// Whether it is newer than [`TESTED_VERSION`]: it is used, and the user should be told.
     pub fn is_newer_than_tested(&self) -> bool {
         self.version > TESTED_VERSION
@@ -88,25 +115,8 @@ pub enum ProbeError {
 /// Runs `binary --version` and judges the answer. Must be called inside a tokio runtime.
 pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCli, ProbeError> {
     let binary = binary.into();
-    let answer = match ask_version(&binary).await {
-        Ok(answer) => answer,
-        Err(VersionError::Silent) => return Err(ProbeError::Silent { binary }),
-        Err(VersionError::Start(error)) => return Err(ProbeError::from_start(binary, error)),
-    };
-    let Some(version) = answer.split_whitespace().next().and_then(CliVersion::parse) else {
-        let seen = redact(&answer)
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(SHOWN_CHARACTERS)
-            .collect();
-        return Err(ProbeError::Unrecognized { binary, seen });
-    };
-    if version < OLDEST_SUPPORTED_VERSION {
-        return Err(ProbeError::TooOld { binary, found: version });
-    }
-    Ok(ProbedCli { binary, version })
+    let answer = ask_version(&binary).await;
+    ProbedCli::judge(binary, answer)
 }
 
 impl ProbeError {

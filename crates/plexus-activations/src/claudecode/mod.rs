@@ -1,202 +1,280 @@
-//! `claudecode`: sessions and chats that survive everything but their own end.
-//!
-//! In reading order:
-//! - [`config`]: what a session was created with.
-//! - [`event`]: an event of the wire becomes a row of the store.
-//! - [`launch`]: the arguments, the environment and the MCP servers of a child.
-//! - [`translate`]: from lines of the CLI to steps of ours; pure.
-//! - [`start`]: the row, the directory, the process.
-//! - [`hold`], [`orphans`]: a shim held by a descriptor, and what to end when it was killed.
-//! - [`run`]: one run: tail, store, answer, end.
-//! - [`supervisor`]: all runs; who starts, wakes and ends them.
-//! - [`sweep`]: run directories that nobody needs any more.
-//! - [`deltas`], [`feed`]: live text, and events serialised once for all their readers.
-//! - [`scopes`], [`turns`]: what changed for one caller, looked up once for all its waits, and how many of them read at a time.
-//! - [`news`], [`told`]: which sessions changed, and what is told of one without its transcript.
-//! - [`activation`]: the methods. What they take and give is `plexus-wire`'s.
+//! The `claudecode` activation: its method table, and who may touch what. Each group of methods has a file of its own.
 
-pub(crate) mod activation;
-pub(crate) mod config;
-pub(crate) mod deltas;
-pub(crate) mod event;
-pub(crate) mod feed;
-pub(crate) mod hold;
-pub(crate) mod launch;
-mod news;
-mod orphans;
-pub(crate) mod run;
-pub(crate) mod scopes;
-pub(crate) mod start;
-pub(crate) mod supervisor;
-pub(crate) mod sweep;
-pub(crate) mod told;
-pub(crate) mod translate;
-pub(crate) mod turns;
+mod budgets;
+mod chats;
+mod create;
+mod elsewhere;
+mod live;
+mod reading;
+mod rendering;
+mod sessions;
+mod shown;
+mod streaming;
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::Arc;
 
-use claude_code::journal::JournalWatcher;
-use claude_code::{CliVersion, OLDEST_SUPPORTED_VERSION, ProbeError};
-use plexus_core::{ApprovalId, SessionId};
-use plexus_store::{NodeData, RunKey, Store, StoreError};
-use tokio_util::sync::CancellationToken;
+use async_trait::async_trait;
+use plexus_core::{
+    Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
+    MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
+};
+use plexus_engine::Engine;
+use plexus_engine::approvals::Approvals;
+use plexus_engine::authority::Authority;
+use plexus_engine::deltas::Deltas;
+use plexus_engine::node::Neighbours;
+use plexus_engine::prompt::prompt_text;
+use plexus_engine::reading::feed::{Feed, followed};
+use plexus_engine::reading::news::SessionNews;
+use plexus_engine::reading::scopes::Scopes;
+use plexus_engine::reading::turns::Turns;
+use plexus_engine::settings::Settings;
+use plexus_engine::supervisor::Supervisor;
+use plexus_store::{
+    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, Session, Store, StoreError, Thing,
+};
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
 
-pub use activation::ClaudeCode;
-use deltas::Deltas;
-use launch::Channel;
-use scopes::Scopes;
-use supervisor::Supervisor;
-use turns::Turns;
+use crate::handler::handler;
 
-use crate::identity::Identity;
-use crate::loopback::approvals::Approvals;
-use crate::node::{Relay, Trust};
-use crate::settings::Settings;
-
-/// What every part of the activations shares.
-pub(crate) struct Core {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) settings: Settings,
-    pub(crate) approvals: Arc<Approvals>,
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) watcher: JournalWatcher,
-    pub(crate) deltas: Deltas,
-    /// What changed, for whoever waits for any session.
-    pub(crate) scopes: Scopes,
-    /// Whose waiting calls may read now.
-    pub(crate) turns: Turns,
-    pub(crate) shutdown: CancellationToken,
-    /// Whether children may be held; only a server that shares its store can lose that.
-    pub(crate) trust: Trust,
-    relay: OnceLock<Arc<dyn Relay>>,
-    url: RwLock<Option<String>>,
-    probed: tokio::sync::OnceCell<Agent>,
-    supervisor: OnceLock<Weak<Supervisor>>,
+/// Sessions and chats.
+pub struct ClaudeCode {
+    store: Arc<dyn Store>,
+    settings: Arc<Settings>,
+    authority: Authority,
+    approvals: Arc<Approvals>,
+    supervisor: Arc<Supervisor>,
+    neighbours: Arc<Neighbours>,
+    news: SessionNews,
+    scopes: Arc<Scopes>,
+    turns: Arc<Turns>,
+    deltas: Deltas,
+    feed: Feed,
 }
 
-/// The CLI that children run, as its `--version` says.
-#[derive(Clone, Debug)]
-pub(crate) struct Agent {
-    /// What to call it in a notice.
-    pub(crate) label: String,
-    /// The channel that `auto` means for it.
-    pub(crate) channel: Channel,
-}
-
-impl Core {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        settings: Settings,
-        approvals: Arc<Approvals>,
-        identity: Arc<Identity>,
-    ) -> Arc<Self> {
+impl ClaudeCode {
+    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
         Arc::new(Self {
-            scopes: Scopes::new(Arc::clone(&store)),
-            turns: Turns::default(),
-            store,
-            approvals,
-            identity,
-            watcher: JournalWatcher::new(),
-            deltas: Deltas::default(),
-            shutdown: CancellationToken::new(),
-            trust: Trust::default(),
-            relay: OnceLock::new(),
-            url: RwLock::new(settings.url.clone()),
-            settings,
-            probed: tokio::sync::OnceCell::new(),
-            supervisor: OnceLock::new(),
+            store: Arc::clone(&engine.store),
+            settings: Arc::clone(&engine.settings),
+            authority: engine.authority.clone(),
+            approvals: Arc::clone(&engine.approvals),
+            supervisor: Arc::clone(&engine.supervisor),
+            neighbours: Arc::clone(&engine.neighbours),
+            news: engine.news.clone(),
+            scopes: Arc::clone(&engine.scopes),
+            turns: Arc::clone(&engine.turns),
+            deltas: engine.deltas.clone(),
+            feed: Feed::new(Arc::clone(&engine.store)),
         })
     }
 
-    pub(crate) fn set_supervisor(&self, supervisor: Weak<Supervisor>) {
-        let again = self.supervisor.set(supervisor);
-        debug_assert!(again.is_ok(), "there is one supervisor");
-    }
-
-    pub(crate) fn set_relay(&self, relay: Arc<dyn Relay>) {
-        let again = self.relay.set(relay);
-        debug_assert!(again.is_ok(), "there is one relay");
-    }
-
-    pub(crate) fn relay_to(&self) -> Option<&Arc<dyn Relay>> {
-        self.relay.get()
-    }
-
-    /// Has a run told when one of its approvals is decided, by whichever server. Without others the courier is all it takes.
-    pub(crate) fn await_decision(&self, key: RunKey, id: ApprovalId) {
-        if let Some(supervisor) = self.supervisor() {
-            supervisor.await_decision(key, id);
-        }
-    }
-
-    fn supervisor(&self) -> Option<Arc<Supervisor>> {
-        self.supervisor.get().and_then(Weak::upgrade)
-    }
-
-    /// A run is over, and everything of it is stored, except a chat that it never got to.
-    pub(crate) fn run_ended(&self, key: RunKey, unserved: Option<u32>) {
-        let Some(supervisor) = self.supervisor() else { return };
-        supervisor.forget(key);
-        if let Some(chat) = unserved {
-            supervisor.serve(key.session, chat);
-        }
-    }
-
-    pub(crate) fn trim_warm(&self) {
-        if let Some(supervisor) = self.supervisor() {
-            supervisor.trim_warm();
-        }
-    }
-
-    /// Where children reach this server.
-    pub(crate) fn url(&self) -> Option<String> {
-        self.url.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn set_url(&self, url: String) {
-        *self.url.write().unwrap_or_else(PoisonError::into_inner) = Some(url);
-    }
-
-    /// Reads the prompt of a chat from its node.
-    pub(crate) async fn prompt_text(
+    /// Finds a session by id or exact name, within what the caller may touch.
+    async fn find(
         &self,
-        session: SessionId,
-        chat: u32,
-    ) -> Result<String, StoreError> {
-        let chat = self.store.chat(session, Some(chat)).await?;
-        match self.store.node(chat.user_node).await?.data {
-            NodeData::Text { content } => Ok(content),
-            NodeData::Pruned {} | NodeData::External { .. } => {
-                Err(StoreError::invalid("read a prompt: its node holds no text"))
-            }
-        }
+        caller: &Caller,
+        id: Option<SessionId>,
+        name: Option<&str>,
+    ) -> Result<Session, CallError> {
+        self.authority.find(caller, id, name).await
     }
 
-    /// Asks the CLI for its version, once.
-    pub(crate) async fn probe(&self) -> Result<Agent, ProbeError> {
-        let probe = async {
-            let line = &self.settings.agent;
-            if !line.leading.is_empty() {
-                // Our own binary plays the CLI: it speaks the version we were built with.
-                return Ok(Agent {
-                    label: "the built-in simulator (no claude CLI)".into(),
-                    channel: Channel::Control,
-                });
-            }
-            let probed = claude_code::probe_version(&line.program).await?;
-            let channel = if probed.version >= OLDEST_SUPPORTED_VERSION {
-                Channel::Control
-            } else {
-                Channel::Mcp
-            };
-            let note =
-                if probed.is_newer_than_tested() { ", newer than any we have tested" } else { "" };
-            Ok(Agent { label: format!("claude {}{note}", version(probed.version)), channel })
-        };
-        self.probed.get_or_try_init(|| probe).await.cloned()
+    /// Reads a position in a session's events that a caller handed back.
+    async fn resolve_cursor(&self, session: SessionId, cursor: &str) -> Result<Cursor, CallError> {
+        self.store.resolve_cursor(session, cursor).await.map_err(wrong_cursor)
     }
 }
 
-fn version(version: CliVersion) -> String {
-    format!("{}.{}.{}", version.major, version.minor, version.patch)
+#[async_trait]
+impl Activation for ClaudeCode {
+    fn info(&self) -> ActivationInfo {
+        ActivationInfo {
+            namespace: EVENT_OWNER.0,
+            version: (EVENT_OWNER.1, 0, 0),
+            description: "Creates child Claude Code sessions, starts chats that return at once, and reads their events from durable streams.",
+        }
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        // One line for each method: its name, what it is for, what is special about it, and who does it.
+        macro_rules! with {
+            ($method:ident) => {
+                handler!(self, $method)
+            };
+        }
+        let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
+        let waits: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.hints.waits = true;
+        };
+        // It moves the position that the server keeps: a second call gets other events.
+        let moves: fn(&mut MethodDescriptor) = |d| {
+            d.hints.waits = true;
+            d.hints.idempotent_with = &["from_seq", "consumer", "cursor"];
+        };
+        let ends: fn(&mut MethodDescriptor) = |d| d.hints.destructive = true;
+        let follows: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.door = Door::Events;
+        };
+        // These change when an event comes, and reading them moves nobody's position.
+        let session: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.resource =
+                Some(ResourceForm { uri: "plexus://sessions/{session_id}", changes: "follow" });
+        };
+        let conversation: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.resource = Some(ResourceForm {
+                uri: "plexus://sessions/{session_id}/conversation",
+                changes: "follow",
+            });
+        };
+        let recent: fn(&mut MethodDescriptor) = |d| {
+            d.hints.read_only = true;
+            d.door = Door::Internal;
+            d.resource = Some(ResourceForm {
+                uri: "plexus://sessions/{session_id}/events",
+                changes: "follow",
+            });
+        };
+        MethodTable::new(EVENT_OWNER.0)
+            .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
+            .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
+            .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
+            .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
+            .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
+            .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
+            .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
+            .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
+            .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
+            .serves::<wire::Get, _, _>("Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
+            .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
+            .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
+            .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
+            .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
+            .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
+            .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
+            .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
+            .serves::<wire::Cursors, _, _>("Lists the named readers of a session and where they stand.", reads, with!(cursors))
+            .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
+            .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
+    }
+
+    async fn health(&self) -> Result<Option<serde_json::Value>, CallError> {
+        said(&self.supervisor.health())
+    }
+
+    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
+        let found = match (handle.method.as_str(), handle.meta.as_slice()) {
+            ("chat_event", [id, ..]) => self.resolve_event(caller, id).await,
+            ("chat_stream", [session, chat]) => self.resolve_stream(caller, session, chat).await,
+            _ => return Resolution::NotMine,
+        };
+        match found {
+            Ok(value) => Resolution::Found(value),
+            Err(error) => Resolution::Failed(error),
+        }
+    }
+}
+
+impl ClaudeCode {
+    /// What `poll` shows of an event, and where it belongs.
+    async fn resolve_event(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<serde_json::Value, CallError> {
+        let id = id
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
+        let event = self.store.event(id).await?;
+        // An event out of reach does not exist for this caller, and neither does its session.
+        let hidden = || StoreError::not_found(Thing::Event, id);
+        self.authority.reach(caller, event.session).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => hidden().into(),
+            _ => error,
+        })?;
+        as_value(&KnownThing::Event(followed(&event)))
+    }
+
+    async fn resolve_stream(
+        &self,
+        caller: &Caller,
+        session: &str,
+        chat: &str,
+    ) -> Result<serde_json::Value, CallError> {
+        let session = session
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the stream: its session is not a UUID"))?;
+        let chat = chat
+            .parse()
+            .map_err(|_| CallError::invalid("resolve the stream: its chat is not a number"))?;
+        self.authority.reach(caller, session).await?;
+        let chat = self.store.chat(session, Some(chat)).await?;
+        let (prompt, pruned) = match self.store.node(chat.user_node).await?.data {
+            NodeData::Pruned {} => (String::new(), true),
+            NodeData::Text { .. } | NodeData::External { .. } => {
+                (prompt_text(&*self.store, session, chat.number).await?, false)
+            }
+        };
+        as_value(&KnownThing::Message(PromptMessage {
+            role: Role::User.into(),
+            session_id: session,
+            chat: chat.number,
+            content: prompt,
+            pruned,
+            status: self.status_of(&chat).await?.into(),
+            total_events: chat.total_events,
+        }))
+    }
+}
+
+impl ClaudeCode {
+    /// Returns a node of this session's tree. One of another tree is as unknown as one that does
+    /// not exist.
+    pub(super) async fn node_of(&self, session: &Session, id: NodeId) -> Result<Node, CallError> {
+        match self.store.node(id).await {
+            Ok(node) if node.tree_id == session.tree => Ok(node),
+            Ok(_) | Err(StoreError::NotFound { .. }) => Err(CallError::not_found(format_args!(
+                "find the node {id} in the tree of {}",
+                session.name
+            ))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Writes what a handle stands for.
+pub(crate) fn as_value(thing: &KnownThing) -> Result<serde_json::Value, CallError> {
+    serde_json::to_value(thing).map_err(|error| {
+        tracing::error!(%error, "what a handle stands for could not be serialised");
+        CallError::internal("show what the handle stands for")
+    })
+}
+
+/// Names the parameter when the store cannot read it as a position.
+fn wrong_cursor(error: StoreError) -> CallError {
+    match error {
+        StoreError::Invalid { .. } => CallError::from(error).with_field("cursor"),
+        other => other.into(),
+    }
+}
+
+/// Writes what an activation says of its health.
+pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<serde_json::Value>, CallError> {
+    serde_json::to_value(health).map(Some).map_err(|error| {
+        tracing::error!(%error, "an activation's health could not be serialised");
+        CallError::internal("say how it is")
+    })
+}
+
+/// Reads a page's parameters.
+pub(crate) fn page(
+    limit: Option<PageLimit>,
+    cursor: Option<&str>,
+) -> Result<PageRequest, CallError> {
+    let after = cursor.map(str::parse).transpose().map_err(wrong_cursor)?;
+    Ok(PageRequest { after, limit: limit.unwrap_or_default().get() })
 }

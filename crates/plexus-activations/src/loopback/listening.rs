@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Loopback;
-use crate::claudecode::activation::page;
+use crate::claudecode::page;
 
 /// What a listener is told; it reads the list for itself.
 #[derive(Serialize, JsonSchema)]
@@ -40,7 +40,7 @@ impl Loopback {
         params: ApprovalPageParams,
     ) -> Result<Reply, CallError> {
         let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
-        let mut wake = self.core.store.watch(Topic::Pending);
+        let mut wake = self.store.watch(Topic::Pending);
         wake.seen();
         let mut listener = Listener { loopback: self, filter, params, wake, told: Vec::new() };
         listener.told = listener.look().await?;
@@ -70,7 +70,7 @@ impl Listener {
 
     async fn look(&self) -> Result<Vec<(ApprovalId, Owner)>, CallError> {
         let wanted = page(self.params.limit, self.params.cursor.as_deref())?;
-        let found = self.loopback.core.store.approvals(self.filter, wanted).await?;
+        let found = self.loopback.store.approvals(self.filter, wanted).await?;
         Ok(found.items.iter().map(|record| (record.id, record.owner)).collect())
     }
 }

@@ -3,24 +3,22 @@
 use std::sync::Arc;
 
 use plexus_core::{Call, CallError, Caller, Reply};
+use plexus_engine::approvals::Question;
+use plexus_engine::approvals::answer::{answer_of, exact_json};
+use plexus_engine::driver::Channel;
+use plexus_engine::wait::{STORE_RETRY, decision};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText, Priority, Session,
-    SettleApproval, StoreError, Topic, UnixMillis, Verdict,
+    ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, Session, SettleApproval,
+    StoreError, UnixMillis, Verdict,
 };
 use plexus_wire::{Done, ErrorKind, PermitAnswer, PermitRequest, RefusedAttempt};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::activation::Loopback;
-use super::answer::{answer_of, exact_json};
-use super::approvals::Question;
-use crate::claudecode::launch::Channel;
+use super::Loopback;
 
-/// How long to wait before the store is tried again. While it cannot be written, requests wait.
-const STORE_RETRY: std::time::Duration = std::time::Duration::from_millis(250);
-
-/// How long a waiting request goes without looking whether it still exists: one that is deleted with its session wakes nobody.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// How often a client is told that its call waits.
+const REPORT_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Names a permission request that is open, for the server's own calls.
 #[derive(Deserialize, JsonSchema)]
@@ -116,13 +114,13 @@ impl Loopback {
         let Caller::Child(id) = caller else {
             return Err(CallError::forbidden("ask for permission: that is for a child"));
         };
-        self.core.store.session(*id).await.map_err(CallError::from)
+        self.store.session(*id).await.map_err(CallError::from)
     }
 
     /// The run that asks, when the child is one of ours.
     async fn run_of(&self, session: &Session) -> Result<Option<u32>, StoreError> {
         match session.open_chat() {
-            Some(chat) => Ok(self.core.store.chat(session.id, Some(chat)).await?.run),
+            Some(chat) => Ok(self.store.chat(session.id, Some(chat)).await?.run),
             None => Ok(None),
         }
     }
@@ -134,32 +132,36 @@ impl Loopback {
     ) -> Result<Option<ApprovalRecord>, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let run = self.run_of(&session).await?;
-        Ok(self.core.store.approval_by_request(session.id, run, tool_use_id).await?)
+        Ok(self.store.approval_by_request(session.id, run, tool_use_id).await?)
     }
 
-    /// Waits for the decision. One approval wakes one waiter.
+    /// Waits for the decision, and tells the client now and then that it waits.
     async fn answer_to(&self, call: &Call, record: ApprovalRecord) -> PermitAnswer {
         plexus_fault::point!("permit.row.committed");
-        let mut wake = self.core.store.watch(Topic::Approval(record.id));
+        let id = record.id;
         loop {
-            wake.seen();
-            match self.core.store.approval(record.id).await {
-                Ok(record) if record.status == ApprovalStatus::Pending => {
-                    call.progress.report("waiting for a decision");
-                    let _either = tokio::time::timeout(LOOK_AGAIN, wake.changed()).await;
+            let decision = decision(&*self.store, id);
+            tokio::pin!(decision);
+            let decided = loop {
+                call.progress.report("waiting for a decision");
+                tokio::select! {
+                    decided = &mut decision => break decided,
+                    () = tokio::time::sleep(REPORT_EVERY) => {}
                 }
-                Ok(record) => {
+            };
+            match decided {
+                Ok(Some(record)) => {
                     plexus_fault::point!("permit.decided");
                     match self.deliver(&record).await {
                         Some(response) => return response,
                         None => tokio::time::sleep(STORE_RETRY).await,
                     }
                 }
-                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
-                    tokio::time::sleep(STORE_RETRY).await
+                Ok(None) => {
+                    return PermitAnswer::deny("denied: the request was deleted with its session");
                 }
                 Err(error) => {
-                    tracing::error!(approval = %record.id, %error, "a decision could not be read");
+                    tracing::error!(approval = %id, %error, "a decision could not be read");
                     return PermitAnswer::deny("denied: the decision could not be read");
                 }
             }
@@ -177,7 +179,7 @@ impl Loopback {
             return Some(response);
         }
         let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
-        match self.core.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
+        match self.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
             Ok(_) => Some(response),
             // It is void. Whatever was decided, it is not sent.
             Err(StoreError::Conflict { .. }) => Some(PermitAnswer::deny(

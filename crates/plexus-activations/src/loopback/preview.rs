@@ -1,6 +1,11 @@
 //! `rule_preview` and `rule_test`: what a rule would do, before anybody makes it or asks. Nothing is run or recorded.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
+use plexus_engine::approvals::judge::Judgement;
+use plexus_engine::authority::Deed;
+use plexus_engine::rulebook::{call as rule_call, compile};
+use plexus_engine::session::SessionConfig;
+use plexus_rules::{self as rules, Decision, RealPaths, RuleSet};
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError,
     StoredRule, UnixMillis, limits,
@@ -8,12 +13,7 @@ use plexus_store::{
 use plexus_wire::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
 use serde_json::Value;
 
-use super::activation::Loopback;
-use super::judge::Judgement;
-use super::rulebook::{call as rule_call, compile};
-use crate::authority::Deed;
-use crate::claudecode::config::SessionConfig;
-use crate::rules::{self, Decision, RealPaths, RuleSet};
+use super::Loopback;
 
 impl Loopback {
     /// Says which other pending requests would be released if this decision were remembered so.
@@ -27,7 +27,7 @@ impl Loopback {
             self.prepare_rule(&call.caller, params.approval_id, approve, &params.remember).await?;
         let new = match (remembered.new, remembered.id) {
             (Some(new), _) => new,
-            (None, Some(id)) => self.core.store.rule(id).await?.rule,
+            (None, Some(id)) => self.store.rule(id).await?.rule,
             (None, None) => return Err(CallError::internal("preview a rule: there is none")),
         };
         let releases = self.released_by(&call.caller, &new, params.approval_id).await?;
@@ -52,7 +52,7 @@ impl Loopback {
         let mut releases = Vec::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {
-            let found = self.core.store.approvals(filter, page).await?;
+            let found = self.store.approvals(filter, page).await?;
             for record in found.items.iter().filter(|record| record.id != decided) {
                 if releases.len() < most && self.would_release(&rules, new, record).await? {
                     releases.push(record.id);
@@ -69,14 +69,14 @@ impl Loopback {
         new: &NewRule,
         record: &ApprovalRecord,
     ) -> Result<bool, CallError> {
-        let session = match self.core.store.session(record.session).await {
+        let session = match self.store.session(record.session).await {
             Ok(session) => session,
             Err(StoreError::NotFound { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         let config = SessionConfig::of(&session)?;
         let input: Value = record.input.read()?;
-        let ancestors = self.core.store.ancestors(session.id).await?;
+        let ancestors = self.store.ancestors(session.id).await?;
         let home = config.home();
         let call =
             rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
@@ -123,16 +123,16 @@ impl Loopback {
         let config = SessionConfig::of(&session)?;
         let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
         let Judgement { decision, rule, used, why, .. } = ruling;
-        self.tested(&call.caller, rules::Verdict { decision, rule, used, why }).await
+        self.tested(&call.caller, rules::Ruling { decision, rule, used, why }).await
     }
 
     /// Says what was found, without a rule that `rules` would not show this caller.
     async fn tested(
         &self,
         caller: &Caller,
-        verdict: rules::Verdict,
+        verdict: rules::Ruling,
     ) -> Result<RuleTested, CallError> {
-        let rules::Verdict { decision, rule: rule_id, used, why } = verdict;
+        let rules::Ruling { decision, rule: rule_id, used, why } = verdict;
         if *caller == Caller::Operator {
             return Ok(RuleTested { decision: decision.into(), rule_id, why });
         }
@@ -159,7 +159,7 @@ impl Loopback {
         if self.approvals.rulebook.is_from_file(id) {
             return Ok(*caller == Caller::Operator);
         }
-        match self.core.store.rule(id).await {
+        match self.store.rule(id).await {
             Ok(stored) => self.may_see_rule(caller, stored.rule.scope, stored.rule.author).await,
             Err(StoreError::NotFound { .. }) => Ok(false),
             Err(error) => Err(error.into()),
@@ -172,7 +172,7 @@ impl Loopback {
         caller: &Caller,
     ) -> Result<Option<plexus_store::Session>, CallError> {
         let filter = SessionFilter { under: caller.session(), ..SessionFilter::default() };
-        Ok(self.core.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
+        Ok(self.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
     }
 
     /// Tests a call as a session would see it that the caller has yet to create: by the rules that would hold for it, and no mode.
@@ -187,10 +187,10 @@ impl Loopback {
         let mut working_dir = working_dir;
         if let Caller::Session(own) = caller {
             ancestors.push(*own);
-            ancestors.extend(self.core.store.ancestors(*own).await?);
+            ancestors.extend(self.store.ancestors(*own).await?);
             if working_dir.is_none() {
                 working_dir =
-                    Some(SessionConfig::of(&self.core.store.session(*own).await?)?.working_dir);
+                    Some(SessionConfig::of(&self.store.session(*own).await?)?.working_dir);
             }
         }
         let working_dir = working_dir.unwrap_or_else(|| "/".into());

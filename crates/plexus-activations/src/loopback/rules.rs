@@ -1,6 +1,13 @@
 //! The methods about standing rules, and what a remembered decision releases. `remember` is `rule_add` under the same checks.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
+use plexus_engine::authority::may_decide_all_of;
+use plexus_engine::rulebook::call as rule_call;
+use plexus_engine::session::SessionConfig;
+use plexus_rules::{
+    CallParseError, Decision, ExampleContext, ExampleError, Pattern, PatternError, RealPaths, Rule,
+    Scope,
+};
 use plexus_store::{
     Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleScope, StoreError, UnixMillis,
 };
@@ -11,15 +18,8 @@ use plexus_wire::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::activation::Loopback;
-use super::rulebook::call as rule_call;
-use crate::authority::may_decide_all_of;
-use crate::claudecode::activation::page;
-use crate::claudecode::config::SessionConfig;
-use crate::rules::{
-    self, CallParseError, Decision, ExampleContext, ExampleError, Pattern, PatternError, RealPaths,
-    Rule, Scope,
-};
+use super::Loopback;
+use crate::claudecode::page;
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.
 const REMEMBERED: Uuid = Uuid::from_u128(0x8c52_3f1d_6a0b_5e47_9d10_4b7f_c3a2_61e5);
@@ -87,7 +87,7 @@ impl Loopback {
     ) -> Result<RuleAdded, CallError> {
         let rule = self.new_rule(&call.caller, params).await?;
         let id = rule.id;
-        self.core.store.commit(vec![Change::AddRule(rule)], Priority::Urgent).await?;
+        self.store.commit(vec![Change::AddRule(rule)], Priority::Urgent).await?;
         self.release(&call.caller).await?;
         Ok(RuleAdded { rule_id: id })
     }
@@ -131,7 +131,7 @@ impl Loopback {
     /// A session's rules end with its run; one whose run is over makes none. A parent outside has no runs, and its rules stay.
     async fn ends_with(&self, caller: &Caller) -> Result<Option<plexus_store::RunKey>, CallError> {
         let Caller::Session(id) = caller else { return Ok(None) };
-        let runs = self.core.store.runs(*id).await?;
+        let runs = self.store.runs(*id).await?;
         match runs.iter().rfind(|run| run.ended_at.is_none()) {
             Some(open) => Ok(Some(open.key)),
             None if runs.is_empty() => Ok(None),
@@ -143,7 +143,7 @@ impl Loopback {
 
     async fn dir_of(&self, scope: RuleScope) -> Result<std::path::PathBuf, CallError> {
         match scope.session() {
-            Some(id) => Ok(SessionConfig::of(&self.core.store.session(id).await?)?.working_dir),
+            Some(id) => Ok(SessionConfig::of(&self.store.session(id).await?)?.working_dir),
             None => Ok("/".into()),
         }
     }
@@ -181,7 +181,7 @@ impl Loopback {
             }
         };
         if says == Decision::Allow {
-            let config = SessionConfig::of(&self.core.store.session(own).await?)?;
+            let config = SessionConfig::of(&self.store.session(own).await?)?;
             if !may_decide_all_of(&config, pattern) {
                 return Err(CallError::forbidden(format_args!(
                     "allow {} by a rule: your creator did not list it for you",
@@ -196,7 +196,7 @@ impl Loopback {
     }
 
     async fn existing(&self, id: SessionId) -> Result<SessionId, CallError> {
-        Ok(self.core.store.session(id).await?.id)
+        Ok(self.store.session(id).await?.id)
     }
 
     async fn below(&self, caller: &Caller, id: SessionId) -> Result<SessionId, CallError> {
@@ -212,7 +212,7 @@ impl Loopback {
         remember: &Remember,
     ) -> Result<Remembered, CallError> {
         let record = self.approvals.reach(caller, approval).await?;
-        let session = self.core.store.session(record.session).await?;
+        let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
         let input: Value = record.input.read()?;
         let pattern = match &remember.pattern {
@@ -238,7 +238,7 @@ impl Loopback {
         let home = config.home();
         let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
         let says = if approve { Decision::Allow } else { Decision::Deny };
-        if !rules::covers(&Rule::new(says, parsed), &call) {
+        if !plexus_rules::covers(&Rule::new(says, parsed), &call) {
             return Err(CallError::invalid(format_args!(
                 "remember {pattern:?}: it does not cover this call"
             ))
@@ -256,7 +256,7 @@ impl Loopback {
             does_not_match: None,
         };
         let id = remembered_id(approval, &params);
-        match self.core.store.rule(id).await {
+        match self.store.rule(id).await {
             // The same answer again: the rule is there.
             Ok(_) => Ok(Remembered { id: Some(id), new: None }),
             Err(StoreError::NotFound { .. }) => {
@@ -280,7 +280,7 @@ impl Loopback {
             if released.contains(&id) {
                 continue;
             }
-            match self.core.store.approval(id).await {
+            match self.store.approval(id).await {
                 Ok(record)
                     if record
                         .decision
@@ -310,7 +310,7 @@ impl Loopback {
         call: Call,
         params: RulesParams,
     ) -> Result<RuleList, CallError> {
-        let found = self.core.store.rules(page(params.limit, params.cursor.as_deref())?).await?;
+        let found = self.store.rules(page(params.limit, params.cursor.as_deref())?).await?;
         let mut shown = Vec::new();
         for stored in &found.items {
             if self.may_see_rule(&call.caller, stored.rule.scope, stored.rule.author).await? {
@@ -363,7 +363,7 @@ impl Loopback {
         call: Call,
         params: RuleRemoveParams,
     ) -> Result<Done, CallError> {
-        let stored = self.core.store.rule(params.rule_id).await?;
+        let stored = self.store.rule(params.rule_id).await?;
         if !self.may_see_rule(&call.caller, stored.rule.scope, stored.rule.author).await? {
             return Err(CallError::not_found(format_args!("find the rule {}", params.rule_id)));
         }
@@ -373,8 +373,7 @@ impl Loopback {
         {
             return Err(CallError::forbidden("remove this rule: somebody above you made it"));
         }
-        self.core
-            .store
+        self.store
             .commit(vec![Change::RemoveRules(RemoveRules::One(params.rule_id))], Priority::Normal)
             .await?;
         self.approvals.rulebook.changed();

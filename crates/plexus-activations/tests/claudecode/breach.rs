@@ -65,7 +65,7 @@ async fn a_hook_that_overrules_a_question_is_a_breach() {
 /// What the store remembers of a run's breach.
 async fn remembered(world: &World, session: &str) -> Option<String> {
     let runs = world.store().runs(session.parse().unwrap()).await.unwrap();
-    runs[0].translation.as_ref().unwrap().to_value()["breach"].as_str().map(str::to_owned)
+    runs[0].translation.as_ref().unwrap().to_value()["stop"]["words"].as_str().map(str::to_owned)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +97,7 @@ async fn a_child_whose_breach_is_remembered_is_ended_by_the_next_server() {
     let run = world.store().runs(session.parse().unwrap()).await.unwrap().remove(0);
     // The server dies between noting the breach and ending the child.
     let mut memory = run.translation.unwrap().to_value();
-    memory["breach"] = json!("it did what nobody allowed");
+    memory["stop"] = json!({"reason": "breach", "words": "it did what nobody allowed"});
     let update =
         UpdateRun { translation: Patch::Set(JsonText::from(memory)), ..UpdateRun::of(run.key) };
     world.store().commit(vec![Change::UpdateRun(update)], Priority::Normal).await.unwrap();

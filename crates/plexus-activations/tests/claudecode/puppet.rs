@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use plexus_activations::Settings;
+use plexus_engine::Settings;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

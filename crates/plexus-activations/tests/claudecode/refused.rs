@@ -46,7 +46,7 @@ fn asking(id: &str, input: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text() {
     let (puppet, world, session) = Puppet::on_stage().await;
-    let token = plexus_activations::Identity::draw().unwrap();
+    let token = plexus_engine::Identity::draw().unwrap();
     let hostile = r#"{"sql":{"$serde_json::private::RawValue":"\"select 1\""}}"#;
     let secret = format!(r#"{{"sql":"\u0070lx_{}"}}"#, &token.expose()[4..]);
     for (n, input) in [hostile, &secret].into_iter().enumerate() {

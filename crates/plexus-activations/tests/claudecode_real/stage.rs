@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use plexus_activations::Settings;
+use plexus_engine::Settings;
 use serde_json::{Map, Value, json};
 use testkit::messages_api::MessagesApi;
 use testkit::real_claude::Sandbox;

@@ -1,4 +1,4 @@
-//! A whole hub for tests: all activations over a SQLite store in a folder of its own, children held by the real shim and played by the simulator.
+//! A whole hub for tests: all engine over a SQLite store in a folder of its own, children held by the real shim and played by the simulator.
 //!
 //! A [`World`] can be restarted on the same folder while its children live on, as a server would be. Dropping it leaves no process behind.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use plexus_activations::{Activations, ProgramLine, Settings};
+use plexus_agents::ClaudeCode;
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStream, SecretToken};
+use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{Durability, Prompts, Pruned, SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,7 +21,7 @@ pub(crate) struct World {
     folder: Folder,
     settings: Settings,
     store: Arc<dyn Store>,
-    activations: Arc<Activations>,
+    engine: Arc<Engine>,
     hub: Arc<Hub>,
 }
 
@@ -45,9 +46,9 @@ impl World {
         let mut settings = Settings::new(folder.path().join("data"), agent, shim);
         settings.grace = Duration::from_secs(1);
         change(&mut settings);
-        let (store, activations, hub) = build(&settings);
-        activations.start().await.unwrap();
-        Self { folder, settings, store, activations, hub }
+        let (store, engine, hub) = build(&settings);
+        engine.start().await.unwrap();
+        Self { folder, settings, store, engine, hub }
     }
 
     /// Ends everything of the server but its children, and starts it again on the same folder. Returns how many runs it picked up.
@@ -57,7 +58,7 @@ impl World {
 
     /// Ends everything of the server but its children.
     pub(crate) async fn down(self) -> Down {
-        self.activations.stop().await;
+        self.engine.stop().await;
         self.store.close().await.unwrap();
         let Self { folder, settings, .. } = self;
         Down { folder, settings }
@@ -292,23 +293,23 @@ impl World {
 
     /// How many children live, warm ones included.
     pub(crate) fn children(&self) -> usize {
-        self.activations.children()
+        self.engine.children()
     }
 
     /// Ends every child and waits until none lives.
     pub(crate) async fn end_children(&self) {
-        self.activations.end_children("the test is over").await;
+        self.engine.end_children("the test is over").await;
     }
 
     /// Prunes what ended before now, and old run directories. Returns how many directories went.
     pub(crate) async fn prune(&self, before: plexus_store::UnixMillis) -> u64 {
-        self.activations.prune(before, Prompts::Keep).await.unwrap().1
+        self.engine.prune(before, Prompts::Keep).await.unwrap().1
     }
 
     /// Prunes everything that has ended.
     pub(crate) async fn prune_all(&self, prompts: Prompts) -> Pruned {
         let later = plexus_store::UnixMillis(plexus_store::UnixMillis::now().0 + 60_000);
-        self.activations.prune(later, prompts).await.unwrap().0
+        self.engine.prune(later, prompts).await.unwrap().0
     }
 
     /// The processes that hold and play the `n`-th run of a session: its shim, and its child.
@@ -342,10 +343,10 @@ impl Down {
         somebody: impl AsyncFnOnce(Arc<dyn Store>),
     ) -> (World, usize) {
         let Self { folder, settings } = self;
-        let (store, activations, hub) = build(&settings);
-        let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), activations.start());
+        let (store, engine, hub) = build(&settings);
+        let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), engine.start());
         let picked_up = picked_up.unwrap();
-        (World { folder, settings, store, activations, hub }, picked_up)
+        (World { folder, settings, store, engine, hub }, picked_up)
     }
 
     /// The server's data directory.
@@ -359,20 +360,20 @@ impl Down {
     }
 }
 
-fn build(settings: &Settings) -> (Arc<dyn Store>, Arc<Activations>, Arc<Hub>) {
+fn build(settings: &Settings) -> (Arc<dyn Store>, Arc<Engine>, Arc<Hub>) {
     // What a test checks is the order of things, not the disk: flushing every commit would only make it slow.
     let options =
         SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options).unwrap());
     let operator = SecretToken::new("plx_operator-of-the-test-hub-0123456789");
-    let activations = Activations::new(Arc::clone(&store), settings.clone(), &operator);
+    let engine = Engine::new(Arc::clone(&store), settings.clone(), Arc::new(ClaudeCode), &operator);
     let hub = Hub::new(ActivationInfo {
         namespace: "plexus",
         version: (1, 0, 0),
         description: "a hub for tests",
     });
-    activations.register_all(&hub).unwrap();
-    (store, activations, hub)
+    plexus_activations::register_all(&engine, &hub).unwrap();
+    (store, engine, hub)
 }
 
 /// Where a world lives. Whatever still runs in it ends with it.

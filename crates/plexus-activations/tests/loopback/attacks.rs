@@ -203,7 +203,7 @@ async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() 
 #[tokio::test]
 async fn tokens_stand_for_one_caller_and_end() {
     let desk = Desk::new().await;
-    let identity = desk.activations.identity();
+    let identity = Arc::clone(&desk.engine.identity);
     let who = async |token: &str| identity.authenticate(&SecretToken::new(token)).await;
     let session = desk.create("s", json!({})).await;
     let config = desk.ok("loopback.configure", json!({"session_id": session})).await;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::{Activations, ProgramLine, Settings};
+use plexus_agents::ClaudeCode;
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, SecretToken, SessionId};
+use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{
     AuditLine, Durability, MemoryStore, PageRequest, SqliteOptions, SqliteStore, Store, Topic,
 };
@@ -18,7 +19,7 @@ use crate::common::DEADLINE;
 pub(crate) struct Desk {
     pub(crate) hub: Arc<Hub>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) activations: Arc<Activations>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) folder: Arc<TempDir>,
 }
 
@@ -52,9 +53,10 @@ impl Desk {
         std::fs::create_dir_all(folder.path().join("data")).unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
         let settings = Settings::new(folder.path().join("data"), nothing(), nothing());
-        let activations = Activations::new(
+        let engine = Engine::new(
             Arc::clone(&store),
             settings,
+            Arc::new(ClaudeCode),
             &SecretToken::new("plx_operator-of-the-desk-0123456789"),
         );
         let hub = Hub::new(ActivationInfo {
@@ -62,15 +64,15 @@ impl Desk {
             version: (1, 0, 0),
             description: "a hub for tests",
         });
-        activations.register_all(&hub).unwrap();
-        activations.set_url("http://127.0.0.1:1".into());
-        activations.start().await.unwrap();
-        Self { hub, store, activations, folder }
+        plexus_activations::register_all(&engine, &hub).unwrap();
+        engine.set_url("http://127.0.0.1:1".into());
+        engine.start().await.unwrap();
+        Self { hub, store, engine, folder }
     }
 
     /// Ends the server; another desk may start in the same folder.
     pub(crate) async fn down(&self) {
-        self.activations.stop().await;
+        self.engine.stop().await;
         self.store.close().await.unwrap();
     }
 

@@ -18,7 +18,7 @@ async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
     ] {
         desk.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
     }
-    desk.activations
+    desk.engine
         .load_rules(
             std::path::Path::new("loopback.toml"),
             "[[rule]]\ndecision = \"deny\"\npattern = \"Bash(hidden-file:*)\"\n",

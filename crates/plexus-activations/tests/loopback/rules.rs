@@ -299,18 +299,18 @@ async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
     let file = Path::new("loopback.toml");
     let text = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(ls:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(make)\"\nuses = 1\n";
     let (waiting, _) = desk.ask(session, "before", "Bash", bash("ls -l")).await;
-    assert_eq!(desk.activations.load_rules(file, text).unwrap(), 2);
+    assert_eq!(desk.engine.load_rules(file, text).unwrap(), 2);
     assert_eq!(outcome(&desk, session, "ls").await, "allow");
     assert_eq!(outcome(&desk, session, "make").await, "allow");
     assert_eq!(outcome(&desk, session, "make").await, "ask", "its one use is taken");
     assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"].as_array().unwrap().len(), 2);
     assert_eq!(answer(waiting).await["behavior"], "allow");
     let wrong = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(rm:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(\"\n";
-    let refused = desk.activations.load_rules(file, wrong).unwrap_err();
+    let refused = desk.engine.load_rules(file, wrong).unwrap_err();
     assert!(refused.to_string().starts_with("loopback.toml, line 7: "), "{refused}");
     assert_eq!(outcome(&desk, session, "rm x").await, "ask", "half of a file is not taken");
     assert_eq!(outcome(&desk, session, "ls").await, "allow", "what was in force stays");
-    assert_eq!(desk.activations.load_rules(file, "").unwrap(), 0);
+    assert_eq!(desk.engine.load_rules(file, "").unwrap(), 0);
     assert_eq!(outcome(&desk, session, "ls").await, "ask");
 }
 

@@ -11,7 +11,7 @@ async fn token_of(desk: &Desk, params: Value) -> SecretToken {
 }
 
 async fn who(desk: &Desk, token: &SecretToken) -> Option<Caller> {
-    desk.activations.identity().authenticate(token).await.ok()
+    desk.engine.identity.authenticate(token).await.ok()
 }
 
 #[tokio::test]

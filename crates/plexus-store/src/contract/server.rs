@@ -9,7 +9,7 @@
 //! - Whatever changes a run or chat that belongs to a server
 //!   ([`Store::commit`](super::Store::commit) lists it) is checked in the same transaction: the
 //!   handle must be that server, with the epoch that stands and a lease that has not run out by the
-//!   store's clock. Otherwise it is [`StoreError::Fenced`](super::StoreError::Fenced) and nothing
+//!   store's clock. Otherwise it is [`StoreError::Fenced`] and nothing
 //!   is stored.
 //! - Runs and chats without an owner are not checked: a store that only one server can open needs
 //!   no leases.

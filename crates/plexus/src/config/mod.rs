@@ -11,7 +11,7 @@ mod store_url;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plexus_activations::settings::Settings;
+use plexus_engine::settings::Settings;
 use plexus_store::Durability;
 use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
@@ -256,7 +256,7 @@ impl Config {
         }
     }
 
-    /// Writes what is configured into the settings of the activations.
+    /// Writes what is configured into the settings of the engine.
     pub fn apply_to(&self, settings: &mut Settings) {
         settings.channel = self.channel;
         settings.approval_timeout = Duration::from_secs(self.approval_timeout_secs);

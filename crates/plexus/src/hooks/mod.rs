@@ -12,7 +12,7 @@ mod stats;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::Activations;
+use plexus_engine::Engine;
 use plexus_store::{
     AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError,
     Topic, UnixMillis,
@@ -51,21 +51,21 @@ const MAX_ERROR_CHARS: usize = 200;
 /// Who is told. They can be changed while a server runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Receivers {
-    activations: Arc<Activations>,
+    engine: Arc<Engine>,
     stats: Arc<HookStats>,
     now: watch::Sender<Arc<[Receiver]>>,
 }
 
 impl Receivers {
-    pub(crate) fn new(activations: Arc<Activations>, receivers: Vec<Receiver>) -> Self {
-        let new = Self { activations, stats: Arc::default(), now: watch::Sender::default() };
+    pub(crate) fn new(engine: Arc<Engine>, receivers: Vec<Receiver>) -> Self {
+        let new = Self { engine, stats: Arc::default(), now: watch::Sender::default() };
         new.set(receivers);
         new
     }
 
     /// Tells these from now on, and nobody else. What still waits for somebody else is given up.
     pub fn set(&self, receivers: Vec<Receiver>) {
-        self.activations.set_hook_receivers(receivers.iter().map(Receiver::wants).collect());
+        self.engine.set_hook_receivers(receivers.iter().map(Receiver::wants).collect());
         self.stats.count_for(&receivers);
         // Last: by now nothing more is put into the outbox for those who are gone.
         self.now.send_replace(receivers.into());
@@ -93,7 +93,7 @@ impl Sender {
             for receiver in receivers.iter().cloned() {
                 let line = Line {
                     store: Arc::clone(&self.store),
-                    activations: Arc::clone(&self.receivers.activations),
+                    engine: Arc::clone(&self.receivers.engine),
                     stats: self.receivers.stats(),
                     receiver,
                     failures: 0,
@@ -147,7 +147,7 @@ impl Sender {
 /// What goes to one receiver.
 struct Line {
     store: Arc<dyn Store>,
-    activations: Arc<Activations>,
+    engine: Arc<Engine>,
     stats: Arc<HookStats>,
     receiver: Receiver,
     /// How often in a row it could not be reached.
@@ -194,7 +194,7 @@ impl Line {
                 if !self.begin(entry).await? {
                     continue;
                 }
-                let letter = self.activations.hook_letter(entry);
+                let letter = self.engine.hook_letter(entry);
                 let attempt = post(&self.receiver, entry, letter).await;
                 let unreachable = matches!(attempt, Attempt::Unreachable(_));
                 self.note(entry, attempt).await?;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_activations::hooks::HookReceiver;
 use plexus_core::SecretToken;
+use plexus_engine::hooks::HookReceiver;
 use plexus_wire::HookEvent;
 use rustls::ClientConfig;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub enum WebhookError {
 }
 
 impl Receiver {
-    /// What the activations need to know of it.
+    /// What the engine need to know of it.
     #[must_use]
     pub fn wants(&self) -> HookReceiver {
         HookReceiver { name: self.name.clone(), events: self.events.clone(), answers: self.answers }

@@ -16,7 +16,7 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     let doors = pages.doors.stats();
     let mut text = Text::default();
     text.gauge("plexus_sessions", "Sessions in the store.", counts.sessions);
-    text.gauge("plexus_children", "Children that live.", pages.activations.children() as u64);
+    text.gauge("plexus_children", "Children that live.", pages.engine.children() as u64);
     text.family(
         "plexus_chats",
         "gauge",
@@ -58,7 +58,7 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
         "plexus_decision_seconds",
         "From a permission request to its decision, by who decided; what a rule answers at once never waited.",
         &pages
-            .activations
+            .engine
             .decision_latency()
             .into_iter()
             .map(|(by, read)| (format!("by=\"{by}\""), read))
@@ -90,8 +90,7 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
 
 /// The servers that share the store, and how far this one is from it. Nothing where the store is this server's alone.
 async fn nodes(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
-    let (Some(round_trip), Some(ours)) =
-        (pages.activations.store_round_trip(), pages.store.lease())
+    let (Some(round_trip), Some(ours)) = (pages.engine.store_round_trip(), pages.store.lease())
     else {
         return Ok(());
     };

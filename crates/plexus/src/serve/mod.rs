@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use plexus_activations::Activations;
+use plexus_engine::Engine;
 use plexus_store::{Prompts, UnixMillis};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -87,7 +87,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     }
     let plexus = builder.build().map_err(could_not)?;
     let rules = plexus.data_dir().join(RULE_FILE);
-    load_rules(plexus.activations(), &rules)?;
+    load_rules(plexus.engine(), &rules)?;
     let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
     greet(&url, plexus.data_dir(), &agent, &config.store.url);
     let shutdown = CancellationToken::new();
@@ -96,7 +96,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         listening,
         shutdown.clone(),
         Reload {
-            activations: Arc::clone(plexus.activations()),
+            engine: Arc::clone(plexus.engine()),
             receivers: plexus.receivers().clone(),
             rules,
             sources: options.sources,
@@ -104,7 +104,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         },
     ));
     let pruning = tokio::spawn(prune_daily(
-        Arc::clone(plexus.activations()),
+        Arc::clone(plexus.engine()),
         config.prune_after_days,
         shutdown.clone(),
     ));
@@ -159,7 +159,7 @@ fn say(line: &str) {
 }
 
 /// A file that is not there holds no rules.
-fn load_rules(activations: &Activations, path: &Path) -> Result<()> {
+fn load_rules(engine: &Engine, path: &Path) -> Result<()> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -167,7 +167,7 @@ fn load_rules(activations: &Activations, path: &Path) -> Result<()> {
             return Err(error).with_context(|| format!("could not read {}", path.display()));
         }
     };
-    let rules = activations.load_rules(path, &text).map_err(could_not)?;
+    let rules = engine.load_rules(path, &text).map_err(could_not)?;
     if rules > 0 {
         tracing::info!(rules, path = %path.display(), "rules read");
     }
@@ -193,7 +193,7 @@ impl Signals {
 }
 
 struct Reload {
-    activations: Arc<Activations>,
+    engine: Arc<Engine>,
     receivers: Receivers,
     rules: PathBuf,
     sources: Sources,
@@ -203,7 +203,7 @@ struct Reload {
 impl Reload {
     /// What cannot be read leaves everything as it was.
     fn reload(&self) {
-        if let Err(error) = load_rules(&self.activations, &self.rules) {
+        if let Err(error) = load_rules(&self.engine, &self.rules) {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
         }
         let config = config::load(&self.sources).map_err(anyhow::Error::from);
@@ -252,7 +252,7 @@ async fn signals_until_stop(mut signals: Signals, shutdown: CancellationToken, r
 /// How often old records are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(24 * 3_600);
 
-async fn prune_daily(activations: Arc<Activations>, days: u64, shutdown: CancellationToken) {
+async fn prune_daily(engine: Arc<Engine>, days: u64, shutdown: CancellationToken) {
     if days == 0 {
         return;
     }
@@ -262,7 +262,7 @@ async fn prune_daily(activations: Arc<Activations>, days: u64, shutdown: Cancell
             _ = tick.tick() => {}
             () = shutdown.cancelled() => return,
         }
-        match activations.prune(steward::days_ago(UnixMillis::now(), days), Prompts::Keep).await {
+        match engine.prune(steward::days_ago(UnixMillis::now(), days), Prompts::Keep).await {
             Ok((pruned, run_directories)) => {
                 tracing::info!(
                     chats = pruned.chats,

@@ -7,8 +7,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plexus_activations::Activations;
 use plexus_core::{Authenticator, Caller, SecretToken};
+use plexus_engine::Engine;
 use plexus_store::Store;
 use plexus_transport::Doors;
 use serde_json::json;
@@ -20,7 +20,7 @@ use crate::hooks::HookStats;
 #[derive(Clone)]
 pub(crate) struct Pages {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) activations: Arc<Activations>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) auth: Arc<dyn Authenticator>,
     pub(crate) doors: Doors,
     pub(crate) hooks: Arc<HookStats>,

@@ -1,9 +1,9 @@
 //! Carries a call to another server that shares the store, over its JSON-RPC door.
 
 use async_trait::async_trait;
-use plexus_activations::node::Relay;
 use plexus_client::{Client, ClientError};
 use plexus_core::{CallError, SecretToken};
+use plexus_engine::node::Relay;
 use serde_json::Value;
 
 /// Calls the other server as any client would.

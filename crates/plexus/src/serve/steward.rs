@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use plexus_activations::Activations;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
+use plexus_engine::Engine;
 use plexus_store::{Prompts, Store, UnixMillis};
 use plexus_wire::method::server as wire;
 use plexus_wire::{BackupParams, Done, PruneParams, Pruned, StopParams, Stopping};
@@ -12,17 +12,17 @@ use tokio_util::sync::CancellationToken;
 /// The activation.
 pub(crate) struct Steward {
     store: Weak<dyn Store>,
-    activations: Weak<Activations>,
+    engine: Weak<Engine>,
     stop: CancellationToken,
 }
 
 impl Steward {
     pub(crate) fn new(
         store: &Arc<dyn Store>,
-        activations: &Arc<Activations>,
+        engine: &Arc<Engine>,
         stop: CancellationToken,
     ) -> Self {
-        Self { store: Arc::downgrade(store), activations: Arc::downgrade(activations), stop }
+        Self { store: Arc::downgrade(store), engine: Arc::downgrade(engine), stop }
     }
 
     fn store(&self) -> Result<Arc<dyn Store>, CallError> {
@@ -30,21 +30,21 @@ impl Steward {
     }
 
     async fn stop(&self, params: StopParams) -> Result<Stopping, CallError> {
-        let activations = self.activations.upgrade().ok_or_else(gone)?;
+        let engine = self.engine.upgrade().ok_or_else(gone)?;
         if params.children == Some(true) {
-            activations.end_children("the server was stopped together with its children").await;
+            engine.end_children("the server was stopped together with its children").await;
         }
-        let children = activations.children();
+        let children = engine.children();
         // Open requests may finish, so this answer still leaves.
         self.stop.cancel();
         Ok(Stopping { children: children as u64 })
     }
 
     async fn prune(&self, params: PruneParams) -> Result<Pruned, CallError> {
-        let activations = self.activations.upgrade().ok_or_else(gone)?;
+        let engine = self.engine.upgrade().ok_or_else(gone)?;
         let prompts = if params.prompts == Some(true) { Prompts::Remove } else { Prompts::Keep };
         let (pruned, run_directories) =
-            activations.prune(days_ago(UnixMillis::now(), params.older_than_days), prompts).await?;
+            engine.prune(days_ago(UnixMillis::now(), params.older_than_days), prompts).await?;
         let plexus_store::Pruned { approvals, chats, events, prompts, audit } = pruned;
         Ok(Pruned { approvals, chats, events, prompts, audit, run_directories })
     }

@@ -135,7 +135,7 @@ const SERVER: &[Point] = &[
     waiting("approval.committed", 3, BOTH),
     decided("decision.committed", 1),
     decided("decision.committed", 3),
-    decided("decision.handed.over", 1),
+    at("decision.heard", 1, CONTROL),
     at("answer.put.before", 1, CONTROL),
     at("answer.put.after", 1, CONTROL),
     at("echo.seen", 1, CONTROL),

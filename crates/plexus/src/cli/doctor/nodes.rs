@@ -70,7 +70,7 @@ pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
 
 /// Runs that ended while this server was away, and said more than the store knows.
 pub(super) fn look_at_lost(dir: &Path) -> Option<Finding> {
-    let lost = plexus_activations::node::lost_runs(dir);
+    let lost = plexus_engine::node::lost_runs(dir);
     let lines: u64 = lost.iter().map(|run| run.lines).sum();
     (!lost.is_empty()).then(|| {
         Finding::odd(

@@ -1,0 +1,46 @@
+//! `budget_set`: other limits for a session that is there. Whoever stands above it may set them, within what it has itself.
+
+use plexus_core::{Call, CallError, Caller};
+use plexus_engine::authority::narrowed_budget;
+use plexus_engine::budget;
+use plexus_engine::session::SessionConfig;
+use plexus_store::{Change, Priority, StoreError, UpdateSession};
+use plexus_wire::{BudgetSetParams, Done};
+
+use super::ClaudeCode;
+
+/// How often it is tried again when the session changed meanwhile.
+const TRIES: usize = 8;
+
+impl ClaudeCode {
+    pub(super) async fn budget_set(
+        &self,
+        call: Call,
+        params: BudgetSetParams,
+    ) -> Result<Done, CallError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let session =
+                self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+            if let Caller::Session(own) = call.caller {
+                let above = SessionConfig::of(&self.store.session(own).await?)?;
+                narrowed_budget(above.budget.as_ref(), &params.budget)?;
+            }
+            budget::check(&params.budget, &self.store.spend(session.id).await?)?;
+            let config =
+                SessionConfig { budget: Some(params.budget), ..SessionConfig::of(&session)? };
+            let update = UpdateSession {
+                config: Some(config.to_json()?),
+                expects_revision: Some(session.revision),
+                ..UpdateSession::of(session.id)
+            };
+            match self.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
+                Ok(_) => return Ok(Done {}),
+                // The session's own run changed something else of it.
+                Err(StoreError::Conflict { .. }) if tries < TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

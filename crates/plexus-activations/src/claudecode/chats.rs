@@ -1,0 +1,183 @@
+//! `chat_async`, `send` and `cancel`: what a parent says to a child. None of them waits for the child.
+
+use plexus_core::{Call, CallError, Caller, ErrorKind};
+use plexus_engine::event::ToNewEvent;
+use plexus_store::{
+    Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace,
+};
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{
+    CancelParams, ChatCancelled, ChatEvent, ChatParams, ChatStarted, MessageSent, SendParams,
+    SessionRef,
+};
+
+use super::{ClaudeCode, elsewhere};
+
+/// When to ask again while a chat runs or every place is taken.
+const BUSY_RETRY_MS: u64 = 1_000;
+
+impl ClaudeCode {
+    pub(super) async fn chat_async(
+        &self,
+        call: Call,
+        params: ChatParams,
+    ) -> Result<ChatStarted, CallError> {
+        if params.wait_ms.is_some() {
+            return Err(CallError::invalid("take wait_ms: chat_async returns at once")
+                .with_field("wait_ms")
+                .with_hint("claudecode.chat waits, claudecode.poll reads"));
+        }
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let started = self.start_chat(call.caller, &session, &params).await?;
+        let chat = self.store.chat(session.id, Some(started.chat)).await?;
+        let status = Some(self.status_of(&chat).await?.into());
+        Ok(ChatStarted { session_id: session.id, chat: started.chat, status })
+    }
+
+    /// Stores the chat, then has it served. The caller is told of nothing that is not in the store.
+    pub(super) async fn start_chat(
+        &self,
+        caller: Caller,
+        session: &Session,
+        params: &ChatParams,
+    ) -> Result<StartedChat, CallError> {
+        if crate::parents::is_identity(session) {
+            return Err(CallError::invalid(format_args!(
+                "start a chat in {}: it stands for a parent outside and has no agent",
+                session.name
+            ))
+            .with_field("session_id")
+            .with_hint("create a session below it, and start the chat there"));
+        }
+        if let Some(key) = &params.idempotency_key
+            && let Some(chat) = self.store.chat_by_key(session.id, key).await?
+        {
+            return Ok(elsewhere::started(&chat));
+        }
+        if let Some(started) = self.start_chat_elsewhere(caller, session, params).await? {
+            return Ok(started);
+        }
+        if !self.supervisor.has_room_for(session.id).await {
+            return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
+                .with_hint(
+                    "wait for one to end, or raise limits.running_children in plexus.toml",
+                ));
+        }
+        let start = StartChat {
+            reserve: plexus_engine::budget::prepare(&*self.store, session).await?,
+            idempotency_key: params.idempotency_key.clone(),
+            trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
+            ..StartChat::new(session.id, params.prompt.clone())
+        };
+        let start = vec![Change::StartChat(start)];
+        let committed = match self.store.commit(start, Priority::Normal).await {
+            Ok(committed) => committed,
+            Err(StoreError::Conflict { .. }) => return Err(self.one_is_running(session).await?),
+            Err(error) => return Err(error.into()),
+        };
+        let started = committed
+            .chat()
+            .ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
+        plexus_fault::point!("chat.committed");
+        if started.fresh == Fresh::Made {
+            self.supervisor.serve(session.id, started.chat);
+        }
+        Ok(started)
+    }
+
+    /// The refusal of a chat while another one of the session runs, with that chat as `streams`
+    /// shows it. It may have ended since; then nothing stands.
+    async fn one_is_running(&self, session: &Session) -> Result<CallError, CallError> {
+        let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
+            .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
+        let Some(open) = self.store.session(session.id).await?.open_chat() else {
+            return Ok(busy);
+        };
+        let chat = self.store.chat(session.id, Some(open)).await?;
+        Ok(busy.with_standing(self.shown(chat).await?))
+    }
+
+    pub(super) async fn send(
+        &self,
+        call: Call,
+        params: SendParams,
+    ) -> Result<MessageSent, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let idle = || {
+            CallError::conflict("send: no chat is running in this session")
+                .with_hint("claudecode.chat_async starts one")
+        };
+        if session.open_chat().is_none() {
+            return Err(idle());
+        }
+        let passed = SendParams::new(SessionRef::id(session.id), params.text.as_str());
+        if self.ask_elsewhere::<wire::Send>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(MessageSent {});
+        }
+        let handle = self
+            .supervisor
+            .handle(session.id)
+            .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
+        handle.send(call.caller, params.text).await?;
+        Ok(MessageSent {})
+    }
+
+    pub(super) async fn cancel(
+        &self,
+        call: Call,
+        params: CancelParams,
+    ) -> Result<ChatCancelled, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let reason = params.reason.unwrap_or_else(|| "somebody asked for it".to_owned());
+        let Some(chat) = session.open_chat() else {
+            return Err(CallError::conflict("cancel: no chat is running in this session"));
+        };
+        let passed = CancelParams {
+            reason: Some(reason.clone()),
+            ..CancelParams::new(SessionRef::id(session.id))
+        };
+        if self.ask_elsewhere::<wire::Cancel>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(ChatCancelled {});
+        }
+        match self.supervisor.handle(session.id) {
+            Some(handle) => match handle.cancel(reason.clone()).await {
+                // The process may have ended, or not have taken the chat yet, in this very moment.
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    self.cancel_unserved(&session, chat, reason).await?
+                }
+                other => other?,
+            },
+            None => self.cancel_unserved(&session, chat, reason).await?,
+        }
+        Ok(ChatCancelled {})
+    }
+
+    /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
+    async fn cancel_unserved(
+        &self,
+        session: &Session,
+        chat: u32,
+        reason: String,
+    ) -> Result<(), CallError> {
+        let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
+        let ending = Ending::Cancelled(reason.clone());
+        let mut changes = self.approvals.hooks.chat_ended(session, chat, &ending, None)?;
+        changes.push(Change::EndChat(EndChat {
+            session: session.id,
+            chat,
+            ending,
+            usage: None,
+            event,
+        }));
+        match self.store.commit(changes, Priority::Urgent).await {
+            Ok(_) => {
+                // A child that was started meanwhile would work for nobody.
+                self.supervisor.end(&[session.id], &reason).await?;
+                Ok(())
+            }
+            // It ended by itself first.
+            Err(StoreError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

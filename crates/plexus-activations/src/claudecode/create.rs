@@ -1,0 +1,383 @@
+//! `create` and `fork`: what a new session may be, and that nothing is made by halves.
+
+use std::path::{Path, PathBuf};
+
+use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
+use plexus_engine::authority::{EVERYTHING, narrowed};
+use plexus_engine::session::{SessionConfig, SessionState};
+use plexus_rules::{Pattern, PatternError};
+use plexus_store::{
+    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals,
+    StoreError, UpdateSession,
+};
+use plexus_wire::{
+    CreateParams, ForkParams, ProjectSettings, SessionCreated, SessionForked, Supervise,
+};
+use uuid::Uuid;
+
+use super::ClaudeCode;
+
+impl ClaudeCode {
+    pub(super) async fn create(
+        &self,
+        call: Call,
+        params: CreateParams,
+    ) -> Result<SessionCreated, CallError> {
+        let parent = self.parent_for(&call.caller, params.parent).await?;
+        let mut config = self.config_of(&params)?;
+        if let Some(parent) = parent {
+            let above = self.store.session(parent).await?;
+            let above = SessionConfig::of(&above)?;
+            if call.caller == Caller::Session(parent) {
+                inherit(&above, &mut config);
+                narrowed(&above, &config)?;
+            }
+        }
+        if call.caller != Caller::Operator && config.project_settings == ProjectSettings::Trust {
+            return Err(CallError::forbidden(
+                "trust project settings: that is the operator's to say",
+            ));
+        }
+        if let Some(budget) = &config.budget {
+            plexus_engine::budget::check(budget, &SpendTotals::default())?;
+        }
+        let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
+        let session = CreateSession {
+            config: config.to_json()?,
+            metadata,
+            room: self.room_below(parent).await?,
+            ..CreateSession::new(params.name, parent)
+        };
+        self.create_row(session, None).await.map(|(id, head)| SessionCreated { id, head })
+    }
+
+    /// Creates the session, with its first state, in one transaction.
+    async fn create_row(
+        &self,
+        session: CreateSession,
+        state: Option<SessionState>,
+    ) -> Result<(SessionId, plexus_store::Position), CallError> {
+        let (id, name) = (session.id, session.name.clone());
+        let mut changes = vec![Change::CreateSession(session)];
+        if let Some(state) = state {
+            changes.push(Change::UpdateSession(UpdateSession {
+                state: Some(state.to_json()?),
+                ..UpdateSession::of(id)
+            }));
+        }
+        let committed =
+            self.store.commit(changes, Priority::Normal).await.map_err(|error| match error {
+                StoreError::Conflict { .. } => CallError::from(error).with_hint(format_args!(
+                    "choose another name than {name:?}, or delete that session"
+                )),
+                StoreError::Busy { .. } => {
+                    CallError::from(error).with_hint("delete one that is done")
+                }
+                other => other.into(),
+            })?;
+        match committed.outcomes.into_iter().next() {
+            Some(Outcome::Session { id, head }) => Ok((id, head)),
+            _ => Err(CallError::internal("create the session: the store did not say which it is")),
+        }
+    }
+
+    /// A session creates below itself; only the operator says where.
+    async fn parent_for(
+        &self,
+        caller: &Caller,
+        named: Option<SessionId>,
+    ) -> Result<Option<SessionId>, CallError> {
+        match (caller, named) {
+            (Caller::Operator, None) => Ok(None),
+            (Caller::Operator, Some(id)) => {
+                self.authority.reach(caller, id).await.map(|session| Some(session.id))
+            }
+            (Caller::Session(own), None) => Ok(Some(*own)),
+            (Caller::Session(own), Some(id)) if id == *own => Ok(Some(*own)),
+            (Caller::Session(_), Some(_)) => {
+                Err(CallError::forbidden("name a parent: your sessions are your own children"))
+            }
+            (Caller::Child(_), _) => {
+                Err(CallError::forbidden("create a session: a child may only ask for permission"))
+            }
+        }
+    }
+
+    fn config_of(&self, params: &CreateParams) -> Result<SessionConfig, CallError> {
+        let may_decide = params.may_decide.clone().unwrap_or_default();
+        for (at, text) in may_decide.iter().enumerate().filter(|(_, text)| *text != EVERYTHING) {
+            text.parse::<Pattern>()
+                .map_err(|error| unreadable(error, format!("may_decide[{at}]")))?;
+        }
+        let timeout =
+            params.loopback_timeout_secs.unwrap_or(self.settings.approval_timeout.as_secs());
+        let mut add_dirs = Vec::new();
+        for (at, dir) in params.add_dirs.iter().flatten().enumerate() {
+            add_dirs.push(self.usable_dir(&format!("add_dirs[{at}]"), dir)?);
+        }
+        for (field, list) in [
+            ("allowed_tools", &params.allowed_tools),
+            ("disallowed_tools", &params.disallowed_tools),
+        ] {
+            for (at, entry) in list.iter().flatten().enumerate() {
+                check_tool_entry(entry)
+                    .map_err(|error| error.with_field(format!("{field}[{at}]")))?;
+            }
+        }
+        Ok(SessionConfig {
+            working_dir: self.usable_dir("working_dir", &params.working_dir)?,
+            model: params.model.clone(),
+            system_prompt: params.system_prompt.clone(),
+            loopback_enabled: params.loopback_enabled.unwrap_or(true),
+            loopback_timeout_secs: timeout,
+            escalate_after_secs: params.escalate_after_secs,
+            supervise: params.supervise.unwrap_or_default(),
+            can_spawn: params.can_spawn.unwrap_or(false),
+            may_decide,
+            project_settings: params.project_settings.unwrap_or_default(),
+            channel: params.channel.unwrap_or(self.settings.channel),
+            allowed_tools: params.allowed_tools.clone().unwrap_or_default(),
+            disallowed_tools: params.disallowed_tools.clone().unwrap_or_default(),
+            add_dirs,
+            env: params.env.clone().unwrap_or_default(),
+            budget: params.budget,
+        })
+    }
+
+    /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI reads below its directory unasked.
+    fn usable_dir(&self, field: &str, dir: &Path) -> Result<PathBuf, CallError> {
+        let refuse = |why: String, hint: &str| {
+            Err(CallError::invalid(format_args!("use {} as {field}: {why}", dir.display()))
+                .with_field(field)
+                .with_hint(hint))
+        };
+        let real = match dir.canonicalize() {
+            Ok(real) => real,
+            Err(error) => {
+                return refuse(error.to_string(), "create the directory first, or name another");
+            }
+        };
+        if !real.is_dir() {
+            return refuse(
+                "it is not a directory".into(),
+                "name the directory that the agent should work in",
+            );
+        }
+        if let Err(error) = std::fs::read_dir(&real) {
+            return refuse(error.to_string(), "name a directory that you can read");
+        }
+        let data = self
+            .settings
+            .data_dir
+            .canonicalize()
+            .unwrap_or_else(|_| self.settings.data_dir.clone());
+        if real.starts_with(&data) || data.starts_with(&real) {
+            return refuse(
+                "the server's own data directory lies in it, or it in that".into(),
+                "an agent reads everything below its directory unasked; use another directory, or start the server with another --data-dir",
+            );
+        }
+        Ok(real)
+    }
+
+    /// How many sessions every budget above leaves room for; too deep is refused at once, since no parent ever changes.
+    async fn room_below(&self, parent: Option<SessionId>) -> Result<Vec<Room>, CallError> {
+        let Some(parent) = parent else { return Ok(Vec::new()) };
+        let mut line = vec![parent];
+        line.extend(self.store.ancestors(parent).await?);
+        let mut room = Vec::new();
+        for (generation, above) in line.into_iter().enumerate() {
+            let session = self.store.session(above).await?;
+            let Some(budget) = SessionConfig::of(&session)?.budget else { continue };
+            let depth = generation as u64 + 1;
+            if budget.depth.is_some_and(|most| depth > most) {
+                return Err(CallError::forbidden(format_args!(
+                    "create a session here: {} allows {} generations below it",
+                    session.name,
+                    budget.depth.unwrap_or(0)
+                )));
+            }
+            room.extend(budget.children.map(|descendants| Room { above, descendants }));
+        }
+        Ok(room)
+    }
+
+    /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not show one past and remember another.
+    async fn fork_point(
+        &self,
+        source: &Session,
+        at: Option<NodeId>,
+    ) -> Result<ForkPoint, CallError> {
+        let at = at.unwrap_or(source.head);
+        if self.node_of(source, at).await?.parent.is_none() {
+            return Ok(ForkPoint::Root);
+        }
+        match self.last_message(source, at).await? {
+            Some(message) => Ok(ForkPoint::Behind(message)),
+            None if at == source.head => Ok(ForkPoint::Head),
+            None => Err(CallError::invalid(format_args!("fork {} at this node", source.name)).with_field("at").with_hint(format_args!(
+                "an agent's memory can be taken up where a chat of the session has completed: at the node of a `complete` event of its own, at its head ({}), which is the default, or at the root of the tree for a new conversation",
+                source.head
+            ))),
+        }
+    }
+
+    /// The agent's last message of the chat that completed at this node, if one of this session's did, in the conversation that it still has.
+    async fn last_message(&self, source: &Session, at: NodeId) -> Result<Option<Uuid>, CallError> {
+        let event = match self.store.event(EventId::from_uuid(*at.as_uuid())).await {
+            Ok(event) => event,
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if event.session != source.id || event.event_type != "complete" {
+            return Ok(None);
+        }
+        let body = event.body.to_value();
+        let same =
+            source.claude_session_id.as_deref().is_some_and(|id| body["claude_session_id"] == id);
+        Ok(body["claude_message_id"]
+            .as_str()
+            .filter(|_| same)
+            .and_then(|id| Uuid::try_parse(id).ok()))
+    }
+
+    pub(super) async fn fork(
+        &self,
+        call: Call,
+        params: ForkParams,
+    ) -> Result<SessionForked, CallError> {
+        let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        if let Caller::Session(own) = call.caller {
+            // A fork has the powers of its source again, so whoever makes it must have them to give.
+            let above = SessionConfig::of(&self.store.session(own).await?)?;
+            narrowed(&above, &SessionConfig::of(&source)?)?;
+        }
+        let fork = CreateSession {
+            fork: Some(Fork { of: source.id, at: params.at }),
+            config: source.config.clone(),
+            metadata: source.metadata.clone(),
+            room: self.room_below(source.parent).await?,
+            ..CreateSession::new(params.new_name, source.parent)
+        };
+        let remembered = SessionState::of(&source)?;
+        // The CLI counts on from what the whole conversation has cost, wherever it is taken up.
+        let SessionState { conversation_cost, .. } = remembered;
+        let of = |conversation, behind| SessionState {
+            fork_from: Some(conversation),
+            fork_of: Some(source.id),
+            fork_behind: behind,
+            conversation_cost,
+            mode: None,
+        };
+        let state =
+            match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {
+                (ForkPoint::Root, _) => None,
+                (ForkPoint::Behind(message), Some(conversation)) => {
+                    Some(of(conversation, Some(message)))
+                }
+                (ForkPoint::Head, Some(conversation)) => Some(of(conversation, None)),
+                // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
+                (ForkPoint::Behind(_) | ForkPoint::Head, None) => remembered
+                    .fork_from
+                    .is_some()
+                    .then_some(SessionState { mode: None, ..remembered }),
+            };
+        let (id, head) = self.create_row(fork, state).await?;
+        Ok(SessionForked { id, head })
+    }
+}
+
+/// Where a fork may begin: where the agent's own conversation can be taken up.
+enum ForkPoint {
+    /// Behind this message of the agent, with which a chat completed.
+    Behind(Uuid),
+    /// Behind everything that was said so far: the last chat failed, or belongs to the session that this one is a fork of.
+    Head,
+    /// Before anything was said: the fork's conversation is a new one.
+    Root,
+}
+
+/// What a child has from its parent without saying so: what is forbidden above stays forbidden, and supervision gets no looser.
+fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
+    // What comes from above stands first.
+    let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
+    child
+        .disallowed_tools
+        .extend(own.into_iter().filter(|tool| !parent.disallowed_tools.contains(tool)));
+    if parent.supervise == Supervise::All {
+        child.supervise = Supervise::All;
+    }
+}
+
+/// Refuses a pattern, and says how one is written.
+fn unreadable(error: PatternError, field: String) -> CallError {
+    CallError::invalid(format_args!("read {field}: {error}")).with_field(field).with_hint(
+        "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
+    )
+}
+
+/// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside parentheses. An entry that would fall apart there,
+/// or swallow its neighbours, would mean something else than what was checked here.
+fn check_tool_entry(entry: &str) -> Result<(), CallError> {
+    let mut depth = 0_u32;
+    let mut whole = !entry.is_empty();
+    for c in entry.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => whole = false,
+            ')' => depth -= 1,
+            ',' | ' ' if depth == 0 => whole = false,
+            c if c.is_control() => whole = false,
+            _ => {}
+        }
+    }
+    if whole && depth == 0 {
+        return Ok(());
+    }
+    Err(CallError::invalid(format_args!("take {entry:?} as one tool")).with_hint(
+        "name one tool an entry, such as Read or Bash(git diff:*), with its parentheses closed",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_the_cli_would_split_or_join_is_refused() {
+        for entry in
+            ["Read", "Bash(git diff:*)", "Bash(echo (a, b))", "mcp__github__*", "Read(/src/a b.rs)"]
+        {
+            assert!(check_tool_entry(entry).is_ok(), "{entry}");
+        }
+        for entry in [
+            "",
+            "Read(a),Bash,Read(b)",
+            "Read Bash",
+            "X(",
+            "X)",
+            "Read(a) Bash(b)",
+            "Bash(git diff 'x),Bash,Read(y':*)",
+            "a\nb",
+        ] {
+            assert!(check_tool_entry(entry).is_err(), "{entry}");
+        }
+    }
+
+    #[test]
+    fn what_is_forbidden_above_stands_first() {
+        let config = |tools: &[&str]| {
+            SessionConfig {
+            disallowed_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            ..serde_json::from_value(serde_json::json!({
+                "working_dir": "/w", "loopback_enabled": true, "loopback_timeout_secs": 0, "supervise": "default", "can_spawn": false,
+                "may_decide": [], "project_settings": "ignore", "channel": "auto", "allowed_tools": [], "disallowed_tools": [], "add_dirs": [], "env": {},
+            }))
+            .unwrap()
+        }
+        };
+        let mut child = config(&["Write", "Bash"]);
+        inherit(&config(&["WebFetch", "Bash"]), &mut child);
+        assert_eq!(child.disallowed_tools, ["WebFetch", "Bash", "Write"]);
+    }
+}

@@ -1,0 +1,360 @@
+//! `poll`, `wait` and the waiting half of `chat`: every reader reads from the store, with a position of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
+use plexus_engine::approvals::shown::as_pending;
+use plexus_engine::reading::feed::paged;
+use plexus_engine::reading::scopes::Watch;
+use plexus_store::{
+    ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
+    Session, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
+};
+use plexus_wire::{
+    Approval, PageLimit, PollParams, Polled, SessionRef, WaitParams, Waited, WakeOn,
+};
+use tokio::time::Instant;
+
+use super::ClaudeCode;
+use super::shown::as_session_status;
+
+/// How many of the last events of a chat are recent.
+const RECENT: u32 = 100;
+
+/// Where a poll reads from.
+enum From {
+    /// One chat, from this event on; moves nobody.
+    Seq { chat: u32, seq: u32 },
+    /// One chat, from the default position on, which moves when a door gives the page.
+    Default { chat: u32 },
+    /// Through all chats, from this position on.
+    Cursor(Cursor),
+    /// There is no chat yet.
+    Nothing,
+}
+
+/// What a `wait` is woken by.
+enum News {
+    /// Any session of the caller's scope.
+    Any(Watch),
+    /// These sessions.
+    Of(Vec<Wake>),
+}
+
+impl News {
+    /// Counts what was heard so far as known: what is read after this holds it.
+    fn seen(&mut self) {
+        match self {
+            Self::Any(watch) => watch.seen(),
+            Self::Of(wakes) => {
+                for wake in wakes {
+                    wake.seen();
+                }
+            }
+        }
+    }
+
+    /// Waits until something may have changed after commit `after`.
+    async fn after(&mut self, after: u64) {
+        match self {
+            Self::Any(watch) => watch.changed_after(after).await,
+            Self::Of(wakes) => {
+                let any = wakes.iter_mut().map(|wake| Box::pin(wake.changed()));
+                futures::future::select_all(any).await;
+            }
+        }
+    }
+}
+
+impl ClaudeCode {
+    /// Reads a page. The default position moves when the answer is given, so that a page for which
+    /// a door has no room is read again by the next poll.
+    pub(super) async fn poll(
+        &self,
+        call: Call,
+        params: PollParams,
+    ) -> Result<(Polled, Option<OnGiven>), CallError> {
+        let (polled, moves) = self.read(call, params).await?;
+        let on_given = moves.map(|set| -> OnGiven {
+            let store = Arc::clone(&self.store);
+            Box::pin(async move {
+                store.commit(vec![Change::SetReadPosition(set)], Priority::Normal).await?;
+                Ok(())
+            })
+        });
+        Ok((polled, on_given))
+    }
+
+    /// Reads a page, and says where the default position goes if the page counts as read.
+    async fn read(
+        &self,
+        call: Call,
+        params: PollParams,
+    ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
+        let limit = params.limit.unwrap_or_default().get();
+        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let id = match (params.session_id, &params.name) {
+            (Some(id), None) => id,
+            (id, name) => self.find(&call.caller, id, name.as_deref()).await?.id,
+        };
+        // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
+        let mut wake = self.store.watch(Topic::Session(id));
+        let mut session = self.authority.reach(&call.caller, id).await?;
+        self.acknowledge(id, &params).await?;
+        loop {
+            let turn = self.turns.take(call.caller).await;
+            let from = self.from(&session, &params).await?;
+            let (page, chat) = self.page(&session, &from, limit).await?;
+            let more_may_come = match &from {
+                From::Seq { .. } | From::Default { .. } => {
+                    page.as_ref().is_some_and(|page| page.status == Some(ChatStatus::Running))
+                }
+                From::Cursor(_) | From::Nothing => true,
+            };
+            drop(turn);
+            let empty = page.as_ref().is_none_or(|page| page.events.is_empty());
+            if !empty || !more_may_come || Instant::now() >= deadline {
+                return self.polled(&session, &from, page, chat).await;
+            }
+            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+            let _turn = self.turns.take(call.caller).await;
+            session = self.store.session(id).await?;
+        }
+    }
+
+    /// The end of the newest chat, for whoever looks now and then; it moves nobody's position.
+    pub(super) async fn recent(&self, call: Call, params: SessionRef) -> Result<Polled, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let newest = session.newest_chat;
+        let poll = PollParams {
+            from_seq: Some(newest.map_or(0, |chat| chat.total_events.saturating_sub(RECENT))),
+            // Events that come between the two reads belong to the end too.
+            limit: Some(PageLimit::MAX),
+            chat: newest.map(|chat| chat.number),
+            ..PollParams::new(session.id)
+        };
+        let (polled, _none) = self.read(call, poll).await?;
+        Ok(polled)
+    }
+
+    /// A named reader that hands back a cursor has read up to there.
+    async fn acknowledge(&self, id: SessionId, params: &PollParams) -> Result<(), CallError> {
+        let exclusive =
+            [params.from_seq.is_some(), params.consumer.is_some() || params.cursor.is_some()]
+                .iter()
+                .filter(|set| **set)
+                .count();
+        if exclusive > 1
+            || (params.chat.is_some() && (params.consumer.is_some() || params.cursor.is_some()))
+        {
+            return Err(CallError::invalid("poll from two positions at once")
+                .with_field(if params.from_seq.is_some() { "from_seq" } else { "chat" })
+                .with_hint("give from_seq (and chat), or consumer and cursor"));
+        }
+        if let (Some(consumer), Some(cursor)) = (&params.consumer, &params.cursor) {
+            let cursor = self.resolve_cursor(id, cursor).await?;
+            let set = SetCursor { consumer: consumer.clone(), cursor };
+            self.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+        }
+        Ok(())
+    }
+
+    async fn from(&self, session: &Session, params: &PollParams) -> Result<From, CallError> {
+        if let Some(consumer) = &params.consumer {
+            let cursor = match self.store.consumer(session.id, consumer).await? {
+                Some(consumer) => consumer.cursor,
+                None => {
+                    let cursor = Cursor::start(session.id);
+                    let set = SetCursor { consumer: consumer.clone(), cursor };
+                    self.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+                    cursor
+                }
+            };
+            return Ok(From::Cursor(cursor));
+        }
+        if let Some(cursor) = &params.cursor {
+            return Ok(From::Cursor(self.resolve_cursor(session.id, cursor).await?));
+        }
+        let chat = match (params.chat, session.newest_chat) {
+            (Some(chat), _) => chat,
+            (None, Some(newest)) => newest.number,
+            (None, None) => {
+                return match params.from_seq {
+                    None | Some(0) => Ok(From::Nothing),
+                    Some(seq) => Err(past_the_end(seq, 0)),
+                };
+            }
+        };
+        Ok(params.from_seq.map_or(From::Default { chat }, |seq| From::Seq { chat, seq }))
+    }
+
+    /// Reads the page, and says which chat it is of.
+    async fn page(
+        &self,
+        session: &Session,
+        from: &From,
+        limit: usize,
+    ) -> Result<(Option<EventPage>, Option<u32>), CallError> {
+        let limit = ReadLimit::events(limit);
+        let store = &self.store;
+        let (chat, seq) = match from {
+            From::Nothing => return Ok((None, None)),
+            From::Cursor(cursor) => {
+                let page = store.read_from(*cursor, limit).await?;
+                let chat = page.events.last().map_or(page.next.chat, |event| event.chat);
+                return Ok((Some(page), Some(chat)));
+            }
+            From::Seq { chat, seq } => {
+                let page = store.read_events(session.id, *chat, *seq, limit).await?;
+                if *seq > page.total_events {
+                    return Err(past_the_end(*seq, page.total_events));
+                }
+                return Ok((Some(page), Some(*chat)));
+            }
+            From::Default { chat } => {
+                (*chat, store.chat(session.id, Some(*chat)).await?.read_position)
+            }
+        };
+        Ok((Some(store.read_events(session.id, chat, seq, limit).await?), Some(chat)))
+    }
+
+    async fn polled(
+        &self,
+        session: &Session,
+        from: &From,
+        page: Option<EventPage>,
+        chat: Option<u32>,
+    ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
+        let pending_approvals = self.pending_of(session).await?;
+        let Some(chat) = chat else {
+            let polled = Polled {
+                status: session.status().into(),
+                events: Vec::new(),
+                pending_approvals,
+                read_position: 0,
+                total_events: 0,
+                has_more: false,
+                cursor: Some(Cursor::start(session.id).to_string()),
+                chat: None,
+            };
+            return Ok((polled, None));
+        };
+        let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
+        // A page knows how the chat stands that the reader goes on in, which is rarely another than that of the last event.
+        let (chat_status, total_events, mut read_position) = if page.next.chat == chat {
+            (page.status, page.total_events, page.read_position)
+        } else {
+            let of = self.store.chat(session.id, Some(chat)).await?;
+            (Some(of.status), of.total_events, of.read_position)
+        };
+        let mut moves = None;
+        if let From::Default { chat } = from
+            && page.next.next > read_position
+        {
+            read_position = page.next.next;
+            moves = Some(SetReadPosition { session: session.id, chat: *chat, next: read_position });
+        }
+        let is_newest = session.newest_chat.is_none_or(|newest| newest.number <= chat);
+        let status = match (chat_status, is_newest) {
+            (Some(status), false) => as_session_status(status),
+            _ => session.status(),
+        };
+        let polled = Polled {
+            status: status.into(),
+            events: page.events.iter().map(paged).collect(),
+            pending_approvals,
+            read_position,
+            total_events,
+            has_more: page.has_more,
+            cursor: Some(page.next.to_string()),
+            chat: Some(chat),
+        };
+        Ok((polled, moves))
+    }
+
+    /// The permission requests of a session that wait.
+    pub(super) async fn pending_of(&self, session: &Session) -> Result<Vec<Approval>, CallError> {
+        if session.pending_approvals == 0 {
+            return Ok(Vec::new());
+        }
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            session: Some(session.id),
+            ..ApprovalFilter::default()
+        };
+        let page = self
+            .store
+            .approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION))
+            .await?;
+        Ok(page.items.iter().map(|record| as_pending(record, session)).collect::<Result<_, _>>()?)
+    }
+
+    /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
+    pub(super) async fn wait_for_turn(
+        &self,
+        caller: Caller,
+        session: SessionId,
+        chat: u32,
+        wait: Duration,
+    ) -> Result<(), CallError> {
+        let deadline = Instant::now() + wait;
+        let mut wake = self.store.watch(Topic::Session(session));
+        loop {
+            wake.seen();
+            let turn = self.turns.take(caller).await;
+            let now = self.store.session(session).await?;
+            drop(turn);
+            if now.open_chat() != Some(chat)
+                || now.pending_approvals > 0
+                || Instant::now() >= deadline
+            {
+                return Ok(());
+            }
+            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+        }
+    }
+
+    pub(super) async fn wait(&self, call: Call, params: WaitParams) -> Result<Waited, CallError> {
+        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let wanted = params.session_ids.unwrap_or_default();
+        for id in &wanted {
+            self.authority.reach(&call.caller, *id).await?;
+        }
+        let mut after = params.after.unwrap_or(0);
+        let mut news = match wanted.as_slice() {
+            [] => News::Any(self.scopes.watch(call.caller.session())),
+            ids => News::Of(ids.iter().map(|id| self.store.watch(Topic::Session(*id))).collect()),
+        };
+        loop {
+            news.seen();
+            let turn = self.turns.take(call.caller).await;
+            let found = match params.wake_on.unwrap_or_default() {
+                WakeOn::Change => self.news.changed_after(&call.caller, after).await?,
+                WakeOn::AsksOrEnds => self.news.asked_or_ended(&call.caller, after).await?,
+            };
+            let changed: Vec<&Session> = found
+                .sessions
+                .iter()
+                .filter(|session| wanted.is_empty() || wanted.contains(&session.id))
+                .collect();
+            if !changed.is_empty() || Instant::now() >= deadline {
+                let mut sessions = Vec::with_capacity(changed.len());
+                for session in changed {
+                    sessions.push(self.news.changed(session).await?);
+                }
+                return Ok(Waited { after: found.after.max(after), sessions });
+            }
+            drop(turn);
+            // What was looked at and told nobody needs no second look.
+            after = found.after.max(after);
+            let _either = tokio::time::timeout_at(deadline, news.after(after)).await;
+        }
+    }
+}
+
+fn past_the_end(seq: u32, total: u32) -> CallError {
+    CallError::invalid(format_args!("read from event {seq}: the chat has {total}"))
+        .with_field("from_seq")
+        .with_hint("read from total_events at the latest")
+}

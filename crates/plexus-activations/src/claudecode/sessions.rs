@@ -1,0 +1,201 @@
+//! `get`, `list`, `delete`, `streams`, `get_tree`, and the named readers.
+
+use plexus_core::{Call, CallError, Caller};
+use plexus_engine::reading::told::GET_ANSWER_BYTES;
+use plexus_engine::session::{SessionConfig, SessionState};
+use plexus_store::{
+    Change, Children, Cursor, DeleteSession, Outcome, Priority, Session, SessionFilter, SetCursor,
+    Spend,
+};
+use plexus_wire::method::claudecode as wire;
+use plexus_wire::{
+    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams, Reserved,
+    SessionDeleted, SessionGot, SessionList, SessionRef, Spent, StreamList, StreamsParams, TreeOf,
+};
+
+use super::{ClaudeCode, page};
+
+impl ClaudeCode {
+    pub(super) async fn get(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<SessionGot, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let answer = self.news.last_answer(&session, GET_ANSWER_BYTES).await?;
+        let view = self.view(&session).await?;
+        Ok(SessionGot { session: plexus_wire::Session { answer, ..view } })
+    }
+
+    pub(super) async fn list(
+        &self,
+        call: Call,
+        params: ListParams,
+    ) -> Result<SessionList, CallError> {
+        if let Some(parent) = params.parent
+            && call.caller != Caller::Session(parent)
+        {
+            self.authority.reach(&call.caller, parent).await?;
+        }
+        let filter = SessionFilter {
+            parent: params.parent.map(Some),
+            under: call.caller.session(),
+            status: params.status,
+            ..SessionFilter::default()
+        };
+        let found =
+            self.store.sessions(filter, page(params.limit, params.cursor.as_deref())?).await?;
+        let mut sessions = Vec::with_capacity(found.items.len());
+        for session in &found.items {
+            sessions.push(self.view(session).await?);
+        }
+        Ok(SessionList { sessions, cursor: found.next.map(|next| next.to_string()) })
+    }
+
+    pub(super) async fn view(&self, session: &Session) -> Result<plexus_wire::Session, CallError> {
+        let config = SessionConfig::of(session)?;
+        let totals = self.store.spend(session.id).await?;
+        let (spend, reserved) = (totals.subtree, totals.reserved);
+        let now = plexus_store::UnixMillis::now().into();
+        let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
+        Ok(plexus_wire::Session {
+            id: session.id,
+            name: session.name.clone(),
+            parent: session.parent,
+            working_dir: config.working_dir,
+            model: config.model,
+            channel: config.channel.into(),
+            loopback_enabled: config.loopback_enabled,
+            can_spawn: config.can_spawn,
+            status: session.status().into(),
+            chat: session.newest_chat.map(|chat| chat.number),
+            head: session.position(),
+            claude_session_id: session.claude_session_id.clone(),
+            budget: config.budget,
+            spent: Spent {
+                cost_usd: spend.cost_micros as f64 / 1e6,
+                turns: spend.turns,
+                input_tokens: spend.input_tokens,
+                output_tokens: spend.output_tokens,
+                wall_ms: spend.wall_ms,
+            },
+            reserved: (reserved != Spend::default()).then(|| Reserved {
+                cost_usd: reserved.cost_micros as f64 / 1e6,
+                turns: reserved.turns,
+            }),
+            metadata: session.metadata.clone().into(),
+            created_at: session.created_at.into(),
+            updated_at: session.updated_at.into(),
+            mode: mode.map(Into::into),
+            answer: None,
+        })
+    }
+
+    /// Ends the runs of the session and everything below it, then removes their records and files.
+    pub(super) async fn delete(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<SessionDeleted, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        // Whoever has the child ends it and removes its files. Children of those below that are elsewhere end when their servers look.
+        let passed = SessionRef::id(session.id);
+        if self.ask_elsewhere::<wire::Delete>(call.caller, &session, &passed).await?.is_some() {
+            return Ok(SessionDeleted { id: session.id });
+        }
+        let mut doomed = self.store.descendants(session.id).await?;
+        doomed.push(session.id);
+        self.supervisor.end(&doomed, "the session is deleted").await?;
+        let delete = DeleteSession { id: session.id, children: Children::Delete };
+        let committed =
+            self.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
+        for outcome in &committed.outcomes {
+            let Outcome::Deleted(sessions) = outcome else { continue };
+            // A child that was started while we were at it must not outlive its records.
+            self.supervisor.end(sessions, "the session is deleted").await?;
+            for id in sessions {
+                let dir = self.settings.session_dir(*id);
+                if let Err(error) = std::fs::remove_dir_all(&dir)
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!(session = %id, %error, "could not remove the files of a deleted session");
+                }
+            }
+        }
+        self.approvals.rulebook.changed();
+        Ok(SessionDeleted { id: session.id })
+    }
+
+    pub(super) async fn streams(
+        &self,
+        call: Call,
+        params: StreamsParams,
+    ) -> Result<StreamList, CallError> {
+        let only = self
+            .authority
+            .find_any(&call.caller, params.session_id, params.name.as_deref())
+            .await?;
+        let found = self
+            .store
+            .chats(
+                only.map(|session| session.id),
+                call.caller.session(),
+                page(params.limit, params.cursor.as_deref())?,
+            )
+            .await?;
+        let mut streams = Vec::with_capacity(found.items.len());
+        for chat in found.items {
+            streams.push(self.shown(chat).await?);
+        }
+        Ok(StreamList { streams, cursor: found.next.map(|next| next.to_string()) })
+    }
+
+    pub(super) async fn get_tree(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<TreeOf, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        Ok(TreeOf { tree_id: session.tree, head: session.position() })
+    }
+
+    pub(super) async fn cursors(
+        &self,
+        call: Call,
+        params: SessionRef,
+    ) -> Result<ConsumerList, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let consumers = self.store.consumers(session.id).await?;
+        let view = |consumer: plexus_store::Consumer| Consumer {
+            chat: consumer.cursor.chat,
+            seq: consumer.cursor.next,
+            cursor: consumer.cursor.to_string(),
+            updated_at: consumer.updated_at.into(),
+            consumer: consumer.name,
+        };
+        Ok(ConsumerList { cursors: consumers.into_iter().map(view).collect() })
+    }
+
+    pub(super) async fn cursor_set(
+        &self,
+        call: Call,
+        params: CursorSetParams,
+    ) -> Result<Done, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let cursor: Cursor = self.resolve_cursor(session.id, &params.cursor).await?;
+        let set = SetCursor { consumer: params.consumer, cursor };
+        self.store.commit(vec![Change::SetCursor(set)], Priority::Normal).await?;
+        Ok(Done {})
+    }
+
+    pub(super) async fn cursor_delete(
+        &self,
+        call: Call,
+        params: CursorDeleteParams,
+    ) -> Result<Done, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let delete = Change::DeleteCursor { session: session.id, consumer: params.consumer };
+        self.store.commit(vec![delete], Priority::Normal).await?;
+        Ok(Done {})
+    }
+}

@@ -1,0 +1,411 @@
+//! How the CLI is started: its arguments, its environment, and its MCP configuration. Pure, so that a
+//! test can read every line of it.
+//!
+//! No shell is involved; on the control channel the prompt is never an argument.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use claude_code::MAX_PROMPT_ARGUMENT_BYTES;
+use plexus_engine::driver::{
+    Channel, Conversation, Launch, LaunchError, Plan, PlanFile, Say, Stdin,
+};
+use plexus_engine::mcp::{HUB_SERVER, PERMIT_SERVER, mcp_permit_server, mcp_server};
+use plexus_wire::{McpConfig, ProjectSettings, Supervise};
+use serde::Serialize;
+
+use super::write;
+
+/// Our permission tool, as the CLI names that of the server [`PERMIT_SERVER`].
+const PERMIT_TOOL: &str = "mcp__plexus__loopback_permit";
+
+/// What makes a CLI that somebody else starts ask us.
+pub(super) const PERMIT_FLAGS: &[&str] = &[
+    "--strict-mcp-config",
+    "--mcp-config",
+    "FILE",
+    "--permission-prompt-tool",
+    PERMIT_TOOL,
+    "--setting-sources",
+    "user",
+];
+
+/// The name of the MCP configuration in the run directory.
+const MCP_CONFIG: &str = "mcp.json";
+
+/// The variables of the CLI that a child inherits from the server, by name.
+const INHERITED: &[&str] = &[
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "DISABLE_TELEMETRY",
+    "DISABLE_AUTOUPDATER",
+    "DISABLE_ERROR_REPORTING",
+    "NODE_EXTRA_CA_CERTS",
+];
+
+/// Tools that let children of one user reach each other, start work by themselves, send Bash to a
+/// classifier instead of to us (plan mode), or move the session's commands to another directory
+/// than the one that rules judge them by. Each of them leads past supervision, and none of them asks.
+const NEVER: &[&str] = &[
+    "SendMessage",
+    "ListAgents",
+    "CronCreate",
+    "ScheduleWakeup",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "Agent(isolation:worktree)",
+    "Agent(isolation:remote)",
+];
+
+/// A hook that refuses to make a worktree. An agent definition may ask for one too (`isolation`),
+/// which no rule about tools stops: its commands would then run in another directory than the one
+/// that rules judge them by, and the request does not say so.
+const REFUSE_WORKTREE: &str =
+    "echo 'Plexus keeps subagents in the directory of their session' >&2; exit 1";
+
+/// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
+const ASK_ABOUT_ALL: &[&str] = &[
+    "Bash",
+    "Read",
+    "Glob",
+    "Grep",
+    "LS",
+    "Edit",
+    "Write",
+    "NotebookEdit",
+    "WebFetch",
+    "WebSearch",
+    "Task",
+    "Agent",
+    "Skill",
+];
+
+/// Says what to start.
+pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+    let mcp_config = mcp_config(launch)?;
+    let in_argv =
+        launch.channel == Channel::Mcp && launch.prompt.len() <= MAX_PROMPT_ARGUMENT_BYTES;
+    let path = mcp_config.is_some().then(|| launch.run_dir.join(MCP_CONFIG));
+    let args = arguments(launch, path.as_deref(), in_argv.then_some(launch.prompt))?;
+    let stdin = match (launch.channel, in_argv) {
+        (Channel::Control, _) => {
+            let prompt = Say::Prompt { id: launch.prompt_id, text: launch.prompt };
+            Stdin::Lines(write::lines(&prompt))
+        }
+        (Channel::Mcp, true) => Stdin::Nothing,
+        (Channel::Mcp, false) => Stdin::Text(launch.prompt.to_owned()),
+    };
+    let files = mcp_config.into_iter().map(|content| PlanFile { name: MCP_CONFIG, content });
+    Ok(Plan { args, inherited: INHERITED, env: environment(launch), files: files.collect(), stdin })
+}
+
+/// The MCP configuration: one server to ask through, one to supervise children of its own with.
+fn mcp_config(launch: &Launch<'_>) -> Result<Option<String>, LaunchError> {
+    let mut servers = BTreeMap::new();
+    if let Some(door) = &launch.permit_door {
+        servers.insert(PERMIT_SERVER.to_owned(), mcp_permit_server(&door.url, &door.token));
+    }
+    if let Some(door) = &launch.hub_door {
+        servers.insert(HUB_SERVER.to_owned(), mcp_server(&door.url, &door.token));
+    }
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    as_json(&McpConfig { mcp_servers: servers }).map(Some)
+}
+
+fn as_json(value: &impl Serialize) -> Result<String, LaunchError> {
+    serde_json::to_string(value)
+        .map_err(|error| LaunchError(format!("its configuration could not be written: {error}")))
+}
+
+/// The arguments for the CLI.
+fn arguments(
+    launch: &Launch<'_>,
+    mcp_config: Option<&Path>,
+    prompt: Option<&str>,
+) -> Result<Vec<OsString>, LaunchError> {
+    let mut args: Vec<OsString> =
+        ["--print", "--output-format", "stream-json", "--verbose", "--strict-mcp-config"]
+            .map(Into::into)
+            .into();
+    let mut flag =
+        |name: &str, value: &str| args.extend([OsString::from(name), OsString::from(value)]);
+    if launch.channel == Channel::Control {
+        flag("--input-format", "stream-json");
+    }
+    if launch.config.loopback_enabled {
+        flag("--permission-prompt-tool", permission_tool(launch.channel));
+    }
+    flag(
+        "--setting-sources",
+        match launch.config.project_settings {
+            ProjectSettings::Ignore => "user",
+            ProjectSettings::Trust => "user,project,local",
+        },
+    );
+    if let Some(model) = &launch.config.model {
+        flag("--model", model);
+    }
+    if let Some(prompt) = &launch.config.system_prompt {
+        flag("--append-system-prompt", prompt);
+    }
+    match &launch.conversation {
+        Conversation::New => {}
+        Conversation::Resume(id) => flag("--resume", id),
+        Conversation::Fork { of, up_to } => {
+            flag("--resume", of);
+            if let Some(message) = up_to {
+                flag("--resume-session-at", &message.to_string());
+            }
+        }
+    }
+    if !launch.config.allowed_tools.is_empty() {
+        flag("--allowedTools", &launch.config.allowed_tools.join(","));
+    }
+    let never: Vec<&str> = NEVER
+        .iter()
+        .copied()
+        .chain(launch.config.disallowed_tools.iter().map(String::as_str))
+        .collect();
+    flag("--disallowedTools", &never.join(","));
+    flag("--settings", &as_json(&settings(launch))?);
+    if let Some(turns) = launch.config.budget.and_then(|budget| budget.turns) {
+        // A second line after our own count, which only sees a turn when it is over.
+        flag("--max-turns", &turns.to_string());
+    }
+    for dir in &launch.config.add_dirs {
+        args.extend([OsString::from("--add-dir"), dir.clone().into_os_string()]);
+    }
+    if let Some(path) = mcp_config {
+        args.extend([OsString::from("--mcp-config"), path.as_os_str().to_owned()]);
+    }
+    if launch.live_text {
+        args.push("--include-partial-messages".into());
+    }
+    if launch.channel == Channel::Control {
+        args.push("--replay-user-messages".into());
+    }
+    if matches!(launch.conversation, Conversation::Fork { .. }) {
+        args.push("--fork-session".into());
+    }
+    if let Some(prompt) = prompt {
+        args.extend([OsString::from("--"), OsString::from(prompt)]);
+    }
+    Ok(args)
+}
+
+/// Settings of ours for the CLI: its own classifier never decides, no subagent gets a worktree, and
+/// with `supervise: "all"` everything is asked.
+#[derive(Serialize)]
+struct CliSettings {
+    hooks: CliHooks,
+    permissions: CliPermissions,
+}
+
+#[derive(Serialize)]
+struct CliHooks {
+    #[serde(rename = "WorktreeCreate")]
+    worktree_create: [HookGroup; 1],
+}
+
+#[derive(Serialize)]
+struct HookGroup {
+    hooks: [CommandHook; 1],
+}
+
+#[derive(Serialize)]
+struct CommandHook {
+    r#type: &'static str,
+    command: &'static str,
+}
+
+#[derive(Serialize)]
+struct CliPermissions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ask: Option<&'static [&'static str]>,
+    #[serde(rename = "disableAutoMode")]
+    disable_auto_mode: &'static str,
+}
+
+fn settings(launch: &Launch<'_>) -> CliSettings {
+    let ask = (launch.config.supervise == Supervise::All).then_some(ASK_ABOUT_ALL);
+    let refuse = CommandHook { r#type: "command", command: REFUSE_WORKTREE };
+    CliSettings {
+        hooks: CliHooks { worktree_create: [HookGroup { hooks: [refuse] }] },
+        permissions: CliPermissions { ask, disable_auto_mode: "disable" },
+    }
+}
+
+/// The variables that a child has whatever its session says.
+fn environment(launch: &Launch<'_>) -> Vec<(OsString, OsString)> {
+    // Rules judge a command by the session's directory, so each one has to start there. The CLI
+    // otherwise keeps the directory that an earlier command went to.
+    let mut env = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR".into(), "1".into())];
+    if launch.channel == Channel::Control {
+        env.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into()));
+    }
+    env
+}
+
+fn permission_tool(channel: Channel) -> &'static str {
+    match channel {
+        Channel::Control => "stdio",
+        Channel::Mcp => PERMIT_TOOL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_engine::driver::McpDoor;
+    use plexus_engine::session::SessionConfig;
+    use plexus_wire::{ChannelChoice, SecretToken};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn config() -> SessionConfig {
+        SessionConfig {
+            working_dir: "/w".into(),
+            model: None,
+            system_prompt: None,
+            loopback_enabled: true,
+            loopback_timeout_secs: 300,
+            escalate_after_secs: None,
+            supervise: Supervise::Default,
+            can_spawn: false,
+            may_decide: vec![],
+            project_settings: ProjectSettings::Ignore,
+            channel: ChannelChoice::Auto,
+            allowed_tools: vec![],
+            disallowed_tools: vec!["WebFetch".into()],
+            add_dirs: vec!["/more".into()],
+            env: BTreeMap::from([("TOKEN_OF_THE_SESSION".into(), "x".into())]),
+            budget: None,
+        }
+    }
+
+    /// The start of a new conversation on the control channel.
+    fn control(config: &SessionConfig) -> Launch<'_> {
+        Launch {
+            config,
+            channel: Channel::Control,
+            conversation: Conversation::New,
+            permit_door: None,
+            hub_door: None,
+            run_dir: Path::new("/r"),
+            live_text: false,
+            prompt_id: Uuid::nil(),
+            prompt: "--do it",
+        }
+    }
+
+    fn text(launch: &Launch<'_>) -> String {
+        let args = plan(launch).unwrap().args;
+        args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_control_channel_never_has_the_prompt_in_its_arguments() {
+        let config = config();
+        let launch = Launch { live_text: true, ..control(&config) };
+        let settings = json!({
+            "hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": REFUSE_WORKTREE}]}]},
+            "permissions": {"disableAutoMode": "disable"},
+        });
+        let (before, after) = text(&launch)
+            .split_once("--settings ")
+            .map(|(before, after)| (before.to_owned(), after.to_owned()))
+            .unwrap();
+        let (given, after) = after.split_once(" --add-dir").unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(given).unwrap(), settings);
+        assert_eq!(
+            format!("{before}--add-dir{after}"),
+            "--print --output-format stream-json --verbose --strict-mcp-config \
+             --input-format stream-json --permission-prompt-tool stdio --setting-sources user \
+             --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,\
+             EnterWorktree,Agent(isolation:worktree),Agent(isolation:remote),WebFetch \
+             --add-dir /more \
+             --include-partial-messages --replay-user-messages"
+        );
+        let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
+        assert!(String::from_utf8_lossy(lines[0].as_bytes()).contains("--do it"));
+    }
+
+    #[test]
+    fn the_mcp_channel_asks_our_tool_and_ends_with_the_prompt() {
+        let mut config = config();
+        config.supervise = Supervise::All;
+        config.project_settings = ProjectSettings::Trust;
+        let token = SecretToken::new("plx_secret".to_owned());
+        let door = McpDoor { url: "http://here".to_owned(), token };
+        let launch = Launch {
+            channel: Channel::Mcp,
+            conversation: Conversation::Fork { of: "abc".into(), up_to: Some(Uuid::nil()) },
+            permit_door: Some(door),
+            ..control(&config)
+        };
+        let text = text(&launch);
+        assert!(text.ends_with("--mcp-config /r/mcp.json --fork-session -- --do it"), "{text}");
+        let asks = "--permission-prompt-tool mcp__plexus__loopback_permit \
+                    --setting-sources user,project,local --resume abc \
+                    --resume-session-at 00000000-0000-0000-0000-000000000000";
+        assert!(text.contains(asks), "{text}");
+        assert!(text.contains(r#""ask":["Bash","Read""#), "{text}");
+        let plan = plan(&launch).unwrap();
+        assert!(matches!(plan.stdin, Stdin::Nothing));
+        assert!(plan.files[0].content.contains("Bearer plx_secret"));
+        assert!(!format!("{plan:?}").contains("plx_secret"), "a token is never printed");
+    }
+
+    #[test]
+    fn a_prompt_too_long_for_an_argument_is_read_from_stdin() {
+        let (config, prompt) = (config(), "x".repeat(MAX_PROMPT_ARGUMENT_BYTES + 1));
+        let launch = Launch { channel: Channel::Mcp, prompt: &prompt, ..control(&config) };
+        assert!(!text(&launch).contains("xxx"));
+        assert!(matches!(plan(&launch).unwrap().stdin, Stdin::Text(text) if text == prompt));
+    }
+
+    #[test]
+    fn without_loopback_no_tool_is_asked() {
+        let mut config = config();
+        config.loopback_enabled = false;
+        assert!(!text(&control(&config)).contains("--permission-prompt-tool"));
+    }
+
+    #[test]
+    fn every_command_of_a_child_starts_in_the_directory_of_its_session() {
+        let config = config();
+        let name = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR";
+        let env = plan(&control(&config)).unwrap().env;
+        assert!(env.contains(&(name.into(), "1".into())), "{env:?}");
+    }
+
+    #[test]
+    fn nothing_of_ours_or_of_a_surrounding_agent_is_inherited() {
+        for name in INHERITED {
+            assert!(
+                !name.starts_with("PLEXUS")
+                    && !["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT"]
+                        .contains(name),
+                "{name}"
+            );
+        }
+        assert!(INHERITED.contains(&"ANTHROPIC_API_KEY"));
+    }
+}

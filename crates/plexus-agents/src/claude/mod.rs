@@ -1,0 +1,79 @@
+//! Claude Code: everything that is particular to the `claude` CLI.
+//!
+//! - [`launch`]: its arguments, environment and MCP configuration.
+//! - [`read`]: what its lines mean.
+//! - [`write`]: what we say to it.
+//! - [`memory`]: what must be known of earlier lines.
+
+mod launch;
+mod memory;
+mod read;
+mod write;
+
+use std::path::Path;
+
+use agent_lines::journal::LineContent;
+use claude_code::{ProbeError, ProbedCli};
+use plexus_engine::driver::{
+    Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Powers, Say, Step,
+    UnusableProgram, VersionAnswer,
+};
+
+pub use self::memory::ClaudeMemory;
+
+/// The driver of Claude Code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClaudeCode;
+
+impl Driver for ClaudeCode {
+    type Memory = ClaudeMemory;
+
+    fn kind(&self) -> &'static str {
+        "claude_code"
+    }
+
+    fn powers(&self) -> Powers {
+        Powers {
+            edit_input: true,
+            steer: true,
+            resume: true,
+            warm: true,
+            says_who_accepted: true,
+            permit_flags: Some(launch::PERMIT_FLAGS),
+        }
+    }
+
+    fn identify(
+        &self,
+        program: &Path,
+        version: VersionAnswer,
+    ) -> Result<Identified, UnusableProgram> {
+        let label = match version {
+            VersionAnswer::BuiltIn => "the built-in simulator (no claude CLI)".to_owned(),
+            VersionAnswer::Said(answer) => {
+                let unusable = |error: ProbeError| UnusableProgram(error.to_string());
+                let cli = ProbedCli::judge(program, answer).map_err(unusable)?;
+                let newer = cli.is_newer_than_tested();
+                let note = if newer { ", newer than any we have tested" } else { "" };
+                format!("claude {}{note}", cli.version)
+            }
+        };
+        Ok(Identified { label, channel: Channel::Control })
+    }
+
+    fn begin(&self, cost_usd: f64) -> ClaudeMemory {
+        ClaudeMemory { cost_before: cost_usd, cost_total: cost_usd, ..ClaudeMemory::default() }
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+        launch::plan(launch)
+    }
+
+    fn read(&self, memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {
+        read::line(memory, line)
+    }
+
+    fn write(&self, _memory: &ClaudeMemory, say: &Say<'_>) -> Vec<OutLine> {
+        write::lines(say)
+    }
+}

@@ -1,0 +1,87 @@
+//! Lines of the control channel: questions of the CLI, echoes of our answers, and answers to requests
+//! of our own.
+
+use claude_code::RawJson;
+use claude_code::control;
+use claude_code::event::control::{
+    CanUseTool, ControlOutcome, ControlRequestBody, ControlResponse, EchoedDecision,
+};
+use plexus_engine::driver::{Ask, OutLine, Step, TakenAnswer};
+use uuid::Uuid;
+
+use crate::claude::write::{OUR_REQUEST, out};
+
+pub(super) fn as_ask(request_id: String, ask: &CanUseTool) -> Ask {
+    Ask {
+        request_id,
+        tool_name: ask.tool_name.as_str().to_owned(),
+        tool_use_id: ask.tool_use_id.as_ref().map_or_else(String::new, |id| id.as_str().to_owned()),
+        input: ask.input.clone(),
+        description: ask.description.as_ref().map(|text| text.as_str().to_owned()),
+    }
+}
+
+/// The CLI asks for something that we do not serve.
+pub(super) fn unserved(request_id: String, subtype: &str) -> Step {
+    let words = format!("this supervisor does not serve {subtype}");
+    let reply: OutLine = out(&control::answer_error(&request_id, &words));
+    Step::Refused {
+        request_id: Some(request_id),
+        notice: format!("the agent asked for {subtype}, which is not served here"),
+        reply,
+    }
+}
+
+/// The CLI asks under an id that is no string, so that no record could carry it.
+pub(super) fn unnamed(request_id: &RawJson) -> Step {
+    Step::Refused {
+        request_id: None,
+        notice: "the agent asked without a request_id that is a string, and was refused".to_owned(),
+        reply: out(&control::answer_unnamed(request_id, "request_id must be a string")),
+    }
+}
+
+/// A `control_response`: the echo of an answer of ours, or the answer to a request of ours.
+pub(super) fn response(response: &ControlResponse, prompt: Option<Uuid>) -> Vec<Step> {
+    let request_id = response.request_id.as_str();
+    if !request_id.starts_with(OUR_REQUEST) {
+        let answer = match &response.outcome {
+            ControlOutcome::Success(success) => {
+                success.decision.as_ref().and_then(|decision| match decision {
+                    EchoedDecision::Allow { updated_input } => {
+                        Some(TakenAnswer::Allow { updated_input: updated_input.clone() })
+                    }
+                    EchoedDecision::Deny { .. } => Some(TakenAnswer::Deny),
+                    // No decision of ours reads so.
+                    _ => None,
+                })
+            }
+            ControlOutcome::Error(_) | ControlOutcome::Other(_) => None,
+        };
+        return vec![Step::AnswerTaken { request_id: request_id.to_owned(), answer }];
+    }
+    let mut steps = Vec::new();
+    match &response.outcome {
+        ControlOutcome::Success(success) => {
+            let prompt = prompt.map(|prompt| prompt.to_string());
+            let queued = success.interrupt.still_queued.iter();
+            if prompt.is_some_and(|prompt| queued.clone().any(|uuid| uuid.as_str() == prompt)) {
+                steps.push(Step::InterruptedTooEarly);
+            }
+        }
+        ControlOutcome::Error(error) => {
+            steps.push(Step::OwnRequestFailed(error.as_str().to_owned()));
+        }
+        ControlOutcome::Other(_) => {}
+    }
+    if let Some(requests) = &response.pending_permission_requests {
+        let asks = requests.iter().filter_map(|request| match &request.request {
+            ControlRequestBody::CanUseTool(ask) => {
+                Some(as_ask(request.request_id.as_str().to_owned(), ask))
+            }
+            _ => None,
+        });
+        steps.push(Step::StillOpen(asks.collect()));
+    }
+    steps
+}

@@ -1,0 +1,271 @@
+//! From lines of the CLI to steps of the engine.
+//!
+//! Nothing here reads or writes anything: the line and the memory are all it knows.
+
+mod control;
+mod said;
+#[cfg(test)]
+mod tests;
+
+use agent_lines::journal::LineContent;
+use claude_code::event::EventBody;
+use claude_code::event::control::ControlRequestBody;
+use claude_code::event::message::AssistantMessage;
+use claude_code::event::result::ResultEvent;
+use claude_code::event::stream::{Delta, StreamEvent, StreamPart};
+use claude_code::event::system::SystemEvent;
+use claude_code::{ClaudeStreamJsonEvent, ClaudeStreamJsonParser, SKIPPED_HEAD_BYTES};
+use plexus_engine::driver::Step;
+use plexus_engine::driver::step::Hidden;
+use plexus_wire::ChatEvent;
+use uuid::Uuid;
+
+use self::said::passthrough;
+use super::memory::{ClaudeMemory, PromptProgress, TurnResult};
+
+/// What a reader is told when the conversation cannot be taken up again.
+const NO_CONVERSATION: &str =
+    "the agent names its conversation by something that is no id; the next chat begins a new one";
+
+/// Less than anything costs: two ways to add up the same sums differ by less.
+const ROUNDING_USD: f64 = 1e-9;
+
+/// Reads one line of a journal.
+pub(super) fn line(memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {
+    match line.parse(&mut ClaudeStreamJsonParser::new()) {
+        Ok(Some(event)) => memory.line(&event),
+        Ok(None) => Vec::new(),
+        Err(error) => vec![Step::Unreadable { why: error.to_string(), hides: hidden_in(line) }],
+    }
+}
+
+/// What a line that cannot be read may have been. The CLI writes the type and the id of a request
+/// into the first bytes of a line.
+fn hidden_in(line: &LineContent) -> Hidden {
+    let head = match line {
+        LineContent::TooLong { head, .. } => String::from_utf8_lossy(head),
+        LineContent::Whole(bytes) => {
+            String::from_utf8_lossy(&bytes[..bytes.len().min(SKIPPED_HEAD_BYTES)])
+        }
+    };
+    if head.contains(r#""type":"control_response""#) {
+        return Hidden::OwnAnswer;
+    }
+    let id = head
+        .contains(r#""type":"control_request""#)
+        .then(|| head.split_once(r#""request_id":""#)?.1.split_once('"'))
+        .flatten()
+        .map(|(id, _)| id);
+    let is_plain = |id: &&str| {
+        !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    match id.filter(is_plain) {
+        Some(id) => Hidden::Question(id.to_owned()),
+        None => Hidden::Anything,
+    }
+}
+
+impl ClaudeMemory {
+    /// Translates one line.
+    fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<Step> {
+        match &line.body {
+            EventBody::System(event) => self.system(line, event),
+            EventBody::Assistant(message) => {
+                self.note_message(line, message);
+                said::assistant(line, message)
+            }
+            EventBody::User(message) => said::user(line, message),
+            EventBody::Result(result) => {
+                self.result(result);
+                Vec::new()
+            }
+            EventBody::Stream(event) => live(event).into_iter().collect(),
+            EventBody::ControlRequest(request) => {
+                let request_id = request.request_id.as_str().to_owned();
+                vec![match &request.request {
+                    ControlRequestBody::CanUseTool(ask) => {
+                        Step::Asked(Box::new(control::as_ask(request_id, ask)))
+                    }
+                    ControlRequestBody::Unnamed { request_id } => control::unnamed(request_id),
+                    ControlRequestBody::Other { subtype, .. } => {
+                        let subtype =
+                            subtype.as_ref().map_or("unknown", |subtype| subtype.as_str());
+                        control::unserved(request_id, subtype)
+                    }
+                    // Whatever a later `claude_code` can read is not served here until it is added.
+                    _ => control::unserved(request_id, "unknown"),
+                }]
+            }
+            EventBody::ControlResponse(response) => {
+                let prompt = self.turn.as_ref().and_then(|turn| turn.prompt);
+                control::response(response, prompt)
+            }
+            EventBody::ControlCancelRequest(cancel) => {
+                vec![Step::Withdrawn { request_id: cancel.request_id.as_str().to_owned() }]
+            }
+            EventBody::CommandLifecycle(event) => {
+                self.lifecycle(event.command_uuid.as_deref(), event.state.as_deref());
+                Vec::new()
+            }
+            EventBody::KeepAlive => Vec::new(),
+            // Lines that are of use to some readers, as they are: rate limits, progress of tools,
+            // summaries, and every type that has no name yet.
+            _ => vec![passthrough(line, line.event_type())],
+        }
+    }
+
+    fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
+        match event {
+            SystemEvent::Init(_) => {
+                // It becomes an argument of a command and part of a path: nothing but a UUID is one.
+                let named = |id: &str| match Uuid::try_parse(id) {
+                    Ok(_) => Step::Conversation(id.to_owned()),
+                    Err(_) => Step::Event(ChatEvent::Error { message: NO_CONVERSATION.to_owned() }),
+                };
+                let own = self.turn.is_none().then_some(Step::TurnBegan);
+                own.into_iter().chain(line.session_id().map(named)).collect()
+            }
+            SystemEvent::ApiRetry(retry) => {
+                let (attempt, of) = (retry.attempt.unwrap_or(0), retry.max_retries.unwrap_or(0));
+                let status = retry
+                    .error_status
+                    .map_or_else(|| "failed".to_owned(), |status| format!("answered {status}"));
+                let wait = retry
+                    .retry_delay_ms
+                    .map_or_else(String::new, |ms| format!(", next in {:.1} s", ms / 1000.0));
+                vec![Step::Event(ChatEvent::notice(format!(
+                    "the model's API {status}; retry {attempt} of {of}{wait}"
+                )))]
+            }
+            SystemEvent::PermissionDenied(denied) => {
+                let tool = denied.tool_name.as_ref().map_or("a tool", |name| name.as_str());
+                let why = denied
+                    .message
+                    .as_ref()
+                    .or(denied.decision_reason.as_ref())
+                    .map_or("", |text| text.as_str());
+                vec![Step::Event(ChatEvent::notice(format!(
+                    "the agent's own settings refused {tool}: {why}"
+                )))]
+            }
+            SystemEvent::BackgroundTasksChanged(changed) => {
+                self.background_tasks = changed.tasks.len();
+                Vec::new()
+            }
+            SystemEvent::SessionStateChanged(changed)
+                if changed.state.as_deref() == Some("idle") =>
+            {
+                self.idle()
+            }
+            SystemEvent::Informational(notice)
+            | SystemEvent::Notification(notice)
+            | SystemEvent::MirrorError(notice) => {
+                let words =
+                    notice.content.as_ref().or(notice.message.as_ref()).or(notice.error.as_ref());
+                words
+                    .map(|words| Step::Event(ChatEvent::notice(words.as_str())))
+                    .into_iter()
+                    .collect()
+            }
+            // What only a screen would show: it comes many times a turn and says nothing that an event of ours does not.
+            SystemEvent::SessionStateChanged(_)
+            | SystemEvent::Status(_)
+            | SystemEvent::ThinkingTokens(_)
+            | SystemEvent::SessionTitleChanged(_)
+            | SystemEvent::UiInvalidate(_) => Vec::new(),
+            other => {
+                let event_type = format!("system/{}", other.subtype().unwrap_or("unknown"));
+                vec![passthrough(line, &event_type)]
+            }
+        }
+    }
+
+    /// Judges whether the turn is over; only here, since a result is not the end.
+    fn idle(&mut self) -> Vec<Step> {
+        match &self.turn {
+            Some(turn) if self.background_tasks == 0 && turn.outstanding.is_empty() => {
+                match (turn.prompt, turn.progress) {
+                    (None, _) | (Some(_), PromptProgress::Done) => vec![Step::TurnEnded],
+                    (Some(_), PromptProgress::Unseen | PromptProgress::Taken) => Vec::new(),
+                }
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn lifecycle(&mut self, uuid: Option<&str>, state: Option<&str>) {
+        let Some(turn) = &mut self.turn else { return };
+        let Some(uuid) = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok()) else { return };
+        let is_prompt = turn.prompt == Some(uuid);
+        match state {
+            Some("queued" | "started") if is_prompt && turn.progress == PromptProgress::Unseen => {
+                turn.progress = PromptProgress::Taken;
+            }
+            Some("completed" | "cancelled") if is_prompt => turn.progress = PromptProgress::Done,
+            Some("completed" | "cancelled") => {
+                turn.outstanding.remove(&uuid);
+            }
+            _ => {}
+        }
+    }
+
+    /// Remembers where in the agent's own conversation the turn stands. What a subagent says stands in another. The id becomes an argument of a
+    /// command one day: nothing but a UUID is one.
+    fn note_message(&mut self, line: &ClaudeStreamJsonEvent, message: &AssistantMessage) {
+        if message.meta.parent_tool_use_id.is_none()
+            && let Some(turn) = &mut self.turn
+        {
+            turn.last_message =
+                line.uuid.as_ref().and_then(|uuid| Uuid::try_parse(uuid.as_str()).ok());
+        }
+    }
+
+    fn result(&mut self, result: &ResultEvent) {
+        if let Some(total) = result.total_cost_usd {
+            if total < self.cost_total - ROUNDING_USD {
+                // The CLI before it was killed and noted nothing: this one counts from an earlier time, at worst from nothing.
+                self.cost_before = 0.0;
+            }
+            self.cost_total = total;
+        }
+        let Some(turn) = &mut self.turn else { return };
+        if let Some(usage) = &result.usage {
+            turn.usage.input_tokens += usage.input_tokens.unwrap_or(0);
+            turn.usage.output_tokens += usage.output_tokens.unwrap_or(0);
+        }
+        turn.usage.num_turns += result.num_turns.unwrap_or(0);
+        turn.result = Some(TurnResult { failure: result.failed().then(|| failure_of(result)) });
+    }
+}
+
+/// What whoever watches live gets of a partial message. Subagents speak to the main agent, not to the reader.
+fn live(event: &StreamEvent) -> Option<Step> {
+    if event.parent_tool_use_id.is_some() {
+        return None;
+    }
+    match &event.event {
+        StreamPart::MessageStart(_) => Some(Step::DeltaStart),
+        StreamPart::ContentBlockStop { .. } => Some(Step::DeltaEnd),
+        StreamPart::ContentBlockDelta { delta: Delta::Text(text), .. } => {
+            Some(Step::Delta(text.as_str().to_owned()))
+        }
+        _ => None,
+    }
+}
+
+fn failure_of(result: &ResultEvent) -> String {
+    let errors: Vec<&str> = result.errors.iter().map(|error| error.as_str()).collect();
+    let words = match (&result.result, errors.is_empty()) {
+        (_, false) => errors.join("; "),
+        (Some(text), true) if !text.as_str().is_empty() => text.as_str().to_owned(),
+        _ => String::new(),
+    };
+    let kind = match result.subtype.as_str() {
+        "success" => "the agent reported a failure",
+        "error_max_turns" => "the agent reached its limit of turns",
+        "error_max_budget_usd" => "the agent reached its limit of cost",
+        "error_during_execution" => "the agent stopped in the middle of its work",
+        other => return format!("the agent ended with {other}: {words}"),
+    };
+    if words.is_empty() { kind.to_owned() } else { format!("{kind}: {words}") }
+}

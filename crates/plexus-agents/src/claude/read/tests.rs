@@ -1,0 +1,301 @@
+//! Every recorded log of the real CLI, translated: what readers of a chat would see of it, compared with what stands in `tests/data/translated`.
+//!
+//! `UPDATE_SNAPSHOTS=1 cargo test -p plexus-agents --lib read` writes the files anew; read the difference before you keep it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use plexus_engine::driver::Memory as _;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Translates a log as a run would, opening chats as its prompts come.
+fn translate(log: &str) -> Vec<Step> {
+    let mut parser = ClaudeStreamJsonParser::new();
+    let mut memory = ClaudeMemory::default();
+    let mut steps = Vec::new();
+    for line in log.lines() {
+        let Some(event) = parser.parse_line(line).unwrap() else { continue };
+        let prompt = match &event.body {
+            EventBody::CommandLifecycle(event) => {
+                event.command_uuid.as_deref().map(|uuid| uuid.parse().unwrap())
+            }
+            _ => None,
+        };
+        if memory.turn.is_none() && prompt.is_some() {
+            memory.begin_turn(prompt);
+        }
+        let mut read = memory.line(&event);
+        if read.contains(&Step::TurnBegan) {
+            memory.begin_turn(None);
+            read = memory.line(&event);
+        }
+        for step in read {
+            let over = step == Step::TurnEnded;
+            steps.push(step);
+            if over {
+                memory.end_turn();
+            }
+        }
+    }
+    steps
+}
+
+/// One line for each step, long texts cut, live text added up.
+fn shown(steps: &[Step]) -> String {
+    let mut out = String::new();
+    let mut deltas = 0;
+    for step in steps {
+        if let Step::Delta(text) = step {
+            deltas += text.len();
+            continue;
+        }
+        if deltas > 0 {
+            writeln!(out, "live text of {deltas} bytes").unwrap();
+            deltas = 0;
+        }
+        let line = match step {
+            Step::Event(event) => short(serde_json::to_value(event).unwrap()).to_string(),
+            Step::Asked(ask) => {
+                format!(
+                    "asked {} {} {}",
+                    ask.request_id,
+                    ask.tool_name,
+                    short(ask.input.to_value().unwrap())
+                )
+            }
+            Step::StillOpen(open) => format!("still open: {}", open.len()),
+            other => format!("{other:?}"),
+        };
+        writeln!(out, "{line}").unwrap();
+    }
+    out
+}
+
+fn short(value: Value) -> Value {
+    match value {
+        Value::String(text) if text.chars().count() > 80 => {
+            json!(text.chars().take(80).chain(['…']).collect::<String>())
+        }
+        Value::Array(list) => list.into_iter().map(short).collect(),
+        // Whole lines that are passed on are not our words.
+        Value::Object(map) if map.get("type") == Some(&json!("passthrough")) => {
+            json!({"passthrough": map["event_type"]})
+        }
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(key, value)| (key, short(value))).collect())
+        }
+        other => other,
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/translated")
+}
+
+#[test]
+fn every_recorded_log_translates_as_before() {
+    let update = std::env::var_os("UPDATE_SNAPSHOTS").is_some();
+    let mut wrong = Vec::new();
+    for (name, log) in testkit::fixtures::all().unwrap() {
+        let path = folder().join(format!("{name}.txt"));
+        let now = shown(&translate(&log));
+        if update {
+            std::fs::create_dir_all(folder()).unwrap();
+            std::fs::write(&path, &now).unwrap();
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != now {
+            wrong.push(format!("--- {name} now translates to\n{now}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn text_and_tool_uses_are_told_once_also_with_partial_messages() {
+    for (name, log) in testkit::fixtures::all().unwrap() {
+        let mut texts = Vec::new();
+        let mut uses = BTreeMap::<String, u32>::new();
+        for step in translate(&log) {
+            match step {
+                Step::Event(ChatEvent::Content { text }) => texts.push(text),
+                Step::Event(ChatEvent::ToolUse { tool_use_id, .. }) => {
+                    *uses.entry(tool_use_id).or_default() += 1
+                }
+                _ => {}
+            }
+        }
+        assert!(uses.values().all(|count| *count == 1), "{name}: {uses:?}");
+        // What the log itself holds: whole text blocks of the main agent, by the message they belong to.
+        let mut expected = Vec::new();
+        for line in log.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let main_agent = line["type"] == "assistant" && line["parent_tool_use_id"].is_null();
+            if !main_agent || line["message"]["model"] == "<synthetic>" {
+                continue;
+            }
+            let blocks = line["message"]["content"].as_array().unwrap();
+            let texts = blocks
+                .iter()
+                .filter(|block| block["type"] == "text")
+                .map(|block| block["text"].as_str().unwrap().to_owned());
+            expected.extend(texts);
+        }
+        assert_eq!(texts, expected, "{name}");
+    }
+}
+
+/// A memory with a turn of one prompt.
+fn with_prompt(uuid: Uuid) -> ClaudeMemory {
+    let mut memory = ClaudeMemory::default();
+    memory.begin_turn(Some(uuid));
+    memory
+}
+
+fn feed(memory: &mut ClaudeMemory, line: Value) -> Vec<Step> {
+    super::line(memory, &LineContent::Whole(line.to_string().into_bytes()))
+}
+
+fn lifecycle(uuid: Uuid, state: &str) -> Value {
+    json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state, "uuid": Uuid::now_v7(), "session_id": "s"})
+}
+
+fn state(state: &str) -> Value {
+    json!({"type": "system", "subtype": "session_state_changed", "state": state, "uuid": Uuid::now_v7(), "session_id": "s"})
+}
+
+fn tasks(ids: &[&str]) -> Value {
+    let tasks: Vec<Value> = ids.iter().map(|id| json!({"task_id": id})).collect();
+    json!({"type": "system", "subtype": "background_tasks_changed", "tasks": tasks, "uuid": Uuid::now_v7(), "session_id": "s"})
+}
+
+#[test]
+fn a_chat_is_over_at_idle_and_only_when_prompt_messages_and_tasks_are_done() {
+    let (prompt, message) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut memory = with_prompt(prompt);
+    memory.steered(message);
+    let over = [Step::TurnEnded];
+    assert_eq!(feed(&mut memory, state("idle")), [], "an idle from before the prompt was taken");
+    feed(&mut memory, lifecycle(prompt, "queued"));
+    feed(&mut memory, tasks(&["t"]));
+    feed(&mut memory, lifecycle(prompt, "completed"));
+    assert_eq!(feed(&mut memory, state("idle")), [], "a message is still to be answered");
+    feed(&mut memory, lifecycle(message, "cancelled"));
+    assert_eq!(feed(&mut memory, state("idle")), [], "a task still runs");
+    feed(&mut memory, tasks(&[]));
+    assert_eq!(feed(&mut memory, state("running")), []);
+    assert_eq!(feed(&mut memory, state("idle")), over);
+}
+
+#[test]
+fn what_nobody_knows_is_passed_on_whole() {
+    let mut memory = with_prompt(Uuid::now_v7());
+    for (line, kind) in [
+        (json!({"type": "from_the_future", "a": [1, {"b": null}]}), "from_the_future"),
+        (json!({"type": "system", "subtype": "from_the_future", "x": 1}), "system/from_the_future"),
+        (
+            json!({"type": "assistant", "message": {"content": [{"type": "hologram", "x": 1}]}}),
+            "assistant",
+        ),
+        (
+            json!({"type": "user", "message": {"role": "user", "content": [{"type": "hologram"}]}}),
+            "user",
+        ),
+    ] {
+        let steps = feed(&mut memory, line.clone());
+        let [Step::Event(ChatEvent::Passthrough { event_type, data })] = steps.as_slice() else {
+            panic!("{line} became {steps:?}")
+        };
+        assert_eq!((event_type.as_str(), data.to_value()), (kind, line));
+    }
+}
+
+#[test]
+fn a_tool_result_is_text_or_the_blocks_as_they_were() {
+    let mut memory = with_prompt(Uuid::now_v7());
+    let image = json!([{"type": "text", "text": "see"}, {"type": "image", "source": {"type": "base64", "data": "AA=="}}]);
+    for (content, output) in [
+        (json!("plain"), json!("plain")),
+        (json!([{"type": "text", "text": "one"}]), json!("one")),
+        (image.clone(), image),
+    ] {
+        let block = json!({"type": "tool_result", "tool_use_id": "t1", "content": content, "is_error": true});
+        let steps = feed(
+            &mut memory,
+            json!({"type": "user", "message": {"role": "user", "content": [block]}}),
+        );
+        let [
+            Step::Event(ChatEvent::ToolResult { output: told, is_error, .. }),
+            Step::Finished { .. },
+        ] = steps.as_slice()
+        else {
+            panic!("{steps:?}")
+        };
+        assert_eq!((told.to_value(), *is_error), (output, true));
+    }
+}
+
+#[test]
+fn what_is_no_id_never_becomes_one() {
+    let hostile = "--dangerously-skip-permissions";
+    for (id, taken) in [
+        ("0f0e0d0c-0b0a-4908-8706-050403020100", true),
+        (hostile, false),
+        ("../../x", false),
+        ("", false),
+    ] {
+        let mut memory = with_prompt(Uuid::now_v7());
+        let steps =
+            feed(&mut memory, json!({"type": "system", "subtype": "init", "session_id": id}));
+        assert_eq!(steps == [Step::Conversation(id.to_owned())], taken, "{steps:?}");
+        assert!(taken || matches!(&steps[..], [Step::Event(ChatEvent::Error { .. })]), "{steps:?}");
+        let message = json!({"role": "assistant", "content": [{"type": "text", "text": "x"}]});
+        feed(&mut memory, json!({"type": "assistant", "uuid": id, "message": message}));
+        assert_eq!(memory.turn.unwrap().last_message.is_some(), taken, "{id:?}");
+    }
+}
+
+#[test]
+fn a_turn_that_nobody_asked_for_leaves_the_memory_as_it_was_until_a_chat_is_open() {
+    let init = json!({"type": "system", "subtype": "init", "session_id": Uuid::nil()});
+    let mut memory = ClaudeMemory::default();
+    let steps = feed(&mut memory, init.clone());
+    assert_eq!(steps.first(), Some(&Step::TurnBegan));
+    assert_eq!(memory, ClaudeMemory::default());
+    memory.begin_turn(None);
+    assert_eq!(feed(&mut memory, init), [Step::Conversation(Uuid::nil().to_string())]);
+}
+
+#[test]
+fn a_question_in_a_line_that_cannot_be_read_is_found_by_the_id_at_its_head() {
+    let head = |text: &str| LineContent::TooLong { head: text.as_bytes().to_vec(), size: 1 << 30 };
+    for (text, hides) in [
+        (r#"{"type":"control_request","request_id":"a-1_B","x"#, Hidden::Question("a-1_B".into())),
+        (r#"{"type":"control_request","request_id":"a b","x"#, Hidden::Anything),
+        (r#"{"type":"control_request","request_id":"","x"#, Hidden::Anything),
+        (r#"{"type":"control_response","request_id":"a","x"#, Hidden::OwnAnswer),
+        (r#"{"type":"assistant","x"#, Hidden::Anything),
+    ] {
+        assert_eq!(hidden_in(&head(text)), hides, "{text}");
+    }
+}
+
+#[test]
+fn what_the_first_stage_remembered_is_read() {
+    let prompt = Uuid::now_v7();
+    let stored = json!({
+        "chat": {
+            "number": 3, "prompt": prompt, "begun": "on_warm", "began_at": 5, "progress": "taken",
+            "outstanding": [], "result": null, "usage": {"input_tokens": 1, "output_tokens": 2,
+            "num_turns": 3, "cost_usd": 0.0}, "cancel": "enough", "breach": null, "stderr_notices": 4
+        },
+        "background_tasks": 2, "cost_before": 0.25, "cost_total": 0.5, "stderr_tail": "x",
+        "conversation": "c", "allowed": ["a"], "refused": [], "breach": null
+    });
+    let memory: ClaudeMemory = serde_json::from_value(stored).unwrap();
+    let report = memory.report();
+    let turn = report.turn.unwrap();
+    assert!(turn.heard_of_prompt && report.works_in_background);
+    assert_eq!((turn.usage.num_turns, turn.usage.cost_usd), (3, 0.25));
+}

@@ -1,0 +1,48 @@
+//! What we say to the CLI, as lines of its control channel.
+
+use claude_code::RawJson;
+use claude_code::control::{self, ControlLine, PermissionAnswer};
+use plexus_engine::driver::{OutLine, Say};
+use plexus_wire::PermitAnswer;
+use uuid::Uuid;
+
+/// Requests of our own have ids with this prefix; every other id belongs to the CLI.
+pub(super) const OUR_REQUEST: &str = "plexus-";
+
+/// Writes what we want to say.
+pub(super) fn lines(say: &Say<'_>) -> Vec<OutLine> {
+    let line = match say {
+        Say::Prompt { id, text } | Say::Steer { id, text } => {
+            control::user_prompt(Some(&id.to_string()), text)
+        }
+        Say::Answer { request_id, answer } => {
+            control::answer_permission(request_id, &as_answer(answer))
+        }
+        Say::Interrupt => control::interrupt(&own_id("interrupt")),
+        // The answer to `initialize` names the open permission requests.
+        Say::WhatIsOpen => control::initialize(&own_id("init")),
+    };
+    vec![out(&line)]
+}
+
+/// Makes a line of the control channel one for the child's stdin.
+pub(super) fn out(line: &ControlLine) -> OutLine {
+    OutLine::new(line.as_str().to_owned())
+}
+
+/// Ids of our own requests are unique in time, so that a new server never repeats an old one's.
+fn own_id(what: &str) -> String {
+    format!("{OUR_REQUEST}{what}-{}", Uuid::now_v7().simple())
+}
+
+fn as_answer(answer: &PermitAnswer) -> PermissionAnswer {
+    match answer {
+        PermitAnswer::Allow { updated_input } => {
+            match RawJson::from_text(updated_input.as_str().to_owned()) {
+                Ok(updated_input) => PermissionAnswer::allow(updated_input),
+                Err(_) => PermissionAnswer::deny("the approved input could not be read"),
+            }
+        }
+        PermitAnswer::Deny { message } => PermissionAnswer::deny(message),
+    }
+}

@@ -1,0 +1,238 @@
+//! Expiry, reminders, escalation, and requests that a new rule covers. Times are stored, so they keep counting while no server runs, and are
+//! enforced as soon as one does.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::ApprovalId;
+use plexus_store::{
+    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store,
+    StoreError, Topic, UnixMillis, Verdict,
+};
+use plexus_wire::ChatEvent;
+use tokio_util::sync::CancellationToken;
+
+use super::rejudge::{LOOK_EVERY, Rejudge};
+use super::{Approvals, REMIND_EVERY};
+use crate::authority::Deed;
+use crate::event::ToNewEvent;
+use crate::session::SessionConfig;
+use crate::wait::STORE_RETRY;
+
+/// The longest sleep between two looks: a clock that was set forward is noticed within this time.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+
+/// The shortest time between two reminders that a deadline is near.
+const MIN_REMINDER: Duration = Duration::from_secs(15);
+
+/// How long after a rule was added a request may still come that was judged without it: far longer than a commit takes.
+const LATECOMERS: Duration = Duration::from_secs(60);
+
+/// Enforces deadlines until the server stops.
+pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationToken) {
+    let mut wake = approvals.store.watch(Topic::Pending);
+    let mut latecomers = Latecomers::default();
+    let mut rejudge = Rejudge::default();
+    loop {
+        wake.seen();
+        let shared = approvals.store.lease().is_some();
+        if shared && let Err(error) = rejudge.look(&approvals).await {
+            tracing::warn!(%error, "what waits could not be judged again; trying again");
+        }
+        let sleep = match look(&approvals, &mut latecomers).await {
+            Ok(next) => next.map_or(MAX_SLEEP, |next| {
+                next.after(UnixMillis::now()).clamp(Duration::from_millis(1), MAX_SLEEP)
+            }),
+            Err(error) => {
+                tracing::warn!(%error, "deadlines could not be looked at; trying again");
+                STORE_RETRY
+            }
+        };
+        let sleep = if shared { sleep.min(LOOK_EVERY) } else { sleep };
+        tokio::select! {
+            () = tokio::time::sleep(sleep) => {}
+            _ = wake.changed() => {}
+            () = approvals.rulebook.wider() => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+/// Does everything that is due, and says when something will be again. What fails for one request is no reason to forget the others.
+async fn look(
+    approvals: &Approvals,
+    latecomers: &mut Latecomers,
+) -> Result<Option<UnixMillis>, StoreError> {
+    latecomers.release(approvals).await?;
+    let due = approvals.store.due(UnixMillis::now()).await?;
+    let mut failed = false;
+    for record in &due.expired {
+        let secs =
+            record.deadline.map_or(0, |deadline| deadline.as_secs() - record.created_at.as_secs());
+        let message = format!("denied: nobody answered within {secs} s");
+        let settled = approvals
+            .settle_by_itself(record, Verdict::Expire, DecidedBy::Deadline, &message)
+            .await;
+        failed |= noted(record, settled);
+    }
+    for record in &due.to_escalate {
+        let escalated = escalate(approvals, record).await;
+        failed |= noted(record, escalated);
+    }
+    Ok(match (due.expired.is_empty() && due.to_escalate.is_empty(), failed) {
+        (true, _) => due.next,
+        (false, false) => Some(UnixMillis::now()),
+        (false, true) => Some(UnixMillis::now().plus(STORE_RETRY)),
+    })
+}
+
+/// Logs a failure, and says whether it was one.
+fn noted(record: &ApprovalRecord, result: Result<(), StoreError>) -> bool {
+    if let Err(error) = &result {
+        tracing::warn!(approval = %record.id, %error, "what was due could not be done; trying again");
+    }
+    result.is_err()
+}
+
+/// Requests that were judged by older rules and stored after a new one had released what it covers. They are judged again, so that
+/// nobody is asked what a rule has answered.
+#[derive(Default)]
+struct Latecomers {
+    /// The change of the rules that `judged` is about.
+    since: Option<UnixMillis>,
+    judged: HashSet<ApprovalId>,
+}
+
+impl Latecomers {
+    async fn release(&mut self, approvals: &Approvals) -> Result<(), StoreError> {
+        let Some(widened) = approvals.rulebook.widened_at() else { return Ok(()) };
+        if widened.plus(LATECOMERS) < UnixMillis::now() {
+            self.judged = HashSet::new();
+            return Ok(());
+        }
+        if self.since != Some(widened) {
+            (self.since, self.judged) = (Some(widened), HashSet::new());
+        }
+        // A request looks at the clock before it looks at the rules: one that is younger than the change has seen it. Such are not even read: this
+        // happens with every question for a while after a change and after a start, and thousands may wait.
+        let wanted = |record: &ApprovalRecord| self.judged.insert(record.id);
+        approvals.release(None, Some(widened), wanted).await.map(drop)
+    }
+}
+
+/// Passes a request on to whoever stands above the one who did not answer; at the top it becomes a reminder. The first answer wins, whoever gives it.
+async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), StoreError> {
+    let store: &dyn Store = &*approvals.store;
+    let session = match store.session(record.session).await {
+        Ok(session) => session,
+        // Deleted in this moment, and its requests with it.
+        Err(StoreError::NotFound { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let config = SessionConfig::of(&session)?;
+    let to = match record.owner {
+        Owner::Operator => Owner::Operator,
+        Owner::Session(id) => {
+            let input = record.input.read()?;
+            let deed = Deed {
+                asker: session.id,
+                asker_config: &config,
+                tool_name: &record.tool_name,
+                input: &input,
+            };
+            approvals.authority.above(id, &deed).await?
+        }
+    };
+    let now = UnixMillis::now();
+    let left = record.deadline.map(|deadline| deadline.after(now));
+    let whom = match to {
+        Owner::Operator => "the operator".to_owned(),
+        Owner::Session(id) => format!("session {id}"),
+    };
+    let expiry =
+        left.map_or_else(String::new, |left| format!("; it is denied in {} s", whole_secs(left)));
+    let words = if to == record.owner {
+        format!("still waiting for {whom} to decide about {}{expiry}", record.tool_name)
+    } else {
+        format!("nobody answered about {}; passed on to {whom}{expiry}", record.tool_name)
+    };
+    let change = Change::EscalateApproval(EscalateApproval {
+        id: record.id,
+        expects_owner: record.owner,
+        // A reminder leaves the owner as it is: without this, every server that found it due would remind.
+        expects_escalations: record.escalations,
+        to,
+        escalate_at: next_step(&config, to, left).map(|step| now.plus(step)),
+        event: record
+            .chat
+            .is_some()
+            .then(|| ChatEvent::notice(words).to_new_event())
+            .transpose()?,
+    });
+    let mut passed_on = vec![change];
+    passed_on.extend(approvals.hooks.escalated(record, &session, to)?);
+    let mut changes = passed_on.clone();
+    changes.extend(told_to(store, to, record, &session.name).await?);
+    match store.commit(changes, Priority::Urgent).await {
+        Ok(_) => Ok(()),
+        // Decided in this moment; or the chat of the new owner has just ended, and then its next one need not hear of it; or another server runs
+        // that chat, and `pending` and `wait` tell.
+        Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }) => {
+            match store.commit(passed_on, Priority::Urgent).await {
+                Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Seconds that are begun: what is left is never said to be nothing.
+fn whole_secs(left: Duration) -> u128 {
+    left.as_millis().div_ceil(1_000).max(1)
+}
+
+/// When the next step is due: as the session asked, or at half of what is left, so that everybody above hears of it before it expires.
+fn next_step(config: &SessionConfig, to: Owner, left: Option<Duration>) -> Option<Duration> {
+    let asked = config.escalate_after_secs.map(|secs| Duration::from_secs(secs.max(1)));
+    match (asked, left) {
+        (asked, None) => Some(asked.unwrap_or(REMIND_EVERY)),
+        (Some(asked), Some(left)) if asked < left => Some(asked),
+        (_, Some(left)) => match to {
+            Owner::Session(_) => Some(left / 2),
+            // A last reminder shortly before the end; behind the deadline there is nothing to remind of.
+            Owner::Operator => Some(left / 2).filter(|step| *step >= MIN_REMINDER),
+        },
+    }
+}
+
+/// The `tool_request` event in the open chat of the session that is asked from now on.
+async fn told_to(
+    store: &dyn Store,
+    to: Owner,
+    record: &ApprovalRecord,
+    asker: &str,
+) -> Result<Option<Change>, StoreError> {
+    let Owner::Session(id) = to else { return Ok(None) };
+    if to == record.owner {
+        return Ok(None);
+    }
+    let Some(chat) = store.session(id).await?.open_chat() else { return Ok(None) };
+    let event = ChatEvent::ToolRequest {
+        approval_id: record.id,
+        session_id: record.session,
+        session_name: asker.to_owned(),
+        tool_name: record.tool_name.clone(),
+        tool_use_id: record.tool_use_id.clone(),
+        input: record.input.clone().into(),
+    };
+    Ok(Some(Change::AppendEvents(AppendEvents {
+        session: id,
+        chat,
+        events: vec![event.to_new_event()?],
+    })))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Years of waiting at once: the clock is set to the next moment at which something is due, again and again.
+
+use plexus_core::{Caller, SessionId};
+use plexus_store::{ApprovalStatus, CreateSession, JsonText, MemoryStore, Session, virtual_time};
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use serde_json::json;
+
+use super::super::{Answer, Question};
+use super::*;
+use crate::rulebook::Rulebook;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Deadlines under enforcement, over a store in memory.
+struct Scene {
+    store: Arc<dyn Store>,
+    approvals: Arc<Approvals>,
+    latecomers: Latecomers,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let hooks = crate::hooks::Hooks::new(&plexus_core::SecretToken::new("nobody's"));
+        let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
+        virtual_time::set(UnixMillis::now());
+        Self { store, approvals, latecomers: Latecomers::default() }
+    }
+
+    async fn session(
+        &self,
+        name: &str,
+        parent: Option<SessionId>,
+        more: serde_json::Value,
+    ) -> Session {
+        let mut config = json!({
+            "working_dir": "/", "model": null, "system_prompt": null, "loopback_enabled": true, "loopback_timeout_secs": 0, "escalate_after_secs": null,
+            "supervise": "default", "can_spawn": parent.is_none(), "may_decide": ["Bash"], "project_settings": "ignore", "channel": "control",
+            "allowed_tools": [], "disallowed_tools": [], "add_dirs": [], "env": {}, "budget": null,
+        });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let create =
+            CreateSession { config: JsonText::from(config), ..CreateSession::new(name, parent) };
+        let id = create.id;
+        self.store.commit(vec![Change::CreateSession(create)], Priority::Normal).await.unwrap();
+        self.store.session(id).await.unwrap()
+    }
+
+    async fn ask(&self, session: &Session) -> ApprovalRecord {
+        let question = Question {
+            session,
+            chat: None,
+            run: None,
+            channel: "control",
+            request_id: "r",
+            tool_name: "Bash",
+            tool_use_id: "toolu",
+            input: JsonText::from(json!({"command": "make install"})),
+            description: None,
+        };
+        self.approvals.open(&question).await.unwrap()
+    }
+
+    /// Does what is due and lets time pass until something is due again, until `until`.
+    async fn pass(&mut self, until: UnixMillis) {
+        while UnixMillis::now() < until {
+            let now = UnixMillis::now();
+            let next = look(&self.approvals, &mut self.latecomers).await.unwrap().unwrap_or(until);
+            // As the loop does it: at least a millisecond, so that nothing is looked at without end.
+            virtual_time::set(next.clamp(now.plus(Duration::from_millis(1)), until.max(now)));
+        }
+    }
+
+    /// Lets time pass until an approval is decided, and returns it with how long it had waited.
+    async fn decided(&mut self, asked: &ApprovalRecord) -> (ApprovalRecord, Duration) {
+        loop {
+            let record = self.store.approval(asked.id).await.unwrap();
+            if let Some(decision) = &record.decision {
+                let waited = decision.at.after(asked.created_at);
+                return (record, waited);
+            }
+            self.pass(UnixMillis::now().plus(DAY)).await;
+        }
+    }
+}
+
+/// The moment at which it was due, and at most a second later.
+fn in_time(took: Duration, due: Duration) -> bool {
+    took >= due && took < due + Duration::from_secs(1)
+}
+
+#[tokio::test]
+async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
+    let mut scene = Scene::new();
+    let two_years = DAY * 730;
+    let session =
+        scene.session("patient", None, json!({"loopback_timeout_secs": two_years.as_secs()})).await;
+    let asked = scene.ask(&session).await;
+    let (record, took) = scene.decided(&asked).await;
+    assert_eq!(
+        (record.status, record.decision.unwrap().by),
+        (ApprovalStatus::Expired, DecidedBy::Deadline)
+    );
+    assert!(in_time(took, two_years), "it took {took:?}");
+    // At half of what is left, again and again, until less than a reminder is worth.
+    assert!((20..=24).contains(&record.escalations), "reminded {} times", record.escalations);
+}
+
+#[tokio::test]
+async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires() {
+    let mut scene = Scene::new();
+    // Thousands of reminders.
+    let season = DAY * 60;
+    let session = scene.session("endless", None, json!({})).await;
+    let asked = scene.ask(&session).await;
+    scene.pass(UnixMillis::now().plus(season)).await;
+    let record = scene.store.approval(asked.id).await.unwrap();
+    let times = u32::try_from(season.as_secs() / REMIND_EVERY.as_secs()).unwrap();
+    assert_eq!(record.status, ApprovalStatus::Pending);
+    assert!(
+        record.escalations.abs_diff(times) <= 1,
+        "reminded {} times in place of {times}",
+        record.escalations
+    );
+    let allow = Answer { approve: true, message: None, updated_input: None, input_digest: None };
+    scene.approvals.respond(&Caller::Operator, asked.id, allow, None).await.unwrap();
+    assert_eq!(scene.decided(&asked).await.0.status, ApprovalStatus::Allowed);
+}
+
+#[tokio::test]
+async fn every_question_of_many_goes_up_before_it_expires_and_expires_in_time() {
+    let mut scene = Scene::new();
+    let parent = scene.session("parent", None, json!({})).await;
+    let mut random = TestRunner::deterministic();
+    let seconds = 60..3 * 365 * DAY.as_secs();
+    let mut questions = Vec::new();
+    for index in 0..100 {
+        let deadline = Duration::from_secs(seconds.new_tree(&mut random).unwrap().current());
+        let config = json!({"loopback_timeout_secs": deadline.as_secs()});
+        let child = scene.session(&format!("child-{index}"), Some(parent.id), config).await;
+        let asked = scene.ask(&child).await;
+        assert_eq!(asked.owner, Owner::Session(parent.id), "its parent is asked first");
+        questions.push((deadline, asked));
+    }
+    for (deadline, asked) in questions {
+        let (record, waited) = scene.decided(&asked).await;
+        assert_eq!(record.status, ApprovalStatus::Expired);
+        assert!(in_time(waited, deadline), "{deadline:?} took {waited:?}");
+        assert_eq!(record.owner, Owner::Operator, "nobody above was asked before it expired");
+        assert!(record.escalations > 0);
+    }
+}
+
+#[test]
+fn time_that_is_left_is_never_said_to_be_nothing() {
+    let said = [0, 1, 999, 1_000, 1_001, 60_000].map(|ms| whole_secs(Duration::from_millis(ms)));
+    assert_eq!(said, [1, 1, 1, 1, 2, 60]);
+}

@@ -1,0 +1,192 @@
+//! What would happen to a call if it were asked now: by rules, and by a mode that the operator set for a while. Live requests, edited inputs, releases
+//! and `rule_test` all come through [`Approvals::judge`], so they cannot disagree.
+
+use plexus_core::RuleId;
+use plexus_rules::{self as rules, Decision};
+use plexus_store::{DecidedBy, Owner, Session, StoreError, UnixMillis, Verdict};
+use plexus_wire::Mode;
+use serde_json::Value;
+
+use super::Approvals;
+use crate::authority::Deed;
+use crate::session::{SessionConfig, SessionState};
+
+/// How often the rules are read anew when one that decided is gone or used up by the time it is looked at.
+const FRESH_TRIES: usize = 4;
+
+/// What rules and modes say of a call.
+pub struct Judgement {
+    /// What is decided.
+    pub decision: Decision,
+    /// Who decides; `None` when somebody is asked.
+    pub by: Option<DecidedBy>,
+    /// The rule that decides or wants it asked.
+    pub rule: Option<RuleId>,
+    /// Every rule that the decision rests on, each of which counts as used.
+    pub used: Vec<RuleId>,
+    /// Why, for whoever may see the rules.
+    pub why: String,
+}
+
+impl Judgement {
+    /// Returns the decision that needs nobody, and who makes it.
+    pub(crate) fn at_once(&self) -> Option<(Verdict, DecidedBy)> {
+        let by = self.by?;
+        match self.decision {
+            Decision::Allow => Some((Verdict::Allow { updated_input: None }, by)),
+            Decision::Deny => Some((Verdict::Deny, by)),
+            Decision::Ask => None,
+        }
+    }
+}
+
+impl Approvals {
+    /// Says what would happen to this call now.
+    pub async fn judge(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Result<Judgement, StoreError> {
+        let ruling = self.standing_rules_say(session, config, tool_name, input).await?;
+        match (ruling.decision, ruling.rule) {
+            (Decision::Allow | Decision::Deny, Some(rule)) => Ok(Judgement {
+                decision: ruling.decision,
+                by: Some(DecidedBy::Rule(rule)),
+                rule: Some(rule),
+                used: ruling.used,
+                why: ruling.why,
+            }),
+            // A rule that wants it asked beats a mode.
+            (Decision::Ask, Some(_)) => Ok(asked(ruling)),
+            (Decision::Allow | Decision::Deny | Decision::Ask, None) => Ok(self
+                .mode_says(session, config, tool_name, input)?
+                .unwrap_or_else(|| asked(ruling))),
+        }
+    }
+
+    /// Why a rule or a mode decided, for everybody who sees the decision. A rule is known by its id
+    /// and told by its reason: its pattern is for those to whom `rules` shows it.
+    pub(crate) async fn told(&self, judgement: &Judgement) -> Result<String, StoreError> {
+        let verb = match judgement.decision {
+            Decision::Allow => "allowed",
+            Decision::Deny => "denied",
+            Decision::Ask => "asked",
+        };
+        let Some(rule) = judgement.rule else { return Ok(judgement.why.clone()) };
+        let reason = match self.rulebook.file_rules().iter().find(|it| it.id == rule) {
+            Some(rule) => rule.reason.clone(),
+            None => match self.store.rule(rule).await {
+                Ok(stored) => stored.rule.reason,
+                Err(StoreError::NotFound { .. }) => None,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok(match reason {
+            Some(reason) => format!("{verb} by a rule: {reason}"),
+            None => format!("{verb} by a rule"),
+        })
+    }
+
+    /// What the rules say, once those that it rests on are known to be in force still, and to be their author's to make.
+    async fn standing_rules_say(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Result<rules::Ruling, StoreError> {
+        let deed = Deed { asker: session.id, asker_config: config, tool_name, input };
+        for _ in 0..FRESH_TRIES {
+            let ruling = self.rulebook.decide(session, config, tool_name, input).await?;
+            match self.check_used(&ruling, &deed).await? {
+                Used::InForce => return Ok(ruling),
+                Used::Beyond(pattern) => {
+                    let why = format!(
+                        "`{pattern}` allows it, and was made by a session that may not decide this"
+                    );
+                    return Ok(rules::Ruling {
+                        decision: Decision::Ask,
+                        rule: None,
+                        used: Vec::new(),
+                        why,
+                    });
+                }
+                // It ended with its run, was removed or is used up: what was compiled is old.
+                Used::Gone => self.rulebook.changed(),
+            }
+        }
+        let why = "the rules keep changing".to_owned();
+        Ok(rules::Ruling { decision: Decision::Ask, rule: None, used: Vec::new(), why })
+    }
+
+    async fn check_used(
+        &self,
+        ruling: &rules::Ruling,
+        deed: &Deed<'_>,
+    ) -> Result<Used, StoreError> {
+        let now = UnixMillis::now();
+        for id in ruling.used.iter().filter(|id| !self.rulebook.is_from_file(**id)) {
+            let stored = match self.store.rule(*id).await {
+                Ok(stored) => stored,
+                Err(StoreError::NotFound { .. }) => return Ok(Used::Gone),
+                Err(error) => return Err(error),
+            };
+            let over = stored.rule.expires_at.is_some_and(|end| end <= now);
+            if ruling.decision != Decision::Ask && (over || stored.uses_left() == Some(0)) {
+                return Ok(Used::Gone);
+            }
+            if let Owner::Session(author) = stored.rule.author
+                && ruling.decision == Decision::Allow
+                && !self.authority.may_allow(author, deed).await?
+            {
+                return Ok(Used::Beyond(stored.rule.pattern));
+            }
+        }
+        Ok(Used::InForce)
+    }
+
+    fn mode_says(
+        &self,
+        session: &Session,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Result<Option<Judgement>, StoreError> {
+        let mode =
+            SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().into());
+        let Some(mode) = mode else { return Ok(None) };
+        let covered = match mode.mode {
+            Mode::Ask => false,
+            Mode::AllowAll => true,
+            Mode::AcceptEdits => self.rulebook.is_edit_inside(session, config, tool_name, input),
+        };
+        Ok(covered.then(|| Judgement {
+            decision: Decision::Allow,
+            by: Some(DecidedBy::Operator),
+            rule: None,
+            used: Vec::new(),
+            why: format!("the operator's mode allows it until {}", mode.until.0),
+        }))
+    }
+}
+
+/// How the rules of a ruling stand in the store.
+enum Used {
+    InForce,
+    /// One of them is gone or used up.
+    Gone,
+    /// One of them allows what its author may not; its pattern.
+    Beyond(String),
+}
+
+fn asked(ruling: rules::Ruling) -> Judgement {
+    Judgement {
+        decision: Decision::Ask,
+        by: None,
+        rule: ruling.rule,
+        used: ruling.used,
+        why: ruling.why,
+    }
+}

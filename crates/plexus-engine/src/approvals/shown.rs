@@ -1,0 +1,61 @@
+//! Approvals as the wire shows them: those that wait, and those that are decided.
+
+use std::path::PathBuf;
+
+use plexus_store::{ApprovalRecord, Session, StoreError};
+use plexus_wire::{Approval, DecidedApproval};
+
+use crate::session::SessionConfig;
+
+/// An approval of a session as `pending` and `poll` show it.
+///
+/// # Errors
+/// When what was stored with it cannot be read.
+pub fn as_pending(record: &ApprovalRecord, session: &Session) -> Result<Approval, StoreError> {
+    Ok(Approval {
+        id: record.id,
+        session_id: record.session,
+        session_name: session.name.clone(),
+        tool_name: record.tool_name.clone(),
+        tool_use_id: record.tool_use_id.clone(),
+        input: record.input.clone().into(),
+        input_digest: record.input_digest.clone(),
+        description: record.description.clone(),
+        working_dir: working_dir(session),
+        suggested_rules: record.suggestions.read()?,
+        status: record.status.into(),
+        created_at: record.created_at.into(),
+        expires_at: record.deadline.map(Into::into),
+        escalated_to: (record.escalations > 0).then(|| record.owner.into()),
+    })
+}
+
+/// The directory in which a session's commands start, and its relative paths. A session whose
+/// configuration cannot be read has none to show; it cannot be asked about anything new either.
+pub(crate) fn working_dir(session: &Session) -> Option<PathBuf> {
+    SessionConfig::of(session).ok().map(|config| config.working_dir)
+}
+
+/// An approval as `history` shows it, and as a conflict names what stands.
+pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
+    let decision = record.decision.as_ref();
+    DecidedApproval {
+        approval_id: record.id,
+        session_id: record.session,
+        tool_name: record.tool_name.clone(),
+        tool_use_id: record.tool_use_id.clone(),
+        input: record.input.clone().into(),
+        input_digest: record.input_digest.clone(),
+        status: record.status.into(),
+        created_at: record.created_at.into(),
+        decided_by: decision.map(|decision| decision.by.into()),
+        decided_at: decision.map(|decision| decision.at.into()),
+        message: decision.and_then(|decision| decision.message.clone()),
+        updated_input: decision
+            .and_then(|decision| decision.updated_input.as_ref())
+            .cloned()
+            .map(Into::into),
+        delivered_at: record.delivered_at.map(Into::into),
+        breach: record.breach.clone(),
+    }
+}

@@ -1,0 +1,132 @@
+//! What a process is started with.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use plexus_core::SecretToken;
+use uuid::Uuid;
+
+use super::say::OutLine;
+use crate::session::SessionConfig;
+
+/// How a run asks for permission.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Channel {
+    /// On its own output; the answer goes to its stdin.
+    Control,
+    /// By calling our permission tool over MCP; the answer is the result of that call.
+    Mcp,
+}
+
+impl Channel {
+    /// The name under which it is stored and shown.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Mcp => "mcp",
+        }
+    }
+
+    /// Finds it by its name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Control, Self::Mcp].into_iter().find(|channel| channel.name() == name)
+    }
+}
+
+/// Which conversation a run goes on with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Conversation {
+    /// None: it begins one.
+    New,
+    /// This one.
+    Resume(String),
+    /// A copy of this one, under a new id.
+    Fork {
+        /// The agent's id of the one that is copied.
+        of: String,
+        /// The last message that is copied; all of them without.
+        up_to: Option<Uuid>,
+    },
+}
+
+/// Where a child reaches this server over MCP, and as whom.
+#[derive(Clone, Debug)]
+pub struct McpDoor {
+    /// The address of this server.
+    pub url: String,
+    /// The token of the run.
+    pub token: SecretToken,
+}
+
+/// Everything that decides how a run is started.
+#[derive(Clone, Debug)]
+pub struct Launch<'a> {
+    /// What the session was created with.
+    pub config: &'a SessionConfig,
+    /// How the run asks.
+    pub channel: Channel,
+    /// Which conversation it goes on with.
+    pub conversation: Conversation,
+    /// Where it asks, on the MCP channel.
+    pub permit_door: Option<McpDoor>,
+    /// Where it supervises children of its own, if it may.
+    pub hub_door: Option<McpDoor>,
+    /// The private directory of the run, in which the files of the plan will lie.
+    pub run_dir: &'a Path,
+    /// Whether somebody wants live text.
+    pub live_text: bool,
+    /// The prompt that the run is started for.
+    pub prompt_id: Uuid,
+    /// Its text.
+    pub prompt: &'a str,
+}
+
+/// What to start. The program itself is configured, and comes with its leading arguments.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The arguments.
+    pub args: Vec<OsString>,
+    /// The names of variables that the child inherits from the server, besides those that every
+    /// child does.
+    pub inherited: &'static [&'static str],
+    /// Variables that the child has whatever its session says.
+    pub env: Vec<(OsString, OsString)>,
+    /// Files of the run directory, private to this user.
+    pub files: Vec<PlanFile>,
+    /// What the child reads.
+    pub stdin: Stdin,
+}
+
+/// A private file of a run.
+#[derive(Clone)]
+pub struct PlanFile {
+    /// Its name in the run directory.
+    pub name: &'static str,
+    /// What it holds, which may be a token: it is never printed.
+    pub content: String,
+}
+
+impl std::fmt::Debug for PlanFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlanFile").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a child reads on its stdin.
+#[derive(Clone, Debug, Default)]
+pub enum Stdin {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// This text, and then its end.
+    Text(String),
+    /// Lines, of which these are the first, for as long as the run goes on.
+    Lines(Vec<OutLine>),
+}
+
+/// Why a run cannot be started as it is asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct LaunchError(pub String);

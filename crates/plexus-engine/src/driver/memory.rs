@@ -1,0 +1,52 @@
+//! What a driver must know of earlier lines of a run.
+
+use std::fmt::Debug;
+
+use plexus_wire::Usage;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+/// What a driver must know of earlier lines. It is stored in the transaction that stores their
+/// events, so that reading goes on from any point and means the same.
+///
+/// It holds what the agent said and nothing of what the engine wants of the run.
+pub trait Memory:
+    Clone + PartialEq + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+{
+    /// A turn begins: with this prompt, or without one because the agent goes on by itself.
+    fn begin_turn(&mut self, prompt: Option<Uuid>);
+
+    /// A message was put into the running turn, which is not over before the agent has done with it.
+    fn steered(&mut self, message: Uuid);
+
+    /// The turn is over, and the next may begin.
+    fn end_turn(&mut self);
+
+    /// What is known by now.
+    fn report(&self) -> Report;
+}
+
+/// What a driver knows of a run by now.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// The turn that runs, if one does.
+    pub turn: Option<TurnReport>,
+    /// Whether work goes on in the background, which neither an interrupt nor the end of stdin ends.
+    pub works_in_background: bool,
+    /// What the conversation has cost, also in earlier processes.
+    pub conversation_cost_usd: f64,
+}
+
+/// What a driver knows of a turn that runs.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TurnReport {
+    /// Whether the agent has said anything of our prompt.
+    pub heard_of_prompt: bool,
+    /// How it ended: `Err` with what went wrong. `None` while the agent has not said it.
+    pub outcome: Option<Result<(), String>>,
+    /// What it has used.
+    pub usage: Usage,
+    /// The agent's own id of the last thing it said.
+    pub last_message: Option<Uuid>,
+}

@@ -1,0 +1,178 @@
+//! A driver together with its memory, whichever driver it is: what a run holds of its agent.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use agent_lines::journal::LineContent;
+use plexus_store::{JsonText, StoreError};
+use uuid::Uuid;
+
+use super::{
+    Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, Powers, Report, Say, Step,
+    UnusableProgram, VersionAnswer,
+};
+
+/// A [`Driver`] of any kind.
+pub trait AnyDriver: Send + Sync + 'static {
+    /// As [`Driver::kind`].
+    fn kind(&self) -> &'static str;
+
+    /// As [`Driver::powers`].
+    fn powers(&self) -> Powers;
+
+    /// As [`Driver::identify`].
+    ///
+    /// # Errors
+    /// As [`Driver::identify`].
+    fn identify(
+        &self,
+        program: &Path,
+        version: VersionAnswer,
+    ) -> Result<Identified, UnusableProgram>;
+
+    /// As [`Driver::launch`].
+    ///
+    /// # Errors
+    /// As [`Driver::launch`].
+    fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
+
+    /// The mind of a run that has said nothing yet, in a conversation that has cost this much.
+    fn begin(self: Arc<Self>, cost_usd: f64) -> Box<dyn Mind>;
+
+    /// The mind of a run whose memory was stored.
+    ///
+    /// # Errors
+    /// When it is not this driver's.
+    fn recall(self: Arc<Self>, memory: &JsonText) -> Result<Box<dyn Mind>, StoreError>;
+}
+
+/// What a run holds of its agent: how to read and write it, and what must be known of earlier lines.
+pub trait Mind: Debug + Send + Sync {
+    /// As [`Driver::read`].
+    fn read(&mut self, line: &LineContent) -> Vec<Step>;
+
+    /// As [`Driver::write`].
+    fn write(&self, say: &Say<'_>) -> Vec<OutLine>;
+
+    /// As [`Memory::begin_turn`].
+    fn begin_turn(&mut self, prompt: Option<Uuid>);
+
+    /// As [`Memory::steered`].
+    fn steered(&mut self, message: Uuid);
+
+    /// As [`Memory::end_turn`].
+    fn end_turn(&mut self);
+
+    /// As [`Memory::report`].
+    fn report(&self) -> Report;
+
+    /// What is stored of it.
+    ///
+    /// # Errors
+    /// When it cannot be JSON.
+    fn stored(&self) -> Result<JsonText, StoreError>;
+
+    /// A second one that knows the same.
+    fn copy(&self) -> Box<dyn Mind>;
+
+    /// Whether the other knows the same.
+    fn knows_the_same(&self, other: &dyn Mind) -> bool;
+
+    /// What it is, for [`Mind::knows_the_same`].
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<D: Driver> AnyDriver for D {
+    fn kind(&self) -> &'static str {
+        Driver::kind(self)
+    }
+
+    fn powers(&self) -> Powers {
+        Driver::powers(self)
+    }
+
+    fn identify(
+        &self,
+        program: &Path,
+        version: VersionAnswer,
+    ) -> Result<Identified, UnusableProgram> {
+        Driver::identify(self, program, version)
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+        Driver::launch(self, launch)
+    }
+
+    fn begin(self: Arc<Self>, cost_usd: f64) -> Box<dyn Mind> {
+        let memory = Driver::begin(&*self, cost_usd);
+        Box::new(MindOf { driver: self, memory })
+    }
+
+    fn recall(self: Arc<Self>, memory: &JsonText) -> Result<Box<dyn Mind>, StoreError> {
+        let memory = memory.read()?;
+        Ok(Box::new(MindOf { driver: self, memory }))
+    }
+}
+
+/// A driver and its memory.
+struct MindOf<D: Driver> {
+    driver: Arc<D>,
+    memory: D::Memory,
+}
+
+impl<D: Driver> Mind for MindOf<D> {
+    fn read(&mut self, line: &LineContent) -> Vec<Step> {
+        self.driver.read(&mut self.memory, line)
+    }
+
+    fn write(&self, say: &Say<'_>) -> Vec<OutLine> {
+        self.driver.write(&self.memory, say)
+    }
+
+    fn begin_turn(&mut self, prompt: Option<Uuid>) {
+        self.memory.begin_turn(prompt);
+    }
+
+    fn steered(&mut self, message: Uuid) {
+        self.memory.steered(message);
+    }
+
+    fn end_turn(&mut self) {
+        self.memory.end_turn();
+    }
+
+    fn report(&self) -> Report {
+        self.memory.report()
+    }
+
+    fn stored(&self) -> Result<JsonText, StoreError> {
+        JsonText::of(&self.memory)
+    }
+
+    fn copy(&self) -> Box<dyn Mind> {
+        Box::new(Self { driver: Arc::clone(&self.driver), memory: self.memory.clone() })
+    }
+
+    fn knows_the_same(&self, other: &dyn Mind) -> bool {
+        let other = other.as_any().downcast_ref::<Self>();
+        other.is_some_and(|other| other.memory == self.memory)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl<D: Driver> Debug for MindOf<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.memory.fmt(f)
+    }
+}
+
+impl Clone for Box<dyn Mind> {
+    fn clone(&self) -> Self {
+        self.copy()
+    }
+}

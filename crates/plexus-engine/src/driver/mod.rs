@@ -1,0 +1,115 @@
+//! What is particular to one kind of agent, behind one trait.
+//!
+//! Every answer of a [`Driver`] is pure: the engine starts the process, reads its journal, writes its
+//! stdin and stores what came of it. A driver only says what to start, what a line means, and which
+//! lines say what we want to say.
+//!
+//! In reading order:
+//! - this file: the trait, and what an agent can do;
+//! - [`launch`]: what a process is started with;
+//! - [`step`]: what a line means to us;
+//! - [`say`]: what we tell an agent;
+//! - [`memory`]: what a driver must know of earlier lines;
+//! - [`mind`]: a driver together with its memory, whichever driver it is.
+
+pub mod launch;
+pub mod memory;
+pub mod mind;
+pub mod say;
+pub mod step;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::path::Path;
+
+use agent_lines::VersionError;
+use agent_lines::journal::LineContent;
+
+pub use launch::{Channel, Conversation, Launch, LaunchError, McpDoor, Plan, PlanFile, Stdin};
+pub use memory::{Memory, Report, TurnReport};
+pub use mind::{AnyDriver, Mind};
+pub use say::{OutLine, Say};
+pub use step::{AcceptedBy, Ask, Step, TakenAnswer};
+
+/// One kind of agent.
+pub trait Driver: Send + Sync + 'static {
+    /// What this driver must know of earlier lines.
+    type Memory: Memory;
+
+    /// The name of the kind, as it is stored and shown.
+    fn kind(&self) -> &'static str;
+
+    /// What this kind of agent can do.
+    fn powers(&self) -> Powers;
+
+    /// Judges what the program printed when it was asked for its version.
+    ///
+    /// # Errors
+    /// Says why the program cannot be used, and what to do about it.
+    fn identify(
+        &self,
+        program: &Path,
+        version: VersionAnswer,
+    ) -> Result<Identified, UnusableProgram>;
+
+    /// Returns the memory of a run that has said nothing yet, in a conversation that has cost this
+    /// much.
+    fn begin(&self, cost_usd: f64) -> Self::Memory;
+
+    /// Says what to start.
+    ///
+    /// # Errors
+    /// When what is asked for cannot be started, with the reason.
+    fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
+
+    /// Reads one line of the agent's output.
+    ///
+    /// A line that gives [`Step::TurnBegan`] leaves the memory as it was: it is read again once a
+    /// chat is open for it.
+    fn read(&self, memory: &mut Self::Memory, line: &LineContent) -> Vec<Step>;
+
+    /// Writes what we want to say as lines for the agent's stdin. No line at all: it cannot be said
+    /// to this agent.
+    fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
+}
+
+/// What a kind of agent can do. Methods that need a power which is missing say so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Powers {
+    /// Whether an allow may carry another input than the one that was asked about.
+    pub edit_input: bool,
+    /// Whether a message can be put into a running turn.
+    pub steer: bool,
+    /// Whether an ended conversation can be taken up again.
+    pub resume: bool,
+    /// Whether a process can wait for the next prompt.
+    pub warm: bool,
+    /// Whether the agent says who let a tool run, so that a tool nobody allowed shows.
+    pub says_who_accepted: bool,
+    /// The arguments that make an agent whom somebody else starts ask us over MCP, with `FILE` for
+    /// the path of its MCP configuration; `None` when it cannot.
+    pub permit_flags: Option<&'static [&'static str]>,
+}
+
+/// What a program said when it was asked for its version.
+#[derive(Debug)]
+pub enum VersionAnswer {
+    /// It is our own binary in the part of this agent.
+    BuiltIn,
+    /// What it printed, or why it printed nothing.
+    Said(Result<String, VersionError>),
+}
+
+/// A program that can be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identified {
+    /// What to call it in a notice, with its version.
+    pub label: String,
+    /// The channel that `auto` means for it.
+    pub channel: Channel,
+}
+
+/// Why a program cannot be used as this agent, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UnusableProgram(pub String);

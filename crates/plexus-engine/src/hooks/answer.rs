@@ -1,0 +1,132 @@
+//! An answer that comes back from outside, with the one-time token of a webhook. It can say yes or no to exactly what was told, once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use plexus_core::{Answers, CallError, ErrorKind, SecretToken};
+use plexus_store::{
+    Again, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority, StoreError,
+    UnixMillis, Verdict,
+};
+use plexus_wire::{AnsweredOutside, HookAnswer, HookAnswered, RefusedAttempt};
+use serde_json::Value;
+
+use super::token;
+use crate::approvals::Approvals;
+use crate::approvals::shown::as_decision;
+use crate::audit::Refusals;
+
+/// Takes answers of webhooks, for the door at `/hooks/respond`.
+pub struct HookAnswers {
+    approvals: Arc<Approvals>,
+    refusals: Arc<Refusals>,
+}
+
+impl HookAnswers {
+    pub(crate) fn new(approvals: Arc<Approvals>, refusals: Arc<Refusals>) -> Self {
+        Self { approvals, refusals }
+    }
+
+    async fn decide(&self, answer: HookAnswer) -> Result<HookAnswered, CallError> {
+        let unknown = || {
+            CallError::unauthorized(
+                "accept this token: it is none of ours, or its approval is gone",
+            )
+            .with_hint("send the token of the webhook's own body, as it is")
+        };
+        let (store, hooks) = (&self.approvals.store, &self.approvals.hooks);
+        let claim = token::read(&SecretToken::new(answer.token)).ok_or_else(unknown)?;
+        let record = match store.approval(claim.approval).await {
+            Ok(record) => record,
+            Err(StoreError::NotFound { .. }) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        // A receiver that was taken out of the configuration answers nothing any more.
+        if !hooks.key.proves(&claim, &record.input_digest) || !hooks.may_answer(&claim.receiver) {
+            return Err(unknown());
+        }
+        if claim.expires_at <= UnixMillis::now() {
+            return Err(CallError::new(ErrorKind::Expired, "use this token: its time has passed")
+                .with_hint("the request was denied, or answer it in the dashboard"));
+        }
+        let used = |record| {
+            CallError::conflict("use this token: it was used, or somebody else has decided")
+                .with_standing(as_decision(record))
+                .with_hint("standing says what was decided")
+        };
+        if record.status != ApprovalStatus::Pending {
+            return Err(used(&record));
+        }
+        let verdict =
+            if answer.approve { Verdict::Allow { updated_input: None } } else { Verdict::Deny };
+        let decision = self.approvals.decision_on(
+            &record,
+            Some(answer.input_digest.unwrap_or_else(|| record.input_digest.clone())),
+            verdict,
+            DecidedBy::Webhook,
+            answer.message,
+            Again::Refused,
+        )?;
+        let line = AuditLine {
+            at: UnixMillis::now(),
+            kind: "approval.answered".into(),
+            session: Some(record.session),
+            body: JsonText::of(&AnsweredOutside {
+                approval_id: record.id,
+                via: "webhook".to_owned(),
+                receiver: claim.receiver,
+                approved: answer.approve,
+                input_digest: record.input_digest.clone(),
+            })?,
+        };
+        match store.commit(vec![decision, Change::AppendAudit(line)], Priority::Urgent).await {
+            Ok(committed) => {
+                let (record, fresh) = committed.approval().ok_or_else(|| {
+                    CallError::internal("decide: the store did not say what stands")
+                })?;
+                self.approvals.decided(record, fresh);
+                Ok(HookAnswered { approval_id: record.id, status: record.status })
+            }
+            Err(StoreError::Conflict { message, .. }) => {
+                let record = store.approval(record.id).await?;
+                match record.status {
+                    // It stands undecided, so it was the input that is another.
+                    ApprovalStatus::Pending => {
+                        Err(CallError::conflict(message).with_standing(as_decision(&record)))
+                    }
+                    _ => Err(used(&record)),
+                }
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Answers for HookAnswers {
+    async fn answer(&self, body: &[u8]) -> Result<Value, CallError> {
+        if !self.approvals.hooks.somebody_may_answer() {
+            return Err(CallError::not_found("take an answer: nobody outside may decide here"));
+        }
+        // What serde says may quote the body, and the body holds a token.
+        let read = || {
+            plexus_core::private_keys::refuse_private_keys(body)?;
+            serde_json::from_slice(body)
+        };
+        let answer = read().map_err(|error| {
+            CallError::invalid(format_args!("read the answer: line {}, column {}", error.line(), error.column()))
+                .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"input_digest\"?: \"…\"}")
+        })?;
+        let decided = self.decide(answer).await;
+        if let Err(error) = &decided
+            && error.kind == ErrorKind::Unauthorized
+        {
+            let refused = RefusedAttempt {
+                door: Some("/hooks/respond".to_owned()),
+                ..RefusedAttempt::new(error.kind(), error.message.as_str())
+            };
+            self.refusals.note(None, refused).await;
+        }
+        serde_json::to_value(decided?).map_err(|_| CallError::internal("write the answer"))
+    }
+}

@@ -1,0 +1,48 @@
+//! Supervision of any agent. This crate knows no vendor: what is particular to one is behind
+//! [`driver::Driver`].
+//!
+//! In reading order:
+//! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
+//! - [`driver`]: what is particular to one kind of agent.
+//! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused attempts.
+//! - [`mcp`]: this server as an MCP configuration names it.
+//! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
+//! - [`hold`], [`orphans`], [`sweep`]: a shim held by a descriptor, and what to end and to remove.
+//! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
+//! - [`budget`]: what a session and everything below it may spend.
+//! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
+//! - [`node`]: this server among others that share its store.
+//! - [`reading`], [`deltas`], [`event`], [`prompt`]: events and live text, written and read.
+//! - [`wait`]: subscribe, read, wait: one order for everybody.
+//! - [`scrub`]: tokens of ours never reach an event.
+//! - [`engine`]: all of it built together.
+
+pub mod approvals;
+pub mod audit;
+pub mod authority;
+pub mod budget;
+pub mod deltas;
+pub mod driver;
+pub mod engine;
+pub mod event;
+mod hold;
+pub mod hooks;
+pub mod identity;
+pub mod mcp;
+pub mod node;
+mod orphans;
+pub mod prompt;
+pub mod reading;
+pub mod rulebook;
+pub mod run;
+pub mod scrub;
+pub mod session;
+pub mod settings;
+pub mod start;
+pub mod supervisor;
+mod sweep;
+pub mod wait;
+
+pub use engine::Engine;
+pub use identity::Identity;
+pub use settings::{NodeSettings, ProgramLine, Settings};

@@ -1,0 +1,32 @@
+//! This server as an MCP configuration names it.
+
+use plexus_core::SecretToken;
+use plexus_wire::McpServer;
+
+/// The server that a child asks through, by its name in the child's MCP configuration.
+pub const PERMIT_SERVER: &str = "plexus";
+
+/// The server that a child supervises children of its own with.
+pub const HUB_SERVER: &str = "plexus_hub";
+
+/// How long a client waits for one call: a question may wait for a day, and progress does not extend
+/// the client's own limit.
+const LONGEST_CALL_MS: u64 = 24 * 3_600 * 1_000;
+
+/// This server, for calls that are answered soon.
+#[must_use]
+pub fn mcp_server(url: &str, token: &SecretToken) -> McpServer {
+    let authorization = format!("Bearer {}", token.expose());
+    McpServer {
+        r#type: "http".to_owned(),
+        url: format!("{url}/mcp"),
+        headers: [("Authorization".to_owned(), authorization)].into(),
+        timeout: None,
+    }
+}
+
+/// The same for a child that asks through it, and may wait.
+#[must_use]
+pub fn mcp_permit_server(url: &str, token: &SecretToken) -> McpServer {
+    McpServer { timeout: Some(LONGEST_CALL_MS), ..mcp_server(url, token) }
+}

@@ -1,0 +1,327 @@
+//! The heartbeat: registers this server, renews its lease, lets the children go when it cannot, and takes over from servers that went away.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use plexus_shim::layout::RunDir;
+use plexus_store::{
+    Change, Lease, Outcome, Priority, RegisterServer, RenewLease, Server, ServerState, StoreError,
+    TakeOver, TakenOver, UnixMillis,
+};
+
+use super::{Timing, lost};
+use crate::run::RunTools;
+use crate::settings::NodeSettings;
+use crate::start::Address;
+use crate::supervisor::Supervisor;
+
+/// How long to wait before a registration is tried again at first; each wait is twice the one before.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+
+/// The longest such wait.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// How long children that were let go may take until their runs are over. They are killed, so this is for a busy machine.
+const LET_GO_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often this server looks for others whose lease is over.
+const LOOK_FOR_DEAD: Duration = Duration::from_secs(5);
+
+/// The heartbeat of one server.
+pub(crate) struct Heartbeat {
+    tools: RunTools,
+    address: Arc<Address>,
+    supervisor: Arc<Supervisor>,
+    node: NodeSettings,
+    timing: Timing,
+    /// When the last renewal that succeeded was sent.
+    renewed_at: Mutex<Instant>,
+    /// How long that one took: what a write to the store takes from here.
+    round_trip: Mutex<Duration>,
+}
+
+/// How a renewal went.
+enum Renewal {
+    Done,
+    /// The store does not answer; the lease may stand.
+    Unheard,
+    /// The lease is over.
+    Over(StoreError),
+}
+
+impl Heartbeat {
+    pub(crate) fn new(
+        tools: RunTools,
+        address: Arc<Address>,
+        supervisor: Arc<Supervisor>,
+        node: NodeSettings,
+    ) -> Arc<Self> {
+        let timing = Timing::of(node.lease);
+        let (renewed_at, round_trip) = (Mutex::new(Instant::now()), Mutex::default());
+        Arc::new(Self { tools, address, supervisor, node, timing, renewed_at, round_trip })
+    }
+
+    /// How long the last renewal took.
+    pub(crate) fn round_trip(&self) -> Duration {
+        *self.round_trip.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers this server. It keeps the runs of its last life, unless another server has taken over meanwhile.
+    pub(crate) async fn register(&self) -> Result<(), StoreError> {
+        let sent = Instant::now();
+        let register = RegisterServer {
+            id: self.node.id,
+            name: self.node.name.clone(),
+            url: self.node.url.clone().or_else(|| self.address.get()).unwrap_or_default(),
+            lease: self.timing.lease,
+        };
+        self.tools.store.commit(vec![Change::RegisterServer(register)], Priority::Urgent).await?;
+        self.heard(sent);
+        self.tools.trust.begin();
+        Ok(())
+    }
+
+    /// Ends the lease of a server that leaves nothing behind. With children it stands: they wait for its return.
+    pub(crate) async fn retire(&self) {
+        let Some(lease) = self.tools.store.lease() else { return };
+        match self.tools.store.commit(vec![Change::RetireServer(lease)], Priority::Urgent).await {
+            Ok(_)
+            | Err(
+                StoreError::Conflict { .. }
+                | StoreError::Fenced { .. }
+                | StoreError::NotFound { .. },
+            ) => {}
+            Err(error) => tracing::warn!(%error, "could not retire; the lease runs out by itself"),
+        }
+    }
+
+    /// Beats until the server stops.
+    pub(crate) async fn keep(self: Arc<Self>) {
+        let shutdown = self.tools.shutdown.clone();
+        tokio::select! {
+            () = self.beat() => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+
+    async fn beat(&self) {
+        let mut tick = tokio::time::interval(self.timing.beat);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looked_at: Option<Instant> = None;
+        loop {
+            tick.tick().await;
+            match self.renew().await {
+                Renewal::Done => {
+                    if looked_at
+                        .is_none_or(|at| at.elapsed() >= LOOK_FOR_DEAD.min(self.timing.lease / 4))
+                    {
+                        looked_at = Some(Instant::now());
+                        self.take_over_from_the_dead().await;
+                        self.end_what_is_not_ours().await;
+                    }
+                }
+                Renewal::Unheard => {
+                    if self.since_renewal() >= self.timing.leash {
+                        self.let_go("the lease could not be renewed").await;
+                    }
+                }
+                Renewal::Over(error) => {
+                    self.let_go(&error.to_string()).await;
+                    if !self.come_back().await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn renew(&self) -> Renewal {
+        let Some(lease) = self.tools.store.lease() else {
+            return Renewal::Over(StoreError::Closed);
+        };
+        let sent = Instant::now();
+        let renew = Change::RenewLease(RenewLease { lease, lasts: self.timing.lease });
+        match tokio::time::timeout(
+            self.timing.patience,
+            self.tools.store.commit(vec![renew], Priority::Urgent),
+        )
+        .await
+        {
+            Ok(Ok(_)) => {
+                self.heard(sent);
+                self.touch_leashes();
+                Renewal::Done
+            }
+            Ok(Err(
+                error @ (StoreError::Fenced { .. }
+                | StoreError::Conflict { .. }
+                | StoreError::NotFound { .. }),
+            )) => Renewal::Over(error),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, since_ms = millis(self.since_renewal()), "the lease could not be renewed; trying again");
+                Renewal::Unheard
+            }
+            Err(_) => {
+                tracing::warn!(
+                    since_ms = millis(self.since_renewal()),
+                    "the store does not answer; trying again"
+                );
+                Renewal::Unheard
+            }
+        }
+    }
+
+    fn heard(&self, sent: Instant) {
+        *self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+        *self.round_trip.lock().unwrap_or_else(PoisonError::into_inner) = sent.elapsed();
+    }
+
+    fn since_renewal(&self) -> Duration {
+        self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// A shim lives by what it was last told, so it is told of nothing but a renewal.
+    fn touch_leashes(&self) {
+        for key in self.supervisor.live_keys() {
+            if let Err(error) = RunDir::new(self.tools.settings.run_dir(key)).touch_lease() {
+                tracing::debug!(run = %key, %error, "could not touch a lease");
+            }
+        }
+    }
+
+    /// Ends every child here, without the store: it may be what is gone.
+    async fn let_go(&self, why: &str) {
+        if !self.tools.trust.stands() {
+            return;
+        }
+        let children = self.supervisor.count();
+        tracing::error!(
+            children,
+            why,
+            "this server lets its children go before another takes over"
+        );
+        self.tools.trust.end();
+        if tokio::time::timeout(LET_GO_DEADLINE, self.supervisor.none_live()).await.is_err() {
+            tracing::error!(
+                left = self.supervisor.count(),
+                "some children are still there; their shims end them"
+            );
+        }
+    }
+
+    /// Registers again and goes on with what is still ours. `false`: somebody else is this server now.
+    async fn come_back(&self) -> bool {
+        let mut pause = FIRST_RETRY;
+        loop {
+            if self.is_somebody_else().await {
+                tracing::error!(
+                    server = %self.node.id,
+                    "another server runs under this one's identity and has replaced it; this one holds no children any more (was its data directory copied? remove node.json from the copy)"
+                );
+                return false;
+            }
+            match self.register().await {
+                Ok(()) => break,
+                Err(error) => tracing::warn!(%error, "could not register again; trying again"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RETRY);
+        }
+        match self.supervisor.reattach().await {
+            Ok(runs) => tracing::warn!(runs, "registered again, with what nobody has taken over"),
+            Err(error) => {
+                tracing::error!(%error, "could not look at the runs of before; they end with a restart of this server")
+            }
+        }
+        self.sweep().await;
+        true
+    }
+
+    /// Two servers of one identity would fence each other in turns; the younger stays.
+    async fn is_somebody_else(&self) -> bool {
+        let Some(ours) = self.tools.store.lease() else { return false };
+        let servers = self.tools.store.servers().await.unwrap_or_default();
+        servers.iter().any(|it| {
+            it.lease.server == ours.server
+                && it.lease.epoch > ours.epoch
+                && it.state == ServerState::Alive
+        })
+    }
+
+    /// Reports what was ended without us, and removes what nobody needs.
+    pub(crate) async fn sweep(&self) {
+        if let Err(error) =
+            lost::sweep(&*self.tools.store, &self.tools.settings.data_dir, &self.supervisor).await
+        {
+            tracing::warn!(%error, "could not look for runs that ended without this server");
+        }
+    }
+
+    async fn take_over_from_the_dead(&self) {
+        let servers = match self.tools.store.servers().await {
+            Ok(servers) => servers,
+            Err(error) => {
+                tracing::warn!(%error, "could not look at the other servers");
+                return;
+            }
+        };
+        for dead in servers
+            .iter()
+            .filter(|it| it.state == ServerState::Expired && it.lease.server != self.node.id)
+        {
+            match self.take_over(dead).await {
+                Ok(ended) => tracing::warn!(
+                    server = dead.name,
+                    id = %dead.lease.server,
+                    runs = ended.runs.len(),
+                    chats = ended.chats.len(),
+                    cancelled = ended.cancelled.len(),
+                    voided = ended.voided.len(),
+                    "a server went away and did not come back; what it left open has ended"
+                ),
+                // It came back, or another server was first.
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => {
+                    tracing::warn!(server = dead.name, %error, "could not take over; trying again")
+                }
+            }
+        }
+    }
+
+    async fn take_over(&self, dead: &Server) -> Result<TakenOver, StoreError> {
+        let reason = format!(
+            "the server {} went away with its agents and did not come back in time",
+            dead.name
+        );
+        let over = TakeOver { lease: dead.lease, reason, at: UnixMillis::now() };
+        let committed =
+            self.tools.store.commit(vec![Change::TakeOver(over)], Priority::Normal).await?;
+        let ended = committed.outcomes.into_iter().find_map(|outcome| match outcome {
+            Outcome::TakenOver(ended) => Some(ended),
+            _ => None,
+        });
+        Ok(ended.unwrap_or_default())
+    }
+
+    /// A session may be deleted, and a run ended, through another server: its child here must go, also one that says nothing.
+    async fn end_what_is_not_ours(&self) {
+        let ours = self.tools.store.lease().map(|Lease { server, .. }| server);
+        for handle in self.supervisor.handles() {
+            let gone = match self.tools.store.run(handle.key).await {
+                Ok(run) => run.ended_at.is_some() || run.server != ours,
+                Err(StoreError::NotFound { .. }) => true,
+                Err(_) => false,
+            };
+            if gone && !*handle.ended.borrow() {
+                tracing::warn!(run = %handle.key, "a run was ended through another server; its child goes");
+                handle.held.cancel();
+                handle.wait_for_end().await;
+                self.sweep().await;
+            }
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

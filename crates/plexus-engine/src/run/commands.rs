@@ -1,0 +1,195 @@
+//! What others ask of a run, and what leaves for the child: prompts, messages, answers.
+//!
+//! Lines for the child go through the inbox in the order they were put. While the disk refuses them they wait here and are tried again; a server that
+//! dies meanwhile finds in the store what has to be sent.
+
+use std::time::Instant;
+
+use plexus_core::{CallError, Caller, ErrorKind};
+use plexus_store::{
+    AppendEvents, ApprovalRecord, ApprovalStatus, AssignRun, Change, Patch, Priority, StoreError,
+    UpdateRun,
+};
+use plexus_wire::ChatEvent;
+use uuid::Uuid;
+
+use super::state::{Begun, OpenChat, StopReason};
+use super::{Command, Keeping, Run, Taken};
+use crate::approvals::answer::answer_of;
+use crate::driver::{Channel, OutLine, Say};
+use crate::event::ToNewEvent;
+use crate::wait::{Heard, STORE_RETRY};
+
+impl Run {
+    pub(super) async fn command(&mut self, command: Command) {
+        match command {
+            Command::Chat { chat, prompt_uuid, prompt, taken } => {
+                let answer = self.take_chat(chat, prompt_uuid, &prompt).await;
+                // A caller that has gone away loses nothing: the chat is stored, and its prompt sent.
+                let _gone = taken.send(answer);
+            }
+            Command::Send { by, text, done } => {
+                let _gone = done.send(self.send(by, text).await);
+            }
+            Command::Cancel { reason, done } => {
+                let _gone = done.send(self.cancel(reason).await);
+            }
+            Command::Close => self.close(),
+            Command::Kill { reason } => self.kill(reason).await,
+            Command::Stop { reason, words } => self.stop(reason, words).await,
+        }
+    }
+
+    /// Ends the child because its chat may not go on, once: a second wish finds it ending.
+    async fn stop(&mut self, reason: StopReason, words: String) {
+        let mut state = self.state.clone();
+        let Some(chat) = &mut state.chat else { return };
+        if chat.has_failed() || !chat.stop(reason, words) {
+            return;
+        }
+        if let Err(error) = self.remember(state, UpdateRun::of(self.key), Vec::new()).await {
+            tracing::warn!(run = %self.key, %error, "could not note why a run is stopped; it is tried again");
+            return;
+        }
+        self.end_now();
+    }
+
+    async fn take_chat(&mut self, chat: u32, prompt_uuid: Uuid, prompt: &str) -> Taken {
+        if self.state.chat.as_ref().is_some_and(|open| open.number == chat) {
+            return Taken::Yes;
+        }
+        let serves_more = self.channel == Channel::Control && self.keeping == Keeping::Kept;
+        if !serves_more
+            || self.facts.is_closing()
+            || self.state.chat.is_some()
+            || self.hold.is_gone()
+        {
+            return Taken::No;
+        }
+        // The shim must not end it as idle from here on.
+        if let Err(error) = self.dir.clear_idle() {
+            tracing::warn!(run = %self.key, %error, "could not wake an idle child");
+            return Taken::No;
+        }
+        let mut state = self.state.clone();
+        state.open(OpenChat::new(chat, Some(prompt_uuid), Begun::OnWarm));
+        let update = UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) };
+        let assign =
+            Change::AssignRun(AssignRun { session: self.key.session, chat, run: self.key.n });
+        if let Err(error) = self.remember(state, update, vec![assign]).await {
+            tracing::warn!(run = %self.key, %error, "could not hand a chat to a warm child");
+            return Taken::No;
+        }
+        plexus_fault::point!("warm.chat.committed");
+        self.facts.set_idle(None);
+        self.say(&Say::Prompt { id: prompt_uuid, text: prompt });
+        Taken::Yes
+    }
+
+    /// Steers the running chat. Every reader of the chat sees the message, so it is stored first;
+    /// the caller is told once it is where the child will find it, whatever becomes of us.
+    async fn send(&mut self, by: Caller, text: String) -> Result<(), CallError> {
+        if self.channel != Channel::Control {
+            return Err(CallError::invalid("send into this chat: its channel takes no messages")
+                .with_hint("wait for the chat to end, then start another"));
+        }
+        let mut state = self.state.clone();
+        if state.chat.is_none() || self.facts.is_closing() {
+            return Err(CallError::conflict("send: no chat is running")
+                .with_hint("claudecode.chat_async starts one"));
+        }
+        let number = state.chat.as_ref().map_or(0, |chat| chat.number);
+        let id = Uuid::now_v7();
+        state.mind.steered(id);
+        let lines = state.mind.write(&Say::Steer { id, text: &text });
+        self.tell(number, &ChatEvent::Steered { by, text }).await?;
+        self.put(lines);
+        if !self.unsent.is_empty() {
+            self.unsent.pop_back();
+            let lost = ChatEvent::notice("the message could not be handed to the agent");
+            if let Err(error) = self.tell(number, &lost).await {
+                tracing::warn!(run = %self.key, %error, "could not say that a message was lost");
+            }
+            return Err(CallError::new(
+                ErrorKind::Unavailable,
+                "send: the message could not be written to disk",
+            ));
+        }
+        // Sent first, noted second: a message that is noted and never sent would keep the chat open for ever.
+        if let Err(error) = self.remember(state, UpdateRun::of(self.key), Vec::new()).await {
+            tracing::warn!(run = %self.key, %error, "could not note that a message was sent");
+        }
+        Ok(())
+    }
+
+    /// Appends an event of our own to the open chat.
+    async fn tell(&mut self, chat: u32, event: &ChatEvent) -> Result<(), StoreError> {
+        let events = vec![event.to_new_event()?];
+        let append = AppendEvents { session: self.key.session, chat, events };
+        let changes = vec![Change::AppendEvents(append)];
+        self.store.commit(changes, Priority::Normal).await.map(|_| ())
+    }
+
+    /// Sends the answer of an approval that was waited for.
+    pub(super) fn decided(&mut self, (id, heard): Heard) {
+        plexus_fault::point!("decision.heard");
+        match heard {
+            Ok(Some(record)) => self.send_answer(&record),
+            // Deleted with its session, whose child is being ended.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(approval = %id, %error, "could not read a decision to send it; asking the agent what is open");
+                self.ask_what_is_open();
+            }
+        }
+    }
+
+    /// Sends the answer of a decided approval. Only what the store says is sent, and only while it is
+    /// neither delivered nor void.
+    pub(super) fn send_answer(&mut self, record: &ApprovalRecord) {
+        let ours = record.session == self.key.session
+            && record.run == Some(self.key.n)
+            && record.channel == Channel::Control.name();
+        let open = record.delivered_at.is_none()
+            && record.void_at.is_none()
+            && record.status != ApprovalStatus::Cancelled;
+        if !ours || !open {
+            return;
+        }
+        let Some(answer) = answer_of(record) else { return };
+        plexus_fault::point!("answer.put.before");
+        self.say(&Say::Answer { request_id: &record.request_id, answer: &answer });
+        plexus_fault::point!("answer.put.after");
+    }
+
+    /// Asks the agent which of its questions are open.
+    pub(super) fn ask_what_is_open(&mut self) {
+        self.say(&Say::WhatIsOpen);
+    }
+
+    /// Says something to the child, after what it was told before.
+    pub(super) fn say(&mut self, say: &Say<'_>) {
+        let lines = self.state.mind.write(say);
+        self.put(lines);
+    }
+
+    /// Puts lines into the child's stdin, after those that wait.
+    pub(super) fn put(&mut self, lines: impl IntoIterator<Item = OutLine>) {
+        self.unsent.extend(lines);
+        self.send_unsent();
+    }
+
+    /// Tries the lines that wait, in order. A file of the inbox appears whole or not at all.
+    pub(super) fn send_unsent(&mut self) {
+        self.send_again_at = None;
+        while let Some(line) = self.unsent.front() {
+            if let Err(error) = self.dir.put_inbox(self.inbox, line.as_bytes()) {
+                tracing::error!(run = %self.key, %error, "could not write to a child; trying again");
+                self.send_again_at = Some(Instant::now() + STORE_RETRY);
+                return;
+            }
+            self.inbox = self.inbox.next();
+            self.unsent.pop_front();
+        }
+    }
+}

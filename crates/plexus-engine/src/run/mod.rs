@@ -1,0 +1,473 @@
+//! One run: tails the journal of a child, stores what it says, carries answers to it, and ends it when asked.
+//!
+//! A [`Run`] is a task of its own, owned by the [`Supervisor`](crate::supervisor::Supervisor). It alone moves the run's journal position and writes its
+//! inbox. Everything it learns goes to the store before anyone hears of it; the child itself is held by its shim and survives this task.
+//!
+//! In reading order:
+//! - this file: the loop, and how a run is picked up after a restart;
+//! - [`state`]: what must be known of a run to go on with it;
+//! - [`handle`]: what others hold of a run; `commands`: what they ask of it, and what leaves for the child;
+//! - `batch`: from lines to one transaction; `live`: text that is shown meanwhile; `permission`: what a line about a permission changes;
+//! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored.
+
+mod batch;
+mod commands;
+mod ending;
+mod handle;
+mod ladder;
+mod live;
+mod permission;
+pub(crate) mod state;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use agent_lines::journal::{JournalDir, JournalLine, JournalWatcher, LineContent, Position};
+use plexus_shim::layout::{InboxSeq, RunDir, SegmentNo};
+use plexus_store::{
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, PageRequest, Patch,
+    Priority, Run as StoredRun, RunKey, Stage, Store, StoreError, UpdateRun,
+};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use self::batch::Known;
+pub(crate) use self::ending::{NoExit, close_questions};
+pub use self::handle::RunHandle;
+pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, Taken};
+use self::ladder::Ladder;
+use self::state::RunState;
+use crate::approvals::Approvals;
+use crate::deltas::{DeltaSender, Deltas};
+use crate::driver::{AnyDriver, Channel, OutLine, Say};
+use crate::hold::Hold;
+use crate::node::Trust;
+use crate::prompt::prompt_text;
+use crate::settings::Settings;
+use crate::wait::{Decisions, STORE_RETRY};
+
+/// How much of a journal one look takes, so that one talkative child does not hold up its own commands.
+const READ_BYTES: usize = 512 * 1024;
+
+/// How long a shim that lets go of its child may take after it was asked twice, which is asking it to kill.
+const LET_GO_GRACE: Duration = Duration::from_millis(800);
+
+/// How far apart the two are: signals that come together count as one.
+const INSIST_AFTER: Duration = Duration::from_millis(50);
+
+/// Whether the process is new, or was found when the server started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    Started,
+    Found,
+}
+
+/// Whether chats of this run go on with the session's conversation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Keeping {
+    /// They do.
+    Kept,
+    /// One chat on a copy of the conversation, which is thrown away.
+    Ephemeral,
+}
+
+impl Keeping {
+    /// How a stored run was started.
+    fn of(stored: &StoredRun) -> Self {
+        if stored.launch.to_value()["ephemeral"] == serde_json::Value::Bool(true) {
+            Self::Ephemeral
+        } else {
+            Self::Kept
+        }
+    }
+}
+
+/// What every run of a server works with.
+#[derive(Clone)]
+pub(crate) struct RunTools {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) watcher: Arc<JournalWatcher>,
+    pub(crate) deltas: Deltas,
+    pub(crate) trust: Arc<Trust>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Who is told what becomes of a run. Weak where it is held: the supervisor holds its runs.
+pub(crate) trait RunKeeper: Send + Sync {
+    /// The run is over, and everything of it is stored, except a chat that it never got to.
+    fn run_ended(&self, key: RunKey, unserved: Option<u32>);
+
+    /// One more child waits for work.
+    fn one_more_idle(&self);
+}
+
+/// One run of a child, seen from the server.
+pub(crate) struct Run {
+    store: Arc<dyn Store>,
+    approvals: Arc<Approvals>,
+    settings: Arc<Settings>,
+    watcher: Arc<JournalWatcher>,
+    shutdown: CancellationToken,
+    keeper: Weak<dyn RunKeeper>,
+    pub(crate) key: RunKey,
+    pub(crate) facts: Arc<Facts>,
+    channel: Channel,
+    keeping: Keeping,
+    origin: Origin,
+    dir: RunDir,
+    hold: Hold,
+    /// When this server took it up.
+    since: Instant,
+    /// What must be known of it; the store has the same.
+    state: RunState,
+    /// How far the journal is in the store.
+    position: JournalPosition,
+    /// The session as it was read last; `None` after something changed under us.
+    known: Option<Arc<Known>>,
+    deltas: DeltaSender,
+    /// The last line whose live text was shown.
+    shown_to: Option<JournalPosition>,
+    journal: JournalDir,
+    /// Lines that were read and are not in the store.
+    unwritten: VecDeque<JournalLine<Position>>,
+    inbox: InboxSeq,
+    /// Lines for the child that the disk has refused so far.
+    unsent: VecDeque<OutLine>,
+    send_again_at: Option<Instant>,
+    ladder: Option<Ladder>,
+    /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
+    disowned: bool,
+    /// Approvals whose decision is awaited, from whichever server takes it.
+    awaited: Decisions,
+    /// Cancelled when the child must go because it is not ours any more.
+    pub(crate) held: CancellationToken,
+}
+
+/// What one look at the journal brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pumped {
+    /// Lines, which were handed to the store. There may be more.
+    Stored,
+    /// No whole line: everything up to here was read.
+    Nothing,
+    /// The journal could not be read, for example because no descriptor was free.
+    Unreadable,
+}
+
+/// Why a run's task is over.
+enum Over {
+    /// The process is gone and everything of it is stored.
+    Ended,
+    /// It is not ours any more: somebody else moves its journal position or ended it, or this server's lease is over.
+    Fenced,
+    /// The supervisor is gone: so is the server.
+    Left,
+}
+
+impl Run {
+    /// Takes over a run whose row exists and whose shim was started or found.
+    pub(crate) fn new(
+        tools: RunTools,
+        keeper: Weak<dyn RunKeeper>,
+        driver: &Arc<dyn AnyDriver>,
+        stored: &StoredRun,
+        origin: Origin,
+        hold: Hold,
+    ) -> Result<Self, StoreError> {
+        let dir = RunDir::new(tools.settings.run_dir(stored.key));
+        let state = RunState::recall(driver, stored.translation.as_ref())?;
+        // Numbers that were used must not be used again: the shim would take a new message for one it has sent.
+        let inbox = dir.inbox_state().map_err(|error| StoreError::Unavailable {
+            message: error.to_string(),
+            source: None,
+        })?;
+        let facts = Arc::new(Facts::default());
+        if state.chat.is_none() {
+            facts.set_idle(Some(Instant::now()));
+        }
+        if inbox.close_waiting {
+            facts.set_closing();
+        }
+        Ok(Self {
+            key: stored.key,
+            channel: Channel::from_name(&stored.channel).unwrap_or(Channel::Control),
+            keeping: Keeping::of(stored),
+            origin,
+            hold,
+            since: Instant::now(),
+            state,
+            position: stored.journal,
+            known: None,
+            facts,
+            deltas: tools.deltas.sender(stored.key.session),
+            shown_to: None,
+            journal: JournalDir::open(dir.journal(), journal_position(stored.journal)),
+            unwritten: VecDeque::new(),
+            inbox: inbox.next_seq(),
+            unsent: VecDeque::new(),
+            send_again_at: None,
+            ladder: None,
+            disowned: false,
+            awaited: Decisions::new(Arc::clone(&tools.store)),
+            held: tools.trust.held(),
+            dir,
+            store: tools.store,
+            approvals: tools.approvals,
+            settings: tools.settings,
+            watcher: tools.watcher,
+            shutdown: tools.shutdown,
+            keeper,
+        })
+    }
+
+    /// Runs until the child is gone and everything of it is stored, or until the server stops. Stopping in the middle of anything is safe: what
+    /// is not in the store is in the journal, and what is decided and not delivered is sent again.
+    pub(crate) async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        ended: watch::Sender<bool>,
+    ) {
+        let (shutdown, held) = (self.shutdown.clone(), self.held.clone());
+        let over = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            () = held.cancelled() => Over::Fenced,
+            over = self.serve(&mut commands) => over,
+        };
+        let unserved = match over {
+            Over::Left => return,
+            Over::Fenced => {
+                tracing::error!(run = %self.key, "a run is not this server's any more; its child is ended");
+                self.let_go().await;
+                None
+            }
+            Over::Ended => self.unserved(),
+        };
+        // Nobody is told before everything is stored; those who still ask learn that it is over.
+        commands.close();
+        ended.send_replace(true);
+        if let Some(keeper) = self.keeper.upgrade() {
+            keeper.run_ended(self.key, unserved);
+        }
+    }
+
+    /// Ends the child of a run that is not ours any more, with everything it started. Its directory stays for whoever looks after such.
+    async fn let_go(&mut self) {
+        self.hold.ask_to_end();
+        tokio::time::sleep(INSIST_AFTER).await;
+        self.hold.ask_to_end();
+        if tokio::time::timeout(LET_GO_GRACE, self.hold.ended()).await.is_err() {
+            self.kill_all().await;
+            self.hold.ended().await;
+        }
+    }
+
+    /// Ends shim and child without asking, and waits until nobody who carries the name of the run is left.
+    async fn kill_all(&self) {
+        if let Err(error) = self.hold.kill(&self.dir).await {
+            tracing::warn!(run = %self.key, %error, "could not look for what a run left behind");
+        }
+    }
+
+    /// The loop. What it calls is boxed: a run that waits, for hours perhaps, then holds no room for what it does now and then.
+    async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
+        let mut growth = self.watcher.subscribe(&self.dir.journal());
+        if self.origin == Origin::Found
+            && let Err(over) = Box::pin(self.pick_up()).await
+        {
+            return over;
+        }
+        loop {
+            // What is due is done first: a child that floods us must not put off its own end.
+            let now = Instant::now();
+            if self.ladder.is_some_and(|ladder| ladder.at <= now) {
+                self.climb();
+            }
+            if self.send_again_at.is_some_and(|at| at <= now) {
+                self.send_unsent();
+            }
+            // Subscribed above, read here, waited for below: growth between the two is not missed.
+            let pumped = match Box::pin(self.pump()).await {
+                Ok(pumped) => pumped,
+                Err(over) => return over,
+            };
+            if let Ok(command) = commands.try_recv() {
+                Box::pin(self.command(command)).await;
+                continue;
+            }
+            if pumped == Pumped::Stored {
+                continue;
+            }
+            self.rest();
+            tokio::select! {
+                () = growth.wait() => {}
+                command = commands.recv() => match command {
+                    Some(command) => Box::pin(self.command(command)).await,
+                    None => return Over::Left,
+                },
+                decided = self.awaited.next() => self.decided(decided),
+                () = self.hold.ended() => {
+                    return Box::pin(self.finish()).await.err().unwrap_or(Over::Ended);
+                }
+                () = sleep_until(self.ladder.map(|ladder| ladder.at)) => self.climb(),
+                () = sleep_until(self.send_again_at) => self.send_unsent(),
+            }
+        }
+    }
+
+    /// After a restart: ask the CLI what is open, and send again what it may not have had.
+    async fn pick_up(&mut self) -> Result<(), Over> {
+        plexus_fault::point!("reattach.run.before");
+        while self.pump().await? == Pumped::Stored {}
+        if let Err(error) = self.known().await {
+            tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
+        }
+        if self.hold.is_gone() {
+            return Ok(());
+        }
+        let chat = self.state.chat.clone();
+        if self.channel == Channel::Control {
+            match self.approvals(Stage::Pending).await {
+                Ok(pending) => pending.iter().for_each(|record| self.await_decision(record)),
+                Err(error) => {
+                    tracing::warn!(run = %self.key, %error, "could not look for open questions")
+                }
+            }
+        }
+        if self.channel == Channel::Control && !self.facts.is_closing() {
+            if let Some(chat) = &chat
+                && !self.state.turn().heard_of_prompt
+                && let Some(id) = chat.prompt
+            {
+                // The same id is done once, however often it is sent.
+                match prompt_text(&*self.store, self.key.session, chat.number).await {
+                    Ok(text) => self.say(&Say::Prompt { id, text: &text }),
+                    Err(error) => {
+                        tracing::error!(run = %self.key, %error, "could not read a prompt again")
+                    }
+                }
+            }
+            self.ask_what_is_open();
+        }
+        plexus_fault::point!("reattach.run.after");
+        match chat {
+            _ if self.state.stop.is_some() => self.end_now(),
+            Some(chat) if chat.has_failed() => self.end_now(),
+            Some(chat) if chat.is_cancelled() => self.begin_cancel(),
+            None if self.facts.is_closing() => self.climb_after(self.settings.grace),
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Has this run hear of the decision on one of its questions, whoever takes it and on whichever
+    /// server.
+    fn await_decision(&mut self, record: &ApprovalRecord) {
+        let open =
+            record.status == ApprovalStatus::Pending && record.channel == Channel::Control.name();
+        if open {
+            self.awaited.add(record.id);
+        }
+    }
+
+    /// Gives back what only reading needs: a child that waits for an answer writes nothing meanwhile.
+    fn rest(&mut self) {
+        self.unwritten.shrink_to_fit();
+    }
+
+    /// Whether the child is about to go, or is being ended.
+    fn is_leaving(&self) -> bool {
+        self.facts.is_closing() || self.ladder.is_some()
+    }
+
+    /// Reads a bounded amount of the journal, at least one whole line, and stores it.
+    async fn pump(&mut self) -> Result<Pumped, Over> {
+        if self.unwritten.is_empty() {
+            plexus_fault::point!("journal.read.before");
+            match self.journal.read_lines(READ_BYTES) {
+                Ok(lines) => {
+                    plexus_fault::point!("journal.read.after", when !lines.is_empty());
+                    self.facts.add_journal_bytes(
+                        lines.iter().map(|line| line_bytes(&line.content)).sum(),
+                    );
+                    self.unwritten.extend(lines);
+                }
+                Err(error) => {
+                    tracing::error!(run = %self.key, %error, "could not read a journal");
+                    tokio::time::sleep(STORE_RETRY).await;
+                    return Ok(Pumped::Unreadable);
+                }
+            }
+        }
+        if self.unwritten.is_empty() {
+            return Ok(Pumped::Nothing);
+        }
+        self.store_lines().await?;
+        Ok(Pumped::Stored)
+    }
+
+    /// Stores a new state together with other changes, then makes it ours.
+    async fn remember(
+        &mut self,
+        state: RunState,
+        update: UpdateRun,
+        mut changes: Vec<Change>,
+    ) -> Result<(), StoreError> {
+        let update = UpdateRun { translation: Patch::Set(state.to_json()?), ..update };
+        changes.push(Change::UpdateRun(update));
+        self.store.commit(changes, Priority::Normal).await?;
+        self.state = state;
+        self.known = None;
+        Ok(())
+    }
+
+    /// Removes segments that are wholly in the store.
+    fn drop_stored_segments(&mut self, before: u32) {
+        for segment in before.max(1)..self.position.segment {
+            if let Err(error) = self.dir.remove_segment(SegmentNo(u64::from(segment))) {
+                tracing::debug!(run = %self.key, %error, "could not remove a stored segment");
+            }
+        }
+    }
+
+    /// The approvals of this run in one stage. A session has fewer open ones than a page holds.
+    async fn approvals(&self, stage: Stage) -> Result<Vec<ApprovalRecord>, StoreError> {
+        approvals_of(&*self.store, self.key, stage).await
+    }
+}
+
+async fn approvals_of(
+    store: &dyn Store,
+    run: RunKey,
+    stage: Stage,
+) -> Result<Vec<ApprovalRecord>, StoreError> {
+    let filter = ApprovalFilter { stage, run: Some(run), ..ApprovalFilter::default() };
+    let page = PageRequest::first(plexus_store::limits::MAX_PAGE_ITEMS);
+    Ok(store.approvals(filter, page).await?.items)
+}
+
+fn line_bytes(content: &LineContent) -> usize {
+    match content {
+        LineContent::Whole(bytes) => bytes.len(),
+        LineContent::TooLong { size, .. } => usize::try_from(*size).unwrap_or(usize::MAX),
+    }
+}
+
+/// The place in a journal behind what is stored of it.
+pub(crate) fn journal_position(stored: JournalPosition) -> Position {
+    if stored.segment == 0 {
+        Position::START
+    } else {
+        Position { segment: u64::from(stored.segment), offset: stored.offset }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,289 @@
+//! What must be known of a run to go on with it: what its agent said, and what is wanted of it.
+//!
+//! The two are apart. What the agent said is the driver's memory; that a chat is to be stopped, and
+//! why, is ours. Both are stored together with the journal position, so that a server that takes the
+//! run over in the middle goes on as this one would have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use plexus_store::{JsonText, StoreError, UnixMillis};
+use plexus_wire::ChatEvent;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::driver::{AnyDriver, Mind, TurnReport};
+use crate::scrub;
+
+/// Lines of stderr that become notices in one chat. A child that floods stderr is told about once
+/// more, then only its tail is kept.
+const MAX_STDERR_NOTICES: u32 = 100;
+
+/// How much of stderr is kept to explain a run that died.
+const STDERR_TAIL_BYTES: usize = 4 * 1024;
+
+/// What must be known of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunState {
+    /// The chat that is open, if one is.
+    pub(crate) chat: Option<OpenChat>,
+    /// Why the whole run is being ended, whether or not a chat is open.
+    pub(crate) stop: Option<Stop>,
+    /// The end of stderr.
+    pub(crate) stderr_tail: String,
+    /// The agent's own id of the conversation, once it said it.
+    pub(crate) conversation: Option<String>,
+    /// Calls that we allowed and whose allow the agent has taken; they may run.
+    pub(crate) allowed: BTreeSet<String>,
+    /// Requests that we refused without an approval (not served, not storable), so that their echo is
+    /// no surprise.
+    pub(crate) refused: BTreeSet<String>,
+    /// What the agent said.
+    pub(crate) mind: Box<dyn Mind>,
+}
+
+/// The chat that a run serves.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(from = "StoredChat")]
+pub(crate) struct OpenChat {
+    pub(crate) number: u32,
+    /// The prompt by its uuid; `None` for a turn that the agent started itself.
+    pub(crate) prompt: Option<Uuid>,
+    /// Whether the process was started for it.
+    pub(crate) begun: Begun,
+    /// When it came to this run; what it takes on the wall is counted from there.
+    pub(crate) began_at: UnixMillis,
+    /// Why it is being ended, once somebody wants that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stop: Option<Stop>,
+    stderr_notices: u32,
+}
+
+/// How a chat came to its process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Begun {
+    /// The process was started for it.
+    WithProcess,
+    /// It was handed to a process that waited for work, and may have left in that moment.
+    OnWarm,
+}
+
+/// Why a chat or a run is being ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Stop {
+    pub(crate) reason: StopReason,
+    /// What whoever reads the chat is told.
+    pub(crate) words: String,
+}
+
+/// What kind of reason it is, from the lightest to the gravest: a graver one replaces a lighter one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopReason {
+    /// Somebody asked for it.
+    Cancelled,
+    /// Its time is over.
+    TimedOut,
+    /// A budget is used up.
+    Budget,
+    /// The agent did what nobody allowed.
+    Breach,
+}
+
+impl PartialEq for RunState {
+    fn eq(&self, other: &Self) -> bool {
+        // Taken apart, so that a new field is not forgotten here.
+        let Self { chat, stop, stderr_tail, conversation, allowed, refused, mind } = self;
+        *chat == other.chat
+            && *stop == other.stop
+            && *stderr_tail == other.stderr_tail
+            && *conversation == other.conversation
+            && *allowed == other.allowed
+            && *refused == other.refused
+            && mind.knows_the_same(&*other.mind)
+    }
+}
+
+impl OpenChat {
+    pub(crate) fn new(number: u32, prompt: Option<Uuid>, begun: Begun) -> Self {
+        let began_at = UnixMillis::now();
+        Self { number, prompt, begun, began_at, stop: None, stderr_notices: 0 }
+    }
+
+    /// Notes why it is being ended, unless a reason at least as grave stands. Says whether it was
+    /// noted.
+    pub(crate) fn stop(&mut self, reason: StopReason, words: impl Into<String>) -> bool {
+        let stands = self.stop.as_ref().is_some_and(|stop| stop.reason >= reason);
+        if !stands {
+            self.stop = Some(Stop { reason, words: words.into() });
+        }
+        !stands
+    }
+
+    /// Whether somebody asked for its end, and nothing graver happened.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.reason == StopReason::Cancelled)
+    }
+
+    /// Whether it is being ended for more than a wish.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.reason > StopReason::Cancelled)
+    }
+}
+
+impl RunState {
+    /// The state of a run that begins with a chat.
+    pub(crate) fn begin(mind: Box<dyn Mind>, chat: OpenChat) -> Self {
+        let mut state = Self::empty(mind);
+        state.open(chat);
+        state
+    }
+
+    fn empty(mind: Box<dyn Mind>) -> Self {
+        Self {
+            chat: None,
+            stop: None,
+            stderr_tail: String::new(),
+            conversation: None,
+            allowed: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            mind,
+        }
+    }
+
+    /// Reads what was stored of a run; one that has stored nothing has said nothing.
+    pub(crate) fn recall(
+        driver: &Arc<dyn AnyDriver>,
+        stored: Option<&JsonText>,
+    ) -> Result<Self, StoreError> {
+        let Some(json) = stored else { return Ok(Self::empty(Arc::clone(driver).begin(0.0))) };
+        let stored: StoredState = json.read()?;
+        // The first stage stored the driver's memory among everything else.
+        let mind = Arc::clone(driver).recall(stored.agent.as_ref().unwrap_or(json))?;
+        let breach = stored.breach.map(|words| Stop { reason: StopReason::Breach, words });
+        Ok(Self {
+            chat: stored.chat,
+            stop: stored.stop.or(breach),
+            stderr_tail: stored.stderr_tail,
+            conversation: stored.conversation,
+            allowed: stored.allowed,
+            refused: stored.refused,
+            mind,
+        })
+    }
+
+    /// What is stored of it.
+    pub(crate) fn to_json(&self) -> Result<JsonText, StoreError> {
+        JsonText::of(&StoredState {
+            chat: self.chat.clone(),
+            stop: self.stop.clone(),
+            stderr_tail: self.stderr_tail.clone(),
+            conversation: self.conversation.clone(),
+            allowed: self.allowed.clone(),
+            refused: self.refused.clone(),
+            agent: Some(self.mind.stored()?),
+            breach: None,
+        })
+    }
+
+    /// Opens a chat: the agent's turn begins.
+    pub(crate) fn open(&mut self, chat: OpenChat) {
+        self.mind.begin_turn(chat.prompt);
+        self.chat = Some(chat);
+    }
+
+    /// Closes the open chat and gets ready for the next.
+    pub(crate) fn close(&mut self) -> Option<OpenChat> {
+        self.mind.end_turn();
+        self.chat.take()
+    }
+
+    /// What the agent said of the turn of the open chat.
+    pub(crate) fn turn(&self) -> TurnReport {
+        self.mind.report().turn.unwrap_or_default()
+    }
+
+    /// Keeps the end of stderr, and returns what whoever reads the chat is told of it.
+    pub(crate) fn stderr(&mut self, text: &str) -> Option<ChatEvent> {
+        let text = scrub::text(text);
+        self.stderr_tail.push_str(&text);
+        self.stderr_tail.push('\n');
+        if self.stderr_tail.len() > STDERR_TAIL_BYTES {
+            let mut cut = self.stderr_tail.len() - STDERR_TAIL_BYTES;
+            while !self.stderr_tail.is_char_boundary(cut) {
+                cut += 1;
+            }
+            self.stderr_tail.drain(..cut);
+        }
+        let chat = self.chat.as_mut()?;
+        chat.stderr_notices = chat.stderr_notices.saturating_add(1);
+        match chat.stderr_notices {
+            n if n < MAX_STDERR_NOTICES => Some(ChatEvent::notice(format!("stderr: {text}"))),
+            MAX_STDERR_NOTICES => {
+                Some(ChatEvent::notice("stderr: the agent writes more than is shown here"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A [`RunState`] as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredState {
+    chat: Option<OpenChat>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stop: Option<Stop>,
+    #[serde(default)]
+    stderr_tail: String,
+    #[serde(default)]
+    conversation: Option<String>,
+    #[serde(default)]
+    allowed: BTreeSet<String>,
+    #[serde(default)]
+    refused: BTreeSet<String>,
+    /// The driver's memory; missing in what the first stage stored.
+    #[serde(default)]
+    agent: Option<JsonText>,
+    /// What the first stage called a run's breach.
+    #[serde(default, skip_serializing)]
+    breach: Option<String>,
+}
+
+/// An [`OpenChat`] as it is stored, by this stage and the first.
+#[derive(Deserialize)]
+struct StoredChat {
+    number: u32,
+    prompt: Option<Uuid>,
+    begun: Begun,
+    began_at: UnixMillis,
+    #[serde(default)]
+    stop: Option<Stop>,
+    #[serde(default)]
+    stderr_notices: u32,
+    /// What the first stage called a wish to end the chat.
+    #[serde(default)]
+    cancel: Option<String>,
+    /// What the first stage called a breach, and a budget that is used up too.
+    #[serde(default)]
+    breach: Option<String>,
+}
+
+impl From<StoredChat> for OpenChat {
+    fn from(stored: StoredChat) -> Self {
+        let of = |reason, words: Option<String>| words.map(|words| Stop { reason, words });
+        let first_stage = of(StopReason::Breach, stored.breach)
+            .or_else(|| of(StopReason::Cancelled, stored.cancel));
+        Self {
+            number: stored.number,
+            prompt: stored.prompt,
+            begun: stored.begun,
+            began_at: stored.began_at,
+            stop: stored.stop.or(first_stage),
+            stderr_notices: stored.stderr_notices,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

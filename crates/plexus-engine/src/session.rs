@@ -1,0 +1,113 @@
+//! What a session was created with, as it is stored, and what the activation remembers of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use plexus_core::SessionId;
+use plexus_store::{JsonText, Session, StoreError};
+use plexus_wire::{Budget, ChannelChoice, ProjectSettings, Supervise, TimedMode};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// What a session was created with.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SessionConfig {
+    /// Where its children work.
+    pub working_dir: PathBuf,
+    /// The model, if not the default one of the agent.
+    pub model: Option<String>,
+    /// What is added to the system prompt.
+    pub system_prompt: Option<String>,
+    /// Whether its children ask at all.
+    pub loopback_enabled: bool,
+    /// Zero: no deadline.
+    pub loopback_timeout_secs: u64,
+    /// When a question is passed on to the parent above.
+    pub escalate_after_secs: Option<u64>,
+    /// What is asked about.
+    pub supervise: Supervise,
+    /// Whether its children may supervise children of their own.
+    pub can_spawn: bool,
+    /// What it may allow its own children, as patterns.
+    pub may_decide: Vec<String>,
+    /// Whether settings of the project count.
+    pub project_settings: ProjectSettings,
+    /// How its children ask.
+    pub channel: ChannelChoice,
+    /// Tools that the agent's own configuration allows.
+    pub allowed_tools: Vec<String>,
+    /// Tools that the agent's own configuration forbids.
+    pub disallowed_tools: Vec<String>,
+    /// Further directories that its children may use.
+    pub add_dirs: Vec<PathBuf>,
+    /// Further variables of its children.
+    pub env: BTreeMap<String, String>,
+    /// What it and everything below it may spend.
+    pub budget: Option<Budget>,
+}
+
+impl SessionConfig {
+    /// Reads it from a session.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    pub fn of(session: &Session) -> Result<Self, StoreError> {
+        session.config.read()
+    }
+
+    /// What is stored of it.
+    ///
+    /// # Errors
+    /// When it cannot be JSON.
+    pub fn to_json(&self) -> Result<JsonText, StoreError> {
+        JsonText::of(self)
+    }
+
+    /// The home directory of its children, where `~/` starts.
+    pub fn home(&self) -> Option<PathBuf> {
+        self.env.get("HOME").map(PathBuf::from).or_else(std::env::home_dir)
+    }
+
+    pub(crate) fn approval_timeout(&self) -> Option<Duration> {
+        (self.loopback_timeout_secs > 0).then(|| Duration::from_secs(self.loopback_timeout_secs))
+    }
+}
+
+/// What the activation remembers of a session besides its configuration.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SessionState {
+    /// The CLI's id to fork from at the next start; cleared once the CLI has shown the new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_from: Option<String>,
+    /// Whose conversation that is: what it has cost is known there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_of: Option<SessionId>,
+    /// The last message of that one which the fork shares; all of it without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_behind: Option<Uuid>,
+    /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts on from there.
+    #[serde(default)]
+    pub conversation_cost: f64,
+    /// A mode for a while, set by the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<TimedMode>,
+}
+
+impl SessionState {
+    /// Reads it from a session.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    pub fn of(session: &Session) -> Result<Self, StoreError> {
+        session.state.read()
+    }
+
+    /// What is stored of it.
+    ///
+    /// # Errors
+    /// When it cannot be JSON.
+    pub fn to_json(&self) -> Result<JsonText, StoreError> {
+        JsonText::of(self)
+    }
+}

@@ -1,0 +1,479 @@
+//! Starting a child: the row first, then the directory with everything in it, then the process. A crash in between leaves nothing unexplained.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+use plexus_core::{Caller, SessionId};
+use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
+use plexus_shim::{Options, StdinSource};
+use plexus_store::{
+    AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
+    RevokeTokens, Run as StoredRun, RunKey, Session, Store, StoreError, UpdateRun,
+};
+use plexus_wire::{ChannelChoice, ChatEvent};
+use serde::Serialize;
+
+use crate::driver::{
+    AnyDriver, Channel, Conversation, Identified, Launch, LaunchError, McpDoor, Plan, Stdin,
+    UnusableProgram, VersionAnswer,
+};
+use crate::event::ToNewEvent;
+use crate::hold::Hold;
+use crate::identity::Identity;
+use crate::run::state::{Begun, OpenChat, RunState};
+use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
+use crate::session::{SessionConfig, SessionState};
+use crate::settings::Settings;
+
+/// The variables that every child inherits from the server, by name. A driver adds those of its agent.
+const INHERITED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TMPDIR",
+    "SHELL",
+    "TZ",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
+/// How often the end of a run is tried anew because an answer to one of its questions came in between. One try an answer: far more than a run has
+/// open questions.
+const END_TRIES: u32 = 100;
+
+/// Why a child could not be started. The text goes to the reader of the chat.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("could not {0}")]
+    Store(#[from] StoreError),
+    #[error("could not use the agent: {0}")]
+    Unusable(#[from] UnusableProgram),
+    #[error("could not start the agent: {0}")]
+    Launch(#[from] LaunchError),
+    #[error("could not prepare the run: {0}")]
+    Layout(#[from] LayoutError),
+    #[error("could not write {}: {source}", path.display())]
+    Write { path: PathBuf, source: std::io::Error },
+    #[error("could not start {}: {source}", program.display())]
+    Spawn { program: PathBuf, source: std::io::Error },
+    #[error("could not watch the process: {0}")]
+    Watch(std::io::Error),
+    #[error(
+        "could not start the agent: this server does not know its own address, which the MCP channel needs"
+    )]
+    NoAddress,
+    #[error(
+        "could not start the agent: this server's lease is over, and another may have taken over"
+    )]
+    Untrusted,
+    #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
+    Moved(PathBuf),
+}
+
+/// Where this server is reached, once it listens.
+#[derive(Debug, Default)]
+pub struct Address(RwLock<Option<String>>);
+
+impl Address {
+    /// The address, if it is known.
+    #[must_use]
+    pub fn get(&self) -> Option<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says where this server listens.
+    pub fn set(&self, url: String) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(url);
+    }
+}
+
+/// Starts children of one kind of agent.
+pub(crate) struct Starter {
+    pub(crate) tools: RunTools,
+    pub(crate) driver: Arc<dyn AnyDriver>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) address: Arc<Address>,
+    identified: tokio::sync::OnceCell<Identified>,
+}
+
+impl Starter {
+    pub(crate) fn new(
+        tools: RunTools,
+        driver: Arc<dyn AnyDriver>,
+        identity: Arc<Identity>,
+        address: Arc<Address>,
+    ) -> Self {
+        Self { tools, driver, identity, address, identified: tokio::sync::OnceCell::new() }
+    }
+
+    /// Asks the agent's program for its version, once.
+    async fn identify(&self) -> Result<&Identified, UnusableProgram> {
+        let asked = async {
+            let line = &self.tools.settings.agent;
+            let version = if line.leading.is_empty() {
+                VersionAnswer::Said(agent_lines::ask_version(&line.program).await)
+            } else {
+                VersionAnswer::BuiltIn
+            };
+            self.driver.identify(&line.program, version)
+        };
+        self.identified.get_or_try_init(|| asked).await
+    }
+
+    /// Starts a process for `chat` and returns its run, not yet running.
+    pub(crate) async fn start(
+        &self,
+        keeper: Weak<dyn RunKeeper>,
+        session: &Session,
+        chat: &Chat,
+        prompt: &str,
+        keeping: Keeping,
+    ) -> Result<Run, StartError> {
+        let config = SessionConfig::of(session)?;
+        let agent = self.identify().await?;
+        let channel = match config.channel {
+            ChannelChoice::Control => Channel::Control,
+            ChannelChoice::Mcp => Channel::Mcp,
+            ChannelChoice::Auto => agent.channel,
+        };
+        check_dirs(&self.tools.settings, &config)?;
+        let conversation = conversation(session, keeping)?;
+        let key = RunKey { session: session.id, n: session.next_run };
+        let cost = match &conversation {
+            Conversation::New => 0.0,
+            Conversation::Resume(_) | Conversation::Fork { .. } => {
+                cost_before(&*self.tools.store, session).await?
+            }
+        };
+        let open = OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess);
+        let state = RunState::begin(Arc::clone(&self.driver).begin(cost), open);
+        let stored = self.create_row(key, channel, keeping, &agent.label, &state).await?;
+        plexus_fault::point!("launch.row.committed");
+        let begun = Beginning { key, config: &config, channel, conversation };
+        match self.launch_child(begun, chat, prompt).await {
+            Ok(hold) => {
+                let tools = self.tools.clone();
+                Ok(Run::new(tools, keeper, &self.driver, &stored, Origin::Started, hold)?)
+            }
+            Err(error) => {
+                self.undo(key).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes up a run that an earlier server started.
+    pub(crate) fn found(
+        &self,
+        keeper: Weak<dyn RunKeeper>,
+        stored: &StoredRun,
+        hold: Hold,
+    ) -> Result<Run, StoreError> {
+        Run::new(self.tools.clone(), keeper, &self.driver, stored, Origin::Found, hold)
+    }
+
+    /// Makes the directory with everything in it, and starts the shim there.
+    async fn launch_child(
+        &self,
+        begun: Beginning<'_>,
+        chat: &Chat,
+        prompt: &str,
+    ) -> Result<Hold, StartError> {
+        let settings = &self.tools.settings;
+        let dir = RunDir::new(settings.run_dir(begun.key));
+        make_dirs(settings, begun.key.session)?;
+        dir.create()?;
+        let asks = begun.channel == Channel::Mcp && begun.config.loopback_enabled;
+        let permit_door = match asks {
+            true => Some(self.door(Caller::Child(begun.key.session), begun.key).await?),
+            false => None,
+        };
+        let hub_door = match begun.config.can_spawn {
+            true => Some(self.door(Caller::Session(begun.key.session), begun.key).await?),
+            false => None,
+        };
+        let plan = self.driver.launch(&Launch {
+            config: begun.config,
+            channel: begun.channel,
+            conversation: begun.conversation,
+            permit_door,
+            hub_door,
+            run_dir: dir.path(),
+            live_text: settings.live_deltas,
+            prompt_id: chat.prompt_uuid,
+            prompt,
+        })?;
+        for file in &plan.files {
+            write_private(&dir.path().join(file.name), file.content.as_bytes())?;
+        }
+        let mut options = Options::new(dir.path(), &settings.agent.program);
+        options.args = settings.agent.leading.iter().chain(&plan.args).cloned().collect();
+        options.grace = settings.grace;
+        options.idle = settings.warm_idle;
+        options.leash = settings.leash;
+        options.stdin = match &plan.stdin {
+            Stdin::Nothing => StdinSource::Null,
+            Stdin::Text(text) => {
+                let path = dir.path().join("prompt");
+                write_private(&path, text.as_bytes())?;
+                StdinSource::File(path)
+            }
+            Stdin::Lines(lines) => {
+                let mut seq = InboxSeq::FIRST;
+                for line in lines {
+                    dir.put_inbox(seq, line.as_bytes())?;
+                    seq = seq.next();
+                }
+                StdinSource::Inbox
+            }
+        };
+        if !self.tools.trust.stands() {
+            return Err(StartError::Untrusted);
+        }
+        plexus_fault::point!("launch.dir.made");
+        let child = spawn(settings, &dir, &options, &plan, begun.config)?;
+        plexus_fault::point!("launch.shim.started");
+        Hold::started(child).map_err(StartError::Watch)
+    }
+
+    /// This server as a child reaches it: with a token that ends with the run.
+    async fn door(&self, caller: Caller, key: RunKey) -> Result<McpDoor, StartError> {
+        let url = self.address.get().ok_or(StartError::NoAddress)?;
+        Ok(McpDoor { url, token: self.identity.mint(caller, Some(key)).await? })
+    }
+
+    /// Leaves nothing of a run whose process could not be started. What cannot be removed now is
+    /// found when the server starts again.
+    async fn undo(&self, key: RunKey) {
+        let dir = RunDir::new(self.tools.settings.run_dir(key));
+        let why = "the process could not be started";
+        if let Err(error) = self.end_unstarted(key, &dir, why).await {
+            tracing::warn!(run = %key, %error, "could not end a run that never started");
+        }
+    }
+
+    /// Ends a run whose process never began, and says why.
+    pub(crate) async fn end_unstarted(
+        &self,
+        key: RunKey,
+        dir: &RunDir,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        if let Err(error) = std::fs::remove_dir_all(dir.path())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
+        }
+        let exit = JsonText::of(&NoExit { reason })?;
+        let mut tries = 0;
+        loop {
+            // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open
+            // would keep its chat from being served anew.
+            let mut changes = close_questions(&self.tools.approvals, key).await?;
+            let end = EndRun { run: key, exit: exit.clone() };
+            changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);
+            match self.tools.store.commit(changes, Priority::Normal).await {
+                // Somebody answered between the look and the commit.
+                Err(StoreError::Conflict { .. }) if tries < END_TRIES => tries += 1,
+                ended => return ended.map(drop),
+            }
+        }
+    }
+
+    async fn create_row(
+        &self,
+        key: RunKey,
+        channel: Channel,
+        keeping: Keeping,
+        label: &str,
+        state: &RunState,
+    ) -> Result<StoredRun, StoreError> {
+        let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
+        let notice =
+            ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name()))
+                .to_new_event()?;
+        let launch = Launched { agent: label, ephemeral: keeping == Keeping::Ephemeral };
+        let changes = vec![
+            Change::CreateRun(CreateRun {
+                session: key.session,
+                expects_n: Some(key.n),
+                channel: channel.name().to_owned(),
+                launch: JsonText::of(&launch)?,
+            }),
+            Change::AssignRun(AssignRun { session: key.session, chat, run: key.n }),
+            Change::UpdateRun(UpdateRun {
+                translation: Patch::Set(state.to_json()?),
+                ..UpdateRun::of(key)
+            }),
+            Change::AppendEvents(AppendEvents { session: key.session, chat, events: vec![notice] }),
+        ];
+        self.tools.store.commit(changes, Priority::Normal).await?;
+        self.tools.store.run(key).await
+    }
+}
+
+/// What is known of a run before it has a process.
+struct Beginning<'a> {
+    key: RunKey,
+    config: &'a SessionConfig,
+    channel: Channel,
+    conversation: Conversation,
+}
+
+/// What a run's row says of how it was started.
+#[derive(Serialize)]
+struct Launched<'a> {
+    agent: &'a str,
+    ephemeral: bool,
+}
+
+/// The directories must still be what they were when the session was created: a link put in their place could lead to our own data.
+fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
+    let data = settings.data_dir.canonicalize().unwrap_or_else(|_| settings.data_dir.clone());
+    for dir in std::iter::once(&config.working_dir).chain(&config.add_dirs) {
+        let same = dir
+            .canonicalize()
+            .is_ok_and(|real| real == *dir && !real.starts_with(&data) && !data.starts_with(&real));
+        if !same {
+            return Err(StartError::Moved(dir.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {
+    let SessionState { fork_from, fork_behind, .. } = SessionState::of(session)?;
+    Ok(match (keeping, fork_from, &session.claude_session_id) {
+        (_, Some(of), _) => Conversation::Fork { of, up_to: fork_behind },
+        (Keeping::Kept, None, Some(id)) => Conversation::Resume(id.clone()),
+        (Keeping::Ephemeral, None, Some(id)) => Conversation::Fork { of: id.clone(), up_to: None },
+        (_, None, None) => Conversation::New,
+    })
+}
+
+/// What the conversation had cost when a CLI last left it: that of the source, for a fork that has none of its own yet.
+async fn cost_before(store: &dyn Store, session: &Session) -> Result<f64, StoreError> {
+    let state = SessionState::of(session)?;
+    let Some(source) = state.fork_of else { return Ok(state.conversation_cost) };
+    match store.session(source).await {
+        Ok(source) => Ok(SessionState::of(&source)?.conversation_cost),
+        Err(StoreError::NotFound { .. }) => Ok(state.conversation_cost),
+        Err(error) => Err(error),
+    }
+}
+
+/// The directories above a run directory, private like it.
+fn make_dirs(settings: &Settings, session: SessionId) -> Result<(), StartError> {
+    for path in [settings.data_dir.join("runs"), settings.session_dir(session)] {
+        let made = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .create(&path);
+        match made {
+            Err(source) if source.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(StartError::Write { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The whole environment of a child, given the server's own. It is a list of names, so that neither
+/// our own tokens nor what a surrounding agent left behind reaches a child.
+fn environment(
+    plan: &Plan,
+    config: &SessionConfig,
+    own: impl Fn(&str) -> Option<OsString>,
+) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> = INHERITED
+        .iter()
+        .chain(plan.inherited)
+        .filter_map(|name| own(name).map(|value| (OsString::from(name), value)))
+        .collect();
+    env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
+    env.extend(plan.env.iter().cloned());
+    env
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), StartError> {
+    let written =
+        create_private(path).and_then(|mut file| std::io::Write::write_all(&mut file, bytes));
+    written.map_err(|source| StartError::Write { path: path.to_owned(), source })
+}
+
+fn create_private(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Starts the shim, detached: its own process group, nothing of our stdio. It outlives us.
+fn spawn(
+    settings: &Settings,
+    dir: &RunDir,
+    options: &Options,
+    plan: &Plan,
+    config: &SessionConfig,
+) -> Result<tokio::process::Child, StartError> {
+    let shim = &settings.shim;
+    let path = dir.shim_log();
+    let log = create_private(&path).map_err(|source| StartError::Write { path, source })?;
+    let mut command = tokio::process::Command::new(&shim.program);
+    command
+        .args(&shim.leading)
+        .args(options.to_args())
+        .env_clear()
+        .envs(environment(plan, config, |name| std::env::var_os(name)))
+        .current_dir(&config.working_dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .process_group(0)
+        .kill_on_drop(false);
+    command.spawn().map_err(|source| StartError::Spawn { program: shim.program.clone(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_is_a_list_of_names() {
+        let json = serde_json::json!({
+            "working_dir": "/w", "loopback_enabled": true, "loopback_timeout_secs": 300,
+            "supervise": "default", "can_spawn": false, "may_decide": [],
+            "project_settings": "ignore", "channel": "auto", "allowed_tools": [],
+            "disallowed_tools": [], "add_dirs": [],
+            "env": {"TOKEN_OF_THE_SESSION": "x", "FORCED": "by the session"},
+        });
+        let config: SessionConfig = serde_json::from_value(json).unwrap();
+        let plan = Plan {
+            inherited: &["KEY_OF_THE_AGENT"],
+            env: vec![("FORCED".into(), "by the driver".into())],
+            ..Plan::default()
+        };
+        // Whatever it asks for is there: what comes out is what it asked for, and nothing of ours.
+        let env = environment(&plan, &config, |name| Some(OsString::from(name)));
+        for name in ["PATH", "KEY_OF_THE_AGENT", "TOKEN_OF_THE_SESSION"] {
+            assert!(env.contains_key(std::ffi::OsStr::new(name)), "{name}");
+        }
+        assert_eq!(env[std::ffi::OsStr::new("FORCED")], OsString::from("by the driver"));
+        for name in env.keys().filter_map(|name| name.to_str()) {
+            assert!(!name.starts_with("PLEXUS") && !name.starts_with("CLAUDE"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! The supervisor: which sessions have a child right now, and who starts, wakes and ends them.
+//!
+//! One process of the CLI at most serves a session: two that resume one conversation at the same time would both write to it, and nothing
+//! in the CLI prevents it. A lock for each session keeps starts in line; the runs themselves are tasks of their own.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use plexus_core::{CallError, SessionId};
+use plexus_shim::layout::{LayoutError, PidFile, RunDir};
+use plexus_store::{Change, limits};
+use plexus_store::{
+    Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, Run as StoredRun, RunKey, Session,
+    SessionFilter, SessionStatus, Store, StoreError, Trace,
+};
+use plexus_wire::{ChatEvent, SessionsHealth};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::approvals::Approvals;
+use crate::event::ToNewEvent;
+use crate::hold::Hold;
+use crate::orphans;
+use crate::prompt::prompt_text;
+use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Taken};
+use crate::settings::Settings;
+use crate::start::{StartError, Starter};
+use crate::wait::STORE_RETRY;
+
+/// How often leases are touched and idle children looked at. The shim gives an idle child minutes, not seconds.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// How long a shim that was started by an earlier server may take until it has written its `pid.json`.
+const LATE_SHIM: Duration = Duration::from_secs(5);
+
+/// How often that is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// How often it is looked whether a child that has just finished makes room, before a chat is refused.
+const LOOKS_FOR_ROOM: u32 = 10;
+
+/// How often another idle child is asked to leave while a chat waits for a place.
+const EVICT_AGAIN: Duration = Duration::from_secs(1);
+
+/// How much longer than a child's own grace the end of a run may take before its caller is told to
+/// come back: killing takes a second or two, and storing the last words waits for a disk that is
+/// full.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A run was asked to end and has not ended yet.
+#[derive(Debug)]
+pub struct StillEnding;
+
+impl From<StillEnding> for CallError {
+    fn from(_: StillEnding) -> Self {
+        Self::unavailable("end the agent: its last words could not be stored yet")
+            .with_hint("it is being ended; try again, and look whether the disk is full")
+    }
+}
+
+/// Holds every live run.
+pub struct Supervisor {
+    store: Arc<dyn Store>,
+    /// Knows who is told outside that a chat has ended.
+    approvals: Arc<Approvals>,
+    settings: Arc<Settings>,
+    starter: Starter,
+    shutdown: CancellationToken,
+    live: Mutex<HashMap<SessionId, RunHandle>>,
+    starts: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
+    places: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Set when the server stops or ends its children: nothing is started from then on.
+    draining: CancellationToken,
+    this: Weak<Supervisor>,
+}
+
+impl Supervisor {
+    pub(crate) fn new(starter: Starter) -> Arc<Self> {
+        let tools = starter.tools.clone();
+        let places = Arc::new(Semaphore::new(tools.settings.max_running));
+        let draining = tools.shutdown.child_token();
+        Arc::new_cyclic(|this| Self {
+            store: tools.store,
+            approvals: tools.approvals,
+            settings: tools.settings,
+            shutdown: tools.shutdown,
+            starter,
+            live: Mutex::default(),
+            starts: Mutex::default(),
+            places,
+            tasks: TaskTracker::new(),
+            draining,
+            this: this.clone(),
+        })
+    }
+
+    /// Says whether another chat could start now: the session's own warm child, a free place, or a warm child that can make room.
+    ///
+    /// A chat's end is in the store a moment before its child is known to be idle here, and whoever saw that end may ask at once.
+    pub async fn has_room_for(&self, session: SessionId) -> bool {
+        for _ in 0..LOOKS_FOR_ROOM {
+            if self.has_room_now(session) {
+                return true;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        self.has_room_now(session)
+    }
+
+    fn has_room_now(&self, session: SessionId) -> bool {
+        let live = self.live();
+        live.contains_key(&session)
+            || self.places.available_permits() > 0
+            || live.values().any(|run| run.facts.idle_since().is_some())
+    }
+
+    /// Has a chat served that is in the store. Returns at once; whatever goes wrong ends the chat with the reason.
+    pub fn serve(&self, session: SessionId, chat: u32) {
+        let Some(this) = self.this.upgrade() else { return };
+        let span = tracing::info_span!("serve_chat", %session, chat);
+        let serving = async move {
+            if let Err(error) = this.serve_chat(session, chat).await {
+                tracing::warn!(%session, chat, %error, "a chat could not be started");
+                this.fail_chat(session, chat, &error).await;
+            }
+        };
+        self.tasks.spawn(serving.instrument(span));
+    }
+
+    async fn serve_chat(&self, id: SessionId, number: u32) -> Result<(), StartError> {
+        let lock = self.start_lock(id);
+        let _in_line = lock.lock().await;
+        let chat = self.store.chat(id, Some(number)).await?;
+        if chat.status != ChatStatus::Running {
+            return Ok(());
+        }
+        let prompt = prompt_text(&*self.store, id, number).await?;
+        let keeping = match chat.trace {
+            Trace::Kept => Keeping::Kept,
+            Trace::Ephemeral => Keeping::Ephemeral,
+        };
+        while let Some(handle) = self.handle(id) {
+            if keeping == Keeping::Kept && self.offer(&handle, &chat, &prompt).await == Taken::Yes {
+                return Ok(());
+            }
+            // It leaves, or is about to: two processes must not share a conversation.
+            let _leaving = handle.commands.send(Command::Close).await;
+            if !handle.wait_for_end().await {
+                // The server stops; the chat is served by the next one.
+                return Ok(());
+            }
+            self.forget(handle.key);
+        }
+        let session = self.store.session(id).await?;
+        let Some(place) = self.place().await else { return Ok(()) };
+        // Waiting for a place may take long, and the chat may have been cancelled meanwhile.
+        if self.store.chat(id, Some(number)).await?.status != ChatStatus::Running {
+            return Ok(());
+        }
+        let run = self.starter.start(self.keeper(), &session, &chat, &prompt, keeping).await?;
+        self.adopt(run, Some(place));
+        // Looked at once more, now that whoever cancels finds the run: one of the two sees the other.
+        let wanted = match self.store.chat(id, Some(number)).await {
+            Ok(chat) => chat.status == ChatStatus::Running,
+            Err(StoreError::NotFound { .. }) => false,
+            // The child is there and serves the chat, whatever is wrong with the store for now.
+            Err(_) => true,
+        };
+        if !wanted {
+            // Nobody waits here: a run that takes longer ends all the same.
+            let _later = self.end(&[id], "the chat was cancelled while its process started").await;
+        }
+        Ok(())
+    }
+
+    /// Offers a chat to the session's warm child.
+    async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &str) -> Taken {
+        let (taken, answer) = oneshot::channel();
+        let command = Command::Chat {
+            chat: chat.number,
+            prompt_uuid: chat.prompt_uuid,
+            prompt: prompt.to_owned(),
+            taken,
+        };
+        match handle.commands.send(command).await {
+            Ok(()) => answer.await.unwrap_or(Taken::No),
+            Err(_) => Taken::No,
+        }
+    }
+
+    /// Takes a place among the running children, asking idle ones to leave while there is none. `None` when the server stops.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if self.draining.is_cancelled() {
+                return None;
+            }
+            if self.places.available_permits() == 0 {
+                self.evict_longest_idle();
+            }
+            tokio::select! {
+                place = Arc::clone(&self.places).acquire_owned() => return place.ok(),
+                // Another child may have gone idle meanwhile.
+                () = tokio::time::sleep(EVICT_AGAIN) => {}
+                () = self.draining.cancelled() => return None,
+            }
+        }
+    }
+
+    /// Gives a run its task.
+    fn adopt(&self, run: Run, place: Option<OwnedSemaphorePermit>) {
+        let (commands, queue) = mpsc::channel(COMMAND_QUEUE);
+        let (ended, ended_seen) = watch::channel(false);
+        let (facts, held) = (Arc::clone(&run.facts), run.held.clone());
+        let handle = RunHandle { key: run.key, commands, facts, ended: ended_seen, held };
+        self.live().insert(run.key.session, handle);
+        let span = tracing::info_span!("run", session = %run.key.session, run = run.key.n);
+        let running = async move {
+            let _place = place;
+            run.run(queue, ended).await;
+        };
+        self.tasks.spawn(running.instrument(span));
+    }
+
+    /// Ends a chat that never got a child.
+    async fn fail_chat(&self, session: SessionId, chat: u32, error: &StartError) {
+        let message = error.to_string();
+        loop {
+            let ended = async {
+                let event = ChatEvent::Error { message: message.clone() }.to_new_event()?;
+                let ending = Ending::Failed(message.clone());
+                let of = self.store.session(session).await?;
+                let mut changes = self.approvals.hooks.chat_ended(&of, chat, &ending, None)?;
+                changes.push(Change::EndChat(EndChat {
+                    session,
+                    chat,
+                    ending,
+                    usage: None,
+                    event,
+                }));
+                self.store.commit(changes, Priority::Urgent).await
+            };
+            match ended.await {
+                Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
+                    tokio::time::sleep(STORE_RETRY).await
+                }
+                Ok(_) => return,
+                Err(error) => {
+                    tracing::warn!(%session, chat, %error, "a chat that could not start could not be ended either");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns the live run of a session.
+    pub fn handle(&self, session: SessionId) -> Option<RunHandle> {
+        self.live().get(&session).cloned()
+    }
+
+    /// Ends the runs of these sessions and waits until nothing of them lives.
+    ///
+    /// # Errors
+    /// [`StillEnding`] when that takes too long, for example because the disk is full and their
+    /// last words cannot be stored.
+    pub async fn end(&self, sessions: &[SessionId], reason: &str) -> Result<(), StillEnding> {
+        let handles: Vec<RunHandle> = sessions.iter().filter_map(|id| self.handle(*id)).collect();
+        let ending = async {
+            for handle in &handles {
+                let _gone = handle.commands.send(Command::Kill { reason: reason.to_owned() }).await;
+            }
+            for handle in &handles {
+                handle.wait_for_end().await;
+            }
+        };
+        let patience = self.settings.grace + END_PATIENCE;
+        tokio::time::timeout(patience, ending).await.map_err(|_| StillEnding)
+    }
+
+    /// Ends every child, for `stop --children`.
+    pub(crate) async fn end_all(&self, reason: &str) {
+        self.draining.cancel();
+        // A start that was under way may still add one.
+        loop {
+            let sessions: Vec<SessionId> = self.live().keys().copied().collect();
+            if sessions.is_empty() || self.shutdown.is_cancelled() {
+                return;
+            }
+            if self.end(&sessions, reason).await.is_err() {
+                tracing::warn!(
+                    children = self.count(),
+                    "some children have not ended; they are left to the next server"
+                );
+                return;
+            }
+        }
+    }
+
+    /// Returns every live run.
+    pub(crate) fn handles(&self) -> Vec<RunHandle> {
+        self.live().values().cloned().collect()
+    }
+
+    /// Returns the name of every live run.
+    pub(crate) fn live_keys(&self) -> Vec<RunKey> {
+        self.live().values().map(|handle| handle.key).collect()
+    }
+
+    /// Waits until every run that lives now is over.
+    pub(crate) async fn none_live(&self) {
+        for handle in self.handles() {
+            handle.wait_for_end().await;
+        }
+    }
+
+    /// How many children live.
+    pub fn count(&self) -> usize {
+        self.live().len()
+    }
+
+    /// How many children live, how many of them wait for work, and how many more could start.
+    pub fn health(&self) -> SessionsHealth {
+        let live = self.live();
+        let warm = live.values().filter(|run| run.facts.idle_since().is_some()).count();
+        let room = self.places.available_permits() + warm;
+        SessionsHealth { children: live.len() as u64, warm: warm as u64, room: room as u64 }
+    }
+
+    /// Forgets a run that has ended, unless another has taken its place.
+    pub(crate) fn forget(&self, key: RunKey) {
+        let mut live = self.live();
+        if live.get(&key.session).is_some_and(|handle| handle.key == key) {
+            live.remove(&key.session);
+        }
+    }
+
+    /// Keeps the number of idle children within its bound.
+    fn trim_warm(&self) {
+        let idle = self
+            .live()
+            .values()
+            .filter(|run| run.facts.idle_since().is_some() && !run.facts.is_closing())
+            .count();
+        if idle > self.settings.max_warm {
+            self.evict_longest_idle();
+        }
+    }
+
+    fn evict_longest_idle(&self) {
+        let live = self.live();
+        let idle = live
+            .values()
+            .filter(|run| !run.facts.is_closing())
+            .filter_map(|run| run.facts.idle_since().map(|since| (since, run)));
+        if let Some((_, run)) = idle.min_by_key(|(since, _)| *since) {
+            run.ask_to_leave();
+        }
+    }
+
+    /// Touches leases and sends idle children home, until the server stops.
+    pub(crate) async fn upkeep(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(UPKEEP);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {}
+                () = self.shutdown.cancelled() => return,
+            }
+            for run in self.handles() {
+                // With a leash, only the renewal of our own lease lengthens it.
+                if self.settings.leash.is_none()
+                    && let Err(error) = RunDir::new(self.settings.run_dir(run.key)).touch_lease()
+                {
+                    tracing::debug!(run = %run.key, %error, "could not touch a lease");
+                }
+                if run
+                    .facts
+                    .idle_since()
+                    .is_some_and(|since| since.elapsed() > self.settings.warm_idle)
+                {
+                    run.ask_to_leave();
+                }
+            }
+            let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+            starts.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+    }
+
+    /// At start: picks up every run that has not ended, and starts every chat that has none.
+    pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
+        let mut runs = self.store.open_runs().await?;
+        let ours = self.store.lease().map(|lease| lease.server);
+        runs.retain(|run| run.server == ours);
+        let count = runs.len();
+        let mut unreachable = HashSet::new();
+        for run in runs {
+            if let Err(error) = self.pick_up(&run).await {
+                // Its child may live: a second process on the same conversation would be worse than a chat that waits.
+                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart the server once the cause is gone");
+                unreachable.insert(run.key.session);
+            }
+        }
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let filter =
+                SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
+            let sessions = self.store.sessions(filter, page).await?;
+            for session in
+                sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
+            {
+                self.start_if_nobody_serves(session).await?;
+            }
+            next = page.then(sessions.next);
+        }
+        Ok(count)
+    }
+
+    async fn start_if_nobody_serves(&self, session: &Session) -> Result<(), StoreError> {
+        let Some(number) = session.open_chat() else { return Ok(()) };
+        let chat = self.store.chat(session.id, Some(number)).await?;
+        if chat.server != self.store.lease().map(|lease| lease.server) {
+            return Ok(());
+        }
+        let served = match chat.run {
+            Some(n) => self.handle(session.id).is_some_and(|handle| handle.key.n == n),
+            None => false,
+        };
+        if !served {
+            self.serve(session.id, number);
+        }
+        Ok(())
+    }
+
+    async fn pick_up(&self, stored: &StoredRun) -> Result<(), StartError> {
+        let dir = RunDir::new(self.settings.run_dir(stored.key));
+        plexus_fault::point!("reattach.look");
+        let pid_file = wait_for_pid_file(&dir).await?;
+        if pid_file.is_none() && dir.read_exit()?.is_none() {
+            // The server ended between the row and the process. Removing the directory makes a late shim leave; the chat is served anew.
+            return self.abandon(stored, &dir).await;
+        }
+        let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
+        let run = self.starter.found(self.keeper(), stored, hold)?;
+        // A run that lives goes on, also when there are more than places: the bound is for those that are yet to start.
+        self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
+        Ok(())
+    }
+
+    async fn abandon(&self, stored: &StoredRun, dir: &RunDir) -> Result<(), StartError> {
+        // A shim that was killed before it could write anything has left a child that nobody else will find.
+        orphans::end_members(dir);
+        let why = "the server stopped before the process was started";
+        Ok(self.starter.end_unstarted(stored.key, dir, why).await?)
+    }
+
+    /// What runs know of this supervisor.
+    fn keeper(&self) -> Weak<dyn RunKeeper> {
+        self.this.clone()
+    }
+
+    fn start_lock(&self, session: SessionId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(starts.entry(session).or_default())
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, RunHandle>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the tasks to notice that the server stops. Children go on.
+    pub(crate) async fn stopped(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl RunKeeper for Supervisor {
+    fn run_ended(&self, key: RunKey, unserved: Option<u32>) {
+        self.forget(key);
+        if let Some(chat) = unserved {
+            self.serve(key.session, chat);
+        }
+    }
+
+    fn one_more_idle(&self) {
+        self.trim_warm();
+    }
+}
+
+/// Waits a little for a shim that an earlier server has just started. A file that cannot be read is an error, not an absence.
+async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError> {
+    let deadline = Instant::now() + LATE_SHIM;
+    loop {
+        match dir.read_pid() {
+            Ok(Some(pid)) => return Ok(Some(pid)),
+            Ok(None)
+                if !dir.path().exists()
+                    || dir.read_exit()?.is_some()
+                    || Instant::now() >= deadline =>
+            {
+                return Ok(None);
+            }
+            Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
+            // Too many open files, a slow disk: worth another look before a living child is given up.
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+        }
+    }
+}

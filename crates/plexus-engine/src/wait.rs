@@ -1,0 +1,89 @@
+//! Waiting for the store: subscribe, read, wait. One order for everybody who waits, since a commit
+//! between the read and the subscription would otherwise wake nobody.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::ApprovalId;
+use plexus_store::{ApprovalRecord, ApprovalStatus, Store, StoreError, Topic};
+use tokio::task::JoinSet;
+
+/// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile.
+pub const STORE_RETRY: Duration = Duration::from_millis(250);
+
+/// How long somebody who waits for a row goes without looking at it: one that is deleted with its
+/// session wakes nobody.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// How often a list of changes is planned again when what it was planned on has changed meanwhile.
+/// Enough for an operator who sets modes as fast as they can.
+pub const REPLANS: usize = 16;
+
+/// Waits until an approval is decided. Returns its record, or `None` when it is gone.
+///
+/// While the store cannot be read, this waits on: nothing was decided that anybody could act on.
+///
+/// # Errors
+/// When its record can be found and not understood.
+pub async fn decision(
+    store: &dyn Store,
+    id: ApprovalId,
+) -> Result<Option<ApprovalRecord>, StoreError> {
+    let mut wake = store.watch(Topic::Approval(id));
+    loop {
+        wake.seen();
+        match store.approval(id).await {
+            Ok(record) if record.status == ApprovalStatus::Pending => {
+                let _either = tokio::time::timeout(LOOK_AGAIN, wake.changed()).await;
+            }
+            Ok(record) => return Ok(Some(record)),
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            Err(StoreError::Unavailable { .. } | StoreError::Busy { .. }) => {
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What was heard of an approval that was waited for.
+pub(crate) type Heard = (ApprovalId, Result<Option<ApprovalRecord>, StoreError>);
+
+/// The decisions that one run waits for. Dropped with the run, so that nobody waits for one that is
+/// over.
+pub(crate) struct Decisions {
+    store: Arc<dyn Store>,
+    ids: HashSet<ApprovalId>,
+    waits: JoinSet<Heard>,
+}
+
+impl Decisions {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, ids: HashSet::new(), waits: JoinSet::new() }
+    }
+
+    /// Waits for this one too, once.
+    pub(crate) fn add(&mut self, id: ApprovalId) {
+        if self.ids.insert(id) {
+            let store = Arc::clone(&self.store);
+            self.waits.spawn(async move { (id, decision(&*store, id).await) });
+        }
+    }
+
+    /// Waits for the next decision, for ever while none is awaited. Dropping the future loses
+    /// nothing.
+    pub(crate) async fn next(&mut self) -> Heard {
+        loop {
+            match self.waits.join_next().await {
+                Some(Ok(heard)) => {
+                    self.ids.remove(&heard.0);
+                    return heard;
+                }
+                // It panicked, and said so; the agent is told what is open when it is picked up again.
+                Some(Err(error)) => tracing::error!(%error, "waiting for a decision was cut short"),
+                None => return std::future::pending().await,
+            }
+        }
+    }
+}

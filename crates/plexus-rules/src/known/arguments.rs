@@ -1,0 +1,213 @@
+//! Reads the words of a command as its program would, against the entry of its table.
+
+use super::kinds::Kind;
+use super::table::{self, Entry, Opt, Style, Takes};
+use crate::call::Call;
+use crate::shell::Word;
+use crate::shell::programs::base_name;
+
+/// Returns the entry of a command, if its program is in a table with these words.
+pub(crate) fn entry_of(words: &[Word]) -> Option<&'static Entry> {
+    let word = |at: usize| words.get(at).and_then(Word::literal);
+    table::find(base_name(word(0)?), word)
+}
+
+/// Checks that everything after the first `named` words, which the rule itself names, is known to
+/// be harmless.
+///
+/// # Errors
+/// With the reason to ask, for the person who is asked.
+pub(crate) fn check(words: &[Word], named: usize, call: &Call<'_>) -> Result<(), String> {
+    if words.len() <= named {
+        return Ok(());
+    }
+    let Some(entry) = entry_of(words) else {
+        let start: Vec<&str> = words.iter().take(2).map(Word::as_written).collect();
+        return Err(format!(
+            "what the arguments of `{}` do is not known; a rule for the exact command allows it",
+            start.join(" ")
+        ));
+    };
+    let mut reader = Reader {
+        words,
+        named,
+        call,
+        entry,
+        at: entry.words.len(),
+        operands: vec![],
+        replaced: false,
+    };
+    reader.read()?;
+    reader.check_operands()
+}
+
+struct Reader<'a> {
+    words: &'a [Word],
+    /// Words before this one are the rule's own: they are read, but not doubted.
+    named: usize,
+    call: &'a Call<'a>,
+    entry: &'static Entry,
+    /// The next word.
+    at: usize,
+    /// Where the operands are.
+    operands: Vec<usize>,
+    /// Whether an option has taken the place of the first operand.
+    replaced: bool,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<(), String> {
+        while let Some(word) = self.words.get(self.at) {
+            let at = self.at;
+            self.at += 1;
+            let text = match word {
+                Word::Literal(text) => text.as_str(),
+                Word::Glob { .. } | Word::Home { .. } => {
+                    self.operands.push(at);
+                    continue;
+                }
+                Word::Opaque(raw) => return Err(format!("`{raw}` is known only when it runs")),
+            };
+            // Terminals obey some control characters, and no argument needs one.
+            if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
+                return Err(self.unknown(text));
+            }
+            match self.entry.style {
+                Style::Text => self.operands.push(at),
+                Style::Letters | Style::Words if text == "--" => return self.read_after_dashes(),
+                Style::Letters => self.read_letters(at, text)?,
+                Style::Words => self.read_word(at, text)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, text: &str) -> String {
+        let command = self.entry.name();
+        format!("`{text}` is not among the arguments of `{command}` that are known to be harmless")
+    }
+
+    fn read_after_dashes(&mut self) -> Result<(), String> {
+        let Some(options) = &self.entry.after_dashes else {
+            self.operands.extend(self.at..self.words.len());
+            return Ok(());
+        };
+        while let Some(word) = self.words.get(self.at) {
+            self.at += 1;
+            let text = word.literal().ok_or_else(|| self.unknown(word.as_written()))?;
+            let (name, value) = split(text);
+            let opt = options.get(name).ok_or_else(|| self.unknown(text))?;
+            self.take(*opt, value, text)?;
+        }
+        Ok(())
+    }
+
+    /// `-la`, `-n5`, `-n 5`, `--max=5`, `--max 5`, `-7`.
+    fn read_letters(&mut self, at: usize, text: &str) -> Result<(), String> {
+        if text.starts_with("--") {
+            return self.read_word(at, text);
+        }
+        let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            self.operands.push(at);
+            return Ok(());
+        };
+        if self.entry.numbers && letters.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(());
+        }
+        for (offset, letter) in letters.char_indices() {
+            let opt = self.option(&format!("-{letter}")).ok_or_else(|| self.unknown(text))?;
+            let value = letters.get(offset + letter.len_utf8()..).filter(|it| !it.is_empty());
+            match opt.takes {
+                Takes::Nothing => self.take(opt, None, text)?,
+                Takes::Always(_) | Takes::Perhaps(_) => return self.take(opt, value, text),
+            }
+        }
+        Ok(())
+    }
+
+    /// A word that is an option by itself, or an operand when it starts with no dash.
+    fn read_word(&mut self, at: usize, text: &str) -> Result<(), String> {
+        if let Some(opt) = self.option(text) {
+            return self.take(opt, None, text);
+        }
+        if let Some(opt) = self.option(split(text).0)
+            && let (_, Some(value)) = split(text)
+        {
+            return self.take(opt, Some(value), text);
+        }
+        if self.entry.numbers && text.strip_prefix('-').is_some_and(|it| it.parse::<u32>().is_ok())
+        {
+            return Ok(());
+        }
+        if text.starts_with('-') && text != "-" {
+            return Err(self.unknown(text));
+        }
+        self.operands.push(at);
+        Ok(())
+    }
+
+    fn option(&self, name: &str) -> Option<Opt> {
+        self.entry.options.get(name).copied()
+    }
+
+    /// Takes an option with what it has in its own word, and the next word when it needs that.
+    fn take(&mut self, opt: Opt, value: Option<&str>, text: &str) -> Result<(), String> {
+        self.replaced |= opt.replaces_first;
+        let fits = match (opt.takes, value) {
+            (Takes::Nothing, None) | (Takes::Perhaps(_), None) => true,
+            (Takes::Nothing, Some(_)) => false,
+            (Takes::Always(kind) | Takes::Perhaps(kind), Some(value)) => {
+                self.at <= self.named || kind.takes(value, self.call)
+            }
+            (Takes::Always(kind), None) => {
+                let next = self.at;
+                self.at += 1;
+                match self.words.get(next) {
+                    Some(Word::Literal(value)) => {
+                        next < self.named
+                            || (kind.takes(value, self.call) && self.may_be_operand(kind, value))
+                    }
+                    _ => false,
+                }
+            }
+        };
+        if fits { Ok(()) } else { Err(self.unknown(self.shown(text))) }
+    }
+
+    fn shown<'b>(&'b self, option: &'b str) -> &'b str {
+        self.words.get(self.at.saturating_sub(1)).map_or(option, Word::as_written)
+    }
+
+    /// Some programs take no options after their first operand. What is the argument of an option
+    /// to others is a file to them.
+    fn may_be_operand(&self, kind: Kind, value: &str) -> bool {
+        self.operands.is_empty() || matches!(kind, Kind::Num) || Kind::Read.takes(value, self.call)
+    }
+
+    fn check_operands(&self) -> Result<(), String> {
+        let mut kinds = self.entry.operands.iter().skip(usize::from(self.replaced)).copied();
+        let last = self.entry.operands.last().copied().filter(|_| self.entry.repeats);
+        for &at in &self.operands {
+            let Some(word) = self.words.get(at) else { continue };
+            let fixed = kinds.len() > 1 || last.is_none();
+            let Some(kind) = kinds.next().or(last) else {
+                return Err(self.unknown(word.as_written()));
+            };
+            // A pattern becomes any number of words, so it may stand only where any number of one
+            // kind may.
+            let many = matches!(word, Word::Glob { .. });
+            if many && fixed || at >= self.named && !kind.takes_operand(word, self.call) {
+                return Err(self.unknown(word.as_written()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits `--name=value`.
+fn split(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => (name, Some(value)),
+        _ => (text, None),
+    }
+}

@@ -1,0 +1,140 @@
+//! What an argument may be. Each kind is written in the tables by its name in capitals.
+
+use super::places::{is_file, is_inside, is_missing, is_writable, pattern_stays_inside};
+use super::scripts::{is_plain_awk, is_plain_jq, is_plain_sed};
+use crate::call::Call;
+use crate::shell::Word;
+
+/// A kind of argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Any text: the program shows it or searches for it.
+    Text,
+    /// A whole number, perhaps with a sign.
+    Num,
+    /// A name without slashes, spaces and `=`: a make target, a package, a colour.
+    Word,
+    /// Text in which no shell builtin finds anything to evaluate.
+    Plain,
+    /// A file or directory that is read, inside the working directory.
+    Read,
+    /// The same for programs to which `host:file` and `@file` mean something.
+    File,
+    /// A file that is read, and no directory: a program that reads what is in one would follow
+    /// links there.
+    Leaf,
+    /// A file and perhaps a part of it: `tests/test_a.py::test_b`.
+    Node,
+    /// A file or directory that is written, inside the working directory, which other programs do
+    /// not obey.
+    Write,
+    /// A name of git's: a branch, a tag, a commit.
+    Ref,
+    /// A remote of git's by its name. What is also a path could be a repository with hooks of its
+    /// own.
+    Remote,
+    /// A format of git's that does not have signatures checked, for which another program is
+    /// started.
+    Format,
+    /// A web address.
+    Url,
+    /// A header of HTTP; `@file` would be read from a file.
+    Header,
+    /// A `+FORMAT` of `date`; another operand would set the clock.
+    Date,
+    /// A program for sed, awk or jq that only shows.
+    Sed,
+    Awk,
+    Jq,
+    /// A variable for awk, in lower case: those in capitals change what awk reads.
+    AwkVar,
+}
+
+impl Kind {
+    pub(super) fn of(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "TEXT" => Self::Text,
+            "NUM" => Self::Num,
+            "WORD" => Self::Word,
+            "PLAIN" => Self::Plain,
+            "READ" => Self::Read,
+            "FILE" => Self::File,
+            "LEAF" => Self::Leaf,
+            "NODE" => Self::Node,
+            "WRITE" => Self::Write,
+            "REF" => Self::Ref,
+            "REMOTE" => Self::Remote,
+            "FORMAT" => Self::Format,
+            "URL" => Self::Url,
+            "HEADER" => Self::Header,
+            "DATE" => Self::Date,
+            "SED" => Self::Sed,
+            "AWK" => Self::Awk,
+            "JQ" => Self::Jq,
+            "AWKVAR" => Self::AwkVar,
+            _ => return Err(format!("`{name}` is no kind")),
+        })
+    }
+
+    /// Says whether a word in the place of an operand is of this kind, and stays so whatever the
+    /// shell makes of it.
+    pub(super) fn takes_operand(self, word: &Word, call: &Call<'_>) -> bool {
+        match word {
+            Word::Literal(text) => self.takes(text, call),
+            Word::Home { rest, .. } => match (self, call.home.and_then(|home| home.to_str())) {
+                (Self::Read | Self::Text, Some(home)) => {
+                    self.takes(&format!("{home}/{rest}"), call)
+                }
+                _ => false,
+            },
+            Word::Glob { marked, .. } => match self {
+                Self::Text => pattern_stays_inside(marked, call).is_some(),
+                Self::Read => pattern_stays_inside(marked, call) == Some(true),
+                _ => false,
+            },
+            Word::Opaque(_) => false,
+        }
+    }
+
+    /// Says whether `text` is of this kind.
+    pub(super) fn takes(self, text: &str, call: &Call<'_>) -> bool {
+        let all = |more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
+        let starts_plainly = text.starts_with(|c: char| c.is_ascii_alphanumeric());
+        match self {
+            Self::Text => true,
+            Self::Num => {
+                let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+                !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+            }
+            Self::Word => starts_plainly && all("_.:,+@%-"),
+            Self::Plain => !(text.contains('[') && text.contains(['$', '`'])),
+            Self::Read => is_inside(text, call),
+            Self::File => !text.contains(':') && !text.starts_with('@') && is_inside(text, call),
+            Self::Leaf => is_file(text, call),
+            Self::Node => {
+                let file = text.split("::").next().unwrap_or(text);
+                !file.starts_with('@') && is_inside(file, call)
+            }
+            Self::Write => is_writable(text, call),
+            Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),
+            Self::Remote => starts_plainly && all("_-") && is_missing(text, call),
+            Self::Format => !text.contains("%G") && !text.contains("%(signature"),
+            Self::Url => {
+                ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme))
+                    && !text.contains(|c: char| c.is_whitespace() || "{}[]\\".contains(c))
+            }
+            Self::Header => !text.starts_with('@'),
+            Self::Date => text.starts_with('+'),
+            Self::Sed => is_plain_sed(text),
+            Self::Awk => is_plain_awk(text),
+            Self::Jq => is_plain_jq(text),
+            Self::AwkVar => text.split_once('=').is_some_and(|(name, value)| {
+                name.starts_with(|c: char| c.is_ascii_lowercase())
+                    && name
+                        .bytes()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_')
+                    && !value.contains('\\')
+            }),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The programs for sed, awk and jq that only show: they run no command, write no file and read
+//! none but those that the command line names.
+
+/// Words with which an awk program runs, reads or writes something else, or sees the environment.
+const AWK_REACHES: &[&str] =
+    &["system", "getline", "close", "ARGV", "ARGC", "ENVIRON", "PROCINFO", "SYMTAB", "FUNCTAB"];
+
+/// Words with which a jq program reads other files or the environment.
+const JQ_REACHES: &[&str] =
+    &["import", "include", "modulemeta", "env", "ENV", "get_search_list", "input_filename"];
+
+/// Says whether an awk program only shows.
+pub(crate) fn is_plain_awk(program: &str) -> bool {
+    // A comparison is as rare as it is hard to tell from a redirection.
+    !program.contains(['|', '>', '<', '@']) && !names_one_of(program, AWK_REACHES)
+}
+
+/// Says whether a jq program only shows.
+pub(super) fn is_plain_jq(program: &str) -> bool {
+    !names_one_of(program, JQ_REACHES) && !program.contains("$__")
+}
+
+fn names_one_of(program: &str, words: &[&str]) -> bool {
+    program
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .any(|word| words.contains(&word))
+}
+
+/// Says whether a sed script only shows: commands with addresses, separated by `;`, each one of `p
+/// d q = n N D P h H g G x l`, or an `s` whose flags neither run nor write.
+pub(crate) fn is_plain_sed(script: &str) -> bool {
+    if script.is_empty() || script.contains(['\n', '{', '}']) {
+        return false;
+    }
+    let mut rest = script;
+    loop {
+        match command(rest.trim_start_matches([' ', ';'])) {
+            Some("") => return true,
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+}
+
+/// Reads one command and returns what follows it; nothing when it is not a plain one.
+fn command(text: &str) -> Option<&str> {
+    if text.is_empty() {
+        return Some(text);
+    }
+    let mut rest = address(text)?;
+    if let Some(after) = rest.strip_prefix(',') {
+        let second = after.strip_prefix(['+', '~']).unwrap_or(after);
+        rest = address(second)?;
+        // A comma without a second address.
+        if rest.len() == second.len() {
+            return None;
+        }
+    }
+    rest = rest.trim_start_matches([' ', '!']);
+    let name = rest.chars().next()?;
+    let after = rest.get(1..)?;
+    let after = match name {
+        's' => substitution(after)?,
+        'q' => after.trim_start_matches(|c: char| c.is_ascii_digit()),
+        'p' | 'd' | '=' | 'n' | 'N' | 'D' | 'P' | 'h' | 'H' | 'g' | 'G' | 'x' | 'l' => after,
+        _ => return None,
+    };
+    let after = after.trim_start_matches(' ');
+    (after.is_empty() || after.starts_with(';')).then_some(after)
+}
+
+/// Reads an address, if there is one: a line, `first~step`, `$` or `/…/`.
+fn address(text: &str) -> Option<&str> {
+    if let Some(after) = text.strip_prefix('$') {
+        return Some(after);
+    }
+    if let Some(after) = text.strip_prefix('/') {
+        let after = up_to('/', after)?;
+        return Some(after.strip_prefix('I').unwrap_or(after));
+    }
+    let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    match after.strip_prefix('~').filter(|_| after.len() < text.len()) {
+        Some(step) => Some(step.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => Some(after),
+    }
+}
+
+/// Reads `/…/…/flags` after the `s`.
+fn substitution(text: &str) -> Option<&str> {
+    let delimiter =
+        text.chars().next().filter(|c| matches!(c, '/' | '|' | '#' | ',' | ':' | '!'))?;
+    let rest = up_to(delimiter, text.get(1..)?)?;
+    let rest = up_to(delimiter, rest)?;
+    Some(
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, 'g' | 'p' | 'I' | 'i')),
+    )
+}
+
+/// Returns what follows the delimiter that ends the text. Brackets in which it stands are read
+/// differently by different programs, so they are not plain.
+fn up_to(delimiter: char, text: &str) -> Option<&str> {
+    let mut characters = text.char_indices();
+    let mut bracket = false;
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '\\' => {
+                characters.next()?;
+            }
+            '[' => bracket = true,
+            ']' => bracket = false,
+            c if c == delimiter => return (!bracket).then(|| text.get(at + 1..)).flatten(),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_sed_script_shows_and_nothing_else() {
+        for script in [
+            "5p",
+            "1,10p",
+            "$p",
+            "$!d",
+            "/a/p",
+            "/a/,/b/d",
+            "/a/I,+3p",
+            "2~3p",
+            "s/a/b/",
+            "s/a/b/gp2",
+            "s|a|b|",
+            "s/a\\/b/c/",
+            "1d;2d",
+            "1p; s/[ab]/c/g",
+            "q",
+            "5q",
+            "=",
+            "/x/!d",
+            "N;P;D",
+            "s/e/w/",
+        ] {
+            assert!(is_plain_sed(script), "{script}");
+        }
+        for script in [
+            "",
+            "1e",
+            "1e touch X",
+            "e",
+            "s/a/b/e",
+            "s/a/b/w f",
+            "s/a/b/ge",
+            "w f",
+            "r /etc/passwd",
+            "R f",
+            "W f",
+            "s/[/]/b/e",
+            "5p\n1e x",
+            "{p}",
+            "a text",
+            "1!e x",
+            "s/a/b",
+            "s/a/b/m",
+            "y/a/b/",
+            "p e",
+            "1,p",
+            "s a b ",
+            "sxaxbxe",
+            "/a/e touch X",
+            "/a/w f",
+            "0~3e",
+            "p;e",
+            "b",
+            ":a",
+            "t",
+        ] {
+            assert!(!is_plain_sed(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_plain_awk_or_jq_program_reaches_nothing() {
+        for program in [
+            "{print $1}",
+            "/x/",
+            "NR==3 {print $2, $3}",
+            "BEGIN{FS=\":\"} {print $1}",
+            "{s+=$1} END{print s}",
+        ] {
+            assert!(is_plain_awk(program), "{program}");
+        }
+        for program in [
+            "BEGIN{system(\"x\")}",
+            "{print > \"f\"}",
+            "{print | \"sh\"}",
+            "{getline x < \"f\"}",
+            "@load \"x\"",
+            "BEGIN{ARGV[1]=\"f\"}",
+            "{print ENVIRON[\"X\"]}",
+            "BEGIN{f=\"sys\" \"tem\"; @f(\"x\")}",
+        ] {
+            assert!(!is_plain_awk(program), "{program}");
+        }
+        assert!(is_plain_jq(".a[] | {b, c: .d} | select(.b > 1)"));
+        for program in ["env", "$ENV.X", "import \"a\" as a; .", "include \"a\"; .", "$__loc__"] {
+            assert!(!is_plain_jq(program), "{program}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! All rules, indexed by what finds them, and the one function that decides.
+
+use std::collections::HashMap;
+
+use plexus_wire::RuleId;
+use serde_json::Value;
+
+use super::Fit;
+use super::bash::{BashIndex, unknown_field};
+use super::call::Call;
+use super::pattern::Kind;
+use super::places::PathRules;
+use super::rule::{Author, Decision, Rule, Scope};
+use super::target::Target;
+use super::web::Address;
+
+/// What the rules say about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ruling {
+    /// What happens to the call.
+    pub decision: Decision,
+    /// The rule that decided; nothing when no rule did and somebody is asked.
+    pub rule: Option<RuleId>,
+    /// Every rule the decision rests on, `rule` first. Several when a compound command is allowed part by part: each of them
+    /// counts as used.
+    pub used: Vec<RuleId>,
+    /// Why, for the person who tests a rule or reads the audit.
+    pub why: String,
+}
+
+/// A set of rules, ready to decide. Build it anew when a rule changes: that is cheap beside a permission request.
+#[derive(Debug, Default)]
+pub struct RuleSet {
+    /// Sorted by id, so that the order in which rules were added cannot matter.
+    rules: Vec<Rule>,
+    whole_tools: HashMap<String, Vec<usize>>,
+    mcp_servers: HashMap<String, Vec<usize>>,
+    bash: BashIndex,
+    paths: HashMap<&'static str, PathRules>,
+    hosts: Vec<usize>,
+    hosts_by_name: HashMap<String, Vec<usize>>,
+}
+
+impl RuleSet {
+    /// Indexes the rules.
+    #[must_use]
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        let mut rules: Vec<Rule> = rules.into_iter().collect();
+        rules.sort_by(|a, b| {
+            a.id.cmp(&b.id).then_with(|| a.pattern.as_str().cmp(b.pattern.as_str()))
+        });
+        let mut set = Self::default();
+        for (at, rule) in rules.iter().enumerate() {
+            match rule.pattern.kind() {
+                Kind::Tools(tools) => {
+                    for tool in tools {
+                        set.whole_tools.entry(tool.clone()).or_default().push(at);
+                    }
+                }
+                Kind::McpPrefix { server, .. } => {
+                    set.mcp_servers.entry(server.clone()).or_default().push(at)
+                }
+                Kind::Command(pattern) => set.bash.add(at, rule.decision, pattern),
+                Kind::Path(family, pattern) => {
+                    for tool in family.tools() {
+                        set.paths.entry(tool).or_default().add(at, rule.decision, pattern);
+                    }
+                }
+                Kind::Domain { ascii, .. } => match rule.decision {
+                    Decision::Allow => set.hosts_by_name.entry(ascii.clone()).or_default().push(at),
+                    Decision::Deny | Decision::Ask => set.hosts.push(at),
+                },
+            }
+        }
+        set.rules = rules;
+        set
+    }
+
+    /// The rules, by id.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Decides a call: deny beats ask beats allow, and what no rule covers is asked. Live requests and `rule_test` both come
+    /// through here.
+    #[must_use]
+    pub fn decide(&self, call: &Call<'_>) -> Ruling {
+        self.find(call, &|at| self.rules.get(at).is_some_and(|rule| rule.holds_for(call))).verdict()
+    }
+
+    fn find(&self, call: &Call<'_>, holds: &dyn Fn(usize) -> bool) -> Findings<'_> {
+        let mut findings = Findings {
+            rules: &self.rules,
+            denied: None,
+            asked: None,
+            doubtful: None,
+            allowed: None,
+            doubt: None,
+        };
+        for at in whole(self.whole_tools.get(call.tool_name)).filter(|&at| holds(at)) {
+            findings.matches(at);
+        }
+        if let Some(rest) = call.tool_name.strip_prefix("mcp__") {
+            let server = rest.split("__").next().unwrap_or(rest);
+            for at in whole(self.mcp_servers.get(server)).filter(|&at| holds(at)) {
+                if let Some(Kind::McpPrefix { prefix, .. }) = self.kind(at)
+                    && call.tool_name.starts_with(prefix)
+                {
+                    findings.matches(at);
+                }
+            }
+        }
+        match call.tool_name {
+            "Bash" => self.bash.find(&self.rules, call, holds, &mut findings),
+            "WebFetch" => self.find_hosts(call, holds, &mut findings),
+            tool => {
+                if let Some(rules) = self.paths.get(tool) {
+                    self.find_paths(rules, call, holds, &mut findings);
+                }
+            }
+        }
+        findings
+    }
+
+    fn kind(&self, at: usize) -> Option<&Kind> {
+        self.rules.get(at).map(|rule| rule.pattern.kind())
+    }
+
+    fn find_paths(
+        &self,
+        rules: &PathRules,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let Some(target) = Target::of(call) else { return };
+        for at in rules.near(&target).into_iter().filter(|&at| holds(at)) {
+            let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at))
+            else {
+                continue;
+            };
+            match rule.decision {
+                Decision::Allow => {
+                    if pattern.covers(&target, call) == Fit::Yes {
+                        findings.matches(at);
+                    }
+                }
+                Decision::Deny | Decision::Ask => findings.fit(at, pattern.guards(&target)),
+            }
+        }
+        if let Some(doubt) = target.doubt {
+            findings.doubt(doubt);
+        }
+    }
+
+    fn find_hosts(
+        &self,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let Some(address) = call.input.get("url").and_then(Value::as_str).map(Address::read) else {
+            findings.doubt("the call has no URL");
+            for &at in self.hosts.iter().filter(|&&at| holds(at)) {
+                findings.may_match(at, "the call has no URL");
+            }
+            return;
+        };
+        for &at in self.hosts.iter().filter(|&&at| holds(at)) {
+            if let Some(Kind::Domain { ascii, .. }) = self.kind(at) {
+                findings.fit(at, address.guarded_by(ascii));
+            }
+        }
+        if let Some(field) = unknown_field(call.input, &["url", "prompt"]) {
+            findings
+                .doubt(format!("the call carries `{field}`, which rules for hosts do not cover"));
+            return;
+        }
+        for at in address
+            .host()
+            .and_then(|host| self.hosts_by_name.get(host))
+            .into_iter()
+            .flatten()
+            .copied()
+        {
+            if let Some(Kind::Domain { ascii, written }) = self.kind(at)
+                && holds(at)
+                && address.covered_by(ascii, written) == Fit::Yes
+            {
+                findings.matches(at);
+            }
+        }
+    }
+}
+
+fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
+    rules.into_iter().flatten().copied()
+}
+
+/// What was found for one call. The smallest position, which is the smallest id, wins within each kind.
+#[derive(Debug)]
+pub(super) struct Findings<'a> {
+    rules: &'a [Rule],
+    denied: Option<usize>,
+    asked: Option<usize>,
+    /// A rule that denies or asks and may fit, and why it cannot be told.
+    doubtful: Option<(usize, String)>,
+    allowed: Option<Vec<usize>>,
+    /// Why no allow fits.
+    doubt: Option<String>,
+}
+
+impl Findings<'_> {
+    /// A rule fits, whatever it says.
+    pub(super) fn matches(&mut self, at: usize) {
+        let smaller = |kept: &mut Option<usize>| *kept = Some(kept.map_or(at, |kept| kept.min(at)));
+        match self.rules.get(at).map(|rule| rule.decision) {
+            Some(Decision::Deny) => smaller(&mut self.denied),
+            Some(Decision::Ask) => smaller(&mut self.asked),
+            Some(Decision::Allow) => self.allow(vec![at]),
+            None => {}
+        }
+    }
+
+    /// A rule that denies or asks may fit.
+    pub(super) fn may_match(&mut self, at: usize, why: &str) {
+        if self.doubtful.as_ref().is_none_or(|(kept, _)| at < *kept) {
+            self.doubtful = Some((at, why.to_owned()));
+        }
+    }
+
+    fn fit(&mut self, at: usize, fit: Fit) {
+        match fit {
+            Fit::No => {}
+            Fit::Maybe => self.may_match(at, "where the call leads cannot be told"),
+            Fit::Yes => self.matches(at),
+        }
+    }
+
+    /// These rules together allow the call. Fewer rules are preferred, then smaller ids.
+    pub(super) fn allow(&mut self, covering: Vec<usize>) {
+        if self.allowed.as_ref().is_none_or(|kept| (covering.len(), &covering) < (kept.len(), kept))
+        {
+            self.allowed = Some(covering);
+        }
+    }
+
+    /// Why no allow fits; the first reason is kept.
+    pub(super) fn doubt(&mut self, reason: impl Into<String>) {
+        self.doubt.get_or_insert_with(|| reason.into());
+    }
+
+    fn verdict(self) -> Ruling {
+        let id = |at: usize| self.rules.get(at).map(|rule| rule.id);
+        let name = |at: usize| {
+            self.rules.get(at).map_or_else(String::new, |rule| match &rule.reason {
+                Some(reason) => format!("`{}` ({reason})", rule.pattern),
+                None => format!("`{}`", rule.pattern),
+            })
+        };
+        let by = |decision, at: usize, why| Ruling {
+            decision,
+            rule: id(at),
+            used: id(at).into_iter().collect(),
+            why,
+        };
+        if let Some(at) = self.denied {
+            return by(Decision::Deny, at, format!("denied by {}", name(at)));
+        }
+        if let Some(at) = self.asked {
+            return by(Decision::Ask, at, format!("{} wants it asked", name(at)));
+        }
+        if let Some((at, why)) = &self.doubtful {
+            let verb = if self.rules.get(*at).is_some_and(|rule| rule.decision == Decision::Deny) {
+                "deny"
+            } else {
+                "ask about"
+            };
+            // The rule did not decide, so it is not named as the one that did and is not used up.
+            let why = format!("{} may {verb} it: {why}", name(*at));
+            return Ruling { decision: Decision::Ask, rule: None, used: Vec::new(), why };
+        }
+        if let Some(covering) = &self.allowed {
+            let names: Vec<String> = covering.iter().map(|&at| name(at)).collect();
+            return Ruling {
+                decision: Decision::Allow,
+                rule: covering.first().copied().and_then(id),
+                used: covering.iter().copied().filter_map(id).collect(),
+                why: format!("allowed by {}", names.join(" and ")),
+            };
+        }
+        let why = self.doubt.unwrap_or_else(|| "no rule covers it".into());
+        Ruling { decision: Decision::Ask, rule: None, used: Vec::new(), why }
+    }
+}
+
+/// Says whether this rule by itself decides the call: the question behind releasing pending approvals and behind examples.
+/// The rule must hold for the caller.
+#[must_use]
+pub fn covers(rule: &Rule, call: &Call<'_>) -> bool {
+    rule.holds_for(call) && fits(rule, call).is_ok()
+}
+
+/// Says whether the rule's pattern decides the call, whoever asks and whenever; if not, why.
+pub(super) fn fits(rule: &Rule, call: &Call<'_>) -> Result<(), String> {
+    let free = Rule {
+        scope: Scope::All,
+        author: Author::Operator,
+        expires_at: None,
+        uses_left: None,
+        ..rule.clone()
+    };
+    let verdict = RuleSet::new([free]).decide(call);
+    if verdict.rule.is_some() { Ok(()) } else { Err(verdict.why) }
+}

@@ -1,0 +1,304 @@
+//! Programs that run other programs, and builtins that change what the next command means.
+//!
+//! An allow sees through a few wrappers (`timeout 5 git status`) and asks about all others. A deny
+//! looks further: whatever words of a command may be run are searched, and what cannot be seen from
+//! the command line is asked about.
+
+use super::Word;
+use super::names::{
+    ASSIGNING, CHANGING, EVALUATING, GIT_COMMANDS, GIT_RUNNERS, HARMLESS_VARIABLES, HIDING,
+    INTERPRETERS, RUNS_REST, SEARCHING, SHELLS,
+};
+
+/// What kind of command this is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Nature {
+    /// A program with arguments.
+    Plain,
+    /// Runs the words from here on as a command of their own.
+    Runs(usize),
+    /// The same, with more arguments than are seen here.
+    RunsWithMore(usize),
+    /// Runs this text as a script.
+    Script(String),
+    /// Runs something that cannot be seen from here, unless the rule names at least this many
+    /// words.
+    Hidden {
+        /// How many words a rule must name to know what is run; `None`: no prefix rule is enough.
+        named: Option<usize>,
+    },
+    /// Changes what later commands mean: variables, aliases, functions, the working directory.
+    Changes,
+}
+
+/// The part of a program's name that is looked up here: `/usr/bin/env` is `env`.
+pub(crate) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Says what kind of command these words are.
+pub(crate) fn nature(words: &[Word]) -> Nature {
+    let Some(program) = words.first().and_then(Word::literal) else {
+        return Nature::Hidden { named: None };
+    };
+    let word = |i: usize| words.get(i).and_then(Word::literal);
+    let starts_command = |i: usize| {
+        word(i).is_some_and(|w| !w.is_empty() && !w.starts_with('-') && !w.contains('='))
+    };
+    let hidden = Nature::Hidden { named: None };
+    let runs =
+        |i: usize| if starts_command(i) { Nature::Runs(i) } else { Nature::Hidden { named: None } };
+    match base_name(program) {
+        "time" | "nohup" | "setsid" | "command" | "builtin" | "exec" | "sudo" | "doas" | "env" => {
+            runs(1)
+        }
+        "timeout" | "gtimeout" => match word(1) {
+            Some(duration)
+                if duration.trim_end_matches(['s', 'm', 'h', 'd']).parse::<f64>().is_ok() =>
+            {
+                runs(2)
+            }
+            _ => hidden,
+        },
+        "nice" | "ionice" => match (word(1), word(2)) {
+            (Some("-n" | "-c"), Some(level)) if level.parse::<i32>().is_ok() => runs(3),
+            _ => runs(1),
+        },
+        "stdbuf" => {
+            let options = words
+                .iter()
+                .skip(1)
+                .take_while(|w| w.literal().is_some_and(|w| w.starts_with('-') && w.len() > 2));
+            runs(1 + options.count())
+        }
+        "xargs" | "gxargs" => match xargs_command(words) {
+            Some(start) if starts_command(start) => Nature::RunsWithMore(start),
+            _ => hidden,
+        },
+        name if SHELLS.contains(&name) => match (word(1), word(2)) {
+            (Some("-c"), Some(script)) if words.len() == 3 => Nature::Script(script.to_owned()),
+            // A script file: a rule that names it knows what is run.
+            (Some(file), _) if !file.starts_with('-') => Nature::Hidden { named: Some(2) },
+            _ => hidden,
+        },
+        "eval" => match words.iter().skip(1).map(Word::literal).collect::<Option<Vec<_>>>() {
+            Some(parts) => Nature::Script(parts.join(" ")),
+            None => hidden,
+        },
+        name if is_interpreter(name) => match word(1) {
+            Some(file) if !file.starts_with('-') => Nature::Hidden { named: Some(2) },
+            // `python -m pytest` and `node --version` are in the tables.
+            _ if crate::known::entry_of(words).is_some() => Nature::Plain,
+            _ => hidden,
+        },
+        name if HIDING.contains(&name) => hidden,
+        name if CHANGING.contains(&name) => Nature::Changes,
+        _ => Nature::Plain,
+    }
+}
+
+/// Where the command of `xargs` starts, after the options that only say how its input is cut up.
+fn xargs_command(words: &[Word]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        match words.get(at)?.literal()? {
+            "-0" | "-r" | "-t" | "--null" | "--no-run-if-empty" => at += 1,
+            "-n" | "-P" | "-L" => {
+                words.get(at + 1)?.literal()?.parse::<u32>().ok()?;
+                at += 2;
+            }
+            option if option.starts_with('-') => {
+                let letters = option.strip_prefix('-')?;
+                let number = letters.strip_prefix(['n', 'P', 'L'])?;
+                number.parse::<u32>().ok()?;
+                at += 1;
+            }
+            _ => return Some(at),
+        }
+    }
+}
+
+/// Says whether a program runs code that it is given; `python3.12` is `python`.
+fn is_interpreter(name: &str) -> bool {
+    INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+/// What a rule that denies has to expect of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Only the program itself is run.
+    Itself,
+    /// Any of its words may be run.
+    Words,
+    /// Something is run, or changed, that does not stand in the command.
+    Beyond,
+}
+
+/// Says what may be run, for rules that deny. Wrappers that are seen through are not asked here.
+pub(crate) fn reach(words: &[Word]) -> Reach {
+    let Some(name) = words.first().and_then(Word::literal).map(base_name) else {
+        return Reach::Beyond;
+    };
+    let arguments = || words.iter().skip(1).map(Word::as_written);
+    match nature(words) {
+        Nature::Runs(_) | Nature::RunsWithMore(_) | Nature::Script(_) => Reach::Itself,
+        Nature::Hidden { .. } => match words.get(1).and_then(Word::literal) {
+            // A file of code is a program like any other; one of shell commands is not.
+            Some(file) if is_interpreter(name) && !file.starts_with('-') => Reach::Itself,
+            _ => Reach::Beyond,
+        },
+        Nature::Changes if EVALUATING.contains(&name) => Reach::Beyond,
+        // A subscript is evaluated, commands in it included.
+        Nature::Changes if arguments().any(|text| text.contains('[')) => Reach::Beyond,
+        Nature::Changes => Reach::Itself,
+        Nature::Plain => match name {
+            "git" => git_reach(words),
+            "printf" | "test" | "["
+                if arguments().any(|text| text.contains("[$") || text.contains("[`")) =>
+            {
+                Reach::Beyond
+            }
+            "awk" | "gawk" | "mawk" | "nawk" => {
+                scripts_are_plain(words, crate::known::is_plain_awk)
+            }
+            "sed" | "gsed" => scripts_are_plain(words, crate::known::is_plain_sed),
+            name if SEARCHING.contains(&name) => {
+                let runs = |text: &str| {
+                    ["-exec", "-ok", "--exec"].iter().any(|it| text.starts_with(it))
+                        || matches!(text, "-x" | "-X")
+                };
+                if arguments().any(runs) { Reach::Words } else { Reach::Itself }
+            }
+            name => {
+                let rest = RUNS_REST.iter().find(|(program, _)| *program == name);
+                let named = |list: &[&str]| arguments().any(|word| list.contains(&word));
+                if rest.is_some_and(|(_, list)| named(list)) { Reach::Words } else { Reach::Itself }
+            }
+        },
+    }
+}
+
+/// Another name than those of git's own commands is an alias, which runs anything; settings can
+/// make one.
+fn git_reach(words: &[Word]) -> Reach {
+    for word in words.iter().skip(1) {
+        match word.literal() {
+            None => return Reach::Beyond,
+            Some("-c" | "--config-env" | "--exec-path") => return Reach::Beyond,
+            Some(option)
+                if option.starts_with("--config-env=") || option.starts_with("--exec-path=") =>
+            {
+                return Reach::Beyond;
+            }
+            // Perhaps an option's argument, which the next word tells.
+            Some(option) if option.starts_with('-') => {}
+            Some(name) if GIT_RUNNERS.contains(&name) => return Reach::Words,
+            Some(name) if GIT_COMMANDS.contains(&name) => return Reach::Itself,
+            Some(_)
+                if words.get(1).and_then(Word::literal).is_some_and(|it| it.starts_with('-')) => {}
+            Some(_) => return Reach::Beyond,
+        }
+    }
+    Reach::Itself
+}
+
+/// The script is the first word that is no option, or follows `-e`; with neither it is in a file.
+fn scripts_are_plain(words: &[Word], plain: fn(&str) -> bool) -> Reach {
+    let mut scripts = Vec::new();
+    let mut operands = words.iter().skip(1).filter(|word| !word.as_written().starts_with('-'));
+    for pair in words.windows(2) {
+        if let [option, script] = pair
+            && matches!(option.literal(), Some("-e" | "--expression" | "--source" | "-ne" | "-ie"))
+        {
+            scripts.push(script);
+        }
+    }
+    if scripts.is_empty() {
+        scripts.extend(operands.next());
+    }
+    let shows = |word: &&Word| word.literal().is_some_and(plain);
+    if scripts.iter().all(shows) { Reach::Itself } else { Reach::Beyond }
+}
+
+/// Says whether a variable is known to run nothing, whatever its value.
+pub(crate) fn is_harmless_variable(name: &str) -> bool {
+    HARMLESS_VARIABLES.contains(&name)
+}
+
+/// Says whether a builtin sets a variable of which that is not known.
+pub(crate) fn sets_variable(words: &[Word]) -> bool {
+    let name = words.first().and_then(Word::literal);
+    if !name.is_some_and(|name| ASSIGNING.contains(&name)) {
+        return false;
+    }
+    words.iter().skip(1).any(|word| match word.as_written().split_once('=') {
+        Some((name, _)) => !is_harmless_variable(name),
+        None => word.literal().is_none(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<Word> {
+        text.split(' ').map(|word| Word::Literal(word.to_owned())).collect()
+    }
+
+    #[test]
+    fn wrappers_are_seen_through_or_hidden() {
+        for (text, expected) in [
+            ("env git status", Nature::Runs(1)),
+            ("/usr/bin/env git", Nature::Runs(1)),
+            ("env -i git", Nature::Hidden { named: None }),
+            ("env A=1 git", Nature::Hidden { named: None }),
+            ("timeout 5s git", Nature::Runs(2)),
+            ("timeout -k 5 git", Nature::Hidden { named: None }),
+            ("nice -n 5 git", Nature::Runs(3)),
+            ("stdbuf -oL git", Nature::Runs(2)),
+            ("sh -c ls", Nature::Script("ls".into())),
+            ("bash -lc ls", Nature::Hidden { named: None }),
+            ("bash build.sh", Nature::Hidden { named: Some(2) }),
+            ("eval rm x", Nature::Script("rm x".into())),
+            ("xargs -0 -n 1 grep x", Nature::RunsWithMore(4)),
+            ("xargs -I{} sh", Nature::Hidden { named: None }),
+            ("python3 x.py", Nature::Hidden { named: Some(2) }),
+            ("python3 -m pytest", Nature::Plain),
+            ("python3.12 -c x", Nature::Hidden { named: None }),
+            ("python3", Nature::Hidden { named: None }),
+            ("export A=1", Nature::Changes),
+            ("git status", Nature::Plain),
+        ] {
+            assert_eq!(nature(&words(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_deny_expects_what_may_be_run() {
+        for (text, expected) in [
+            ("ls -l", Reach::Itself),
+            ("git status", Reach::Itself),
+            ("git -C . status", Reach::Itself),
+            ("git st", Reach::Beyond),
+            ("git -c a.b=c status", Reach::Beyond),
+            ("git rebase -x y", Reach::Words),
+            ("find . -exec y {} +", Reach::Words),
+            ("find . -name y", Reach::Itself),
+            ("npm exec y", Reach::Words),
+            ("npm test", Reach::Itself),
+            ("sh", Reach::Beyond),
+            ("bash x.sh", Reach::Beyond),
+            ("python x.py", Reach::Itself),
+            ("python -c x", Reach::Beyond),
+            ("source x", Reach::Beyond),
+            ("cd x", Reach::Itself),
+            ("awk {print}", Reach::Itself),
+            ("awk {system(1)}", Reach::Beyond),
+            ("sed -n 5p f", Reach::Itself),
+            ("sed -e 1e f", Reach::Beyond),
+            ("ssh host y", Reach::Beyond),
+        ] {
+            assert_eq!(reach(&words(text)), expected, "{text}");
+        }
+    }
+}

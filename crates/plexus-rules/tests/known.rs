@@ -1,0 +1,656 @@
+//! Prefix rules and the tables of known arguments: each defect that was found, as the command that
+//! got past.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a failed test is allowed to stop loudly"
+)]
+
+mod common;
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use common::{allows, rule, session};
+use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, is_edit_inside, suggest};
+use serde_json::{Value, json};
+
+/// A working directory with a project in it, beside a file that is none of the project's.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path().join("work");
+        std::fs::create_dir_all(work.join("src")).unwrap();
+        std::fs::create_dir_all(work.join("linked")).unwrap();
+        std::fs::create_dir_all(work.join("vendor")).unwrap();
+        for file in ["f", "data.txt", "src/a.rs", "src/b.rs", "linked/plain"] {
+            std::fs::write(work.join(file), "text\n").unwrap();
+        }
+        std::fs::write(folder.path().join("secret"), "secret\n").unwrap();
+        symlink(folder.path().join("secret"), work.join("linked/out")).unwrap();
+        symlink(folder.path(), work.join("up")).unwrap();
+        Self { folder }
+    }
+
+    fn call<T>(&self, tool_name: &str, input: &Value, body: impl FnOnce(&Call<'_>) -> T) -> T {
+        let work = self.folder.path().join("work");
+        body(&Call {
+            tool_name,
+            input,
+            working_dir: &work,
+            home: Some(self.folder.path()),
+            session: session(2),
+            ancestors: &[session(1)],
+            now: 1000,
+            paths: &RealPaths,
+        })
+    }
+
+    fn bash(&self, rules: &RuleSet, command: &str) -> Ruling {
+        self.call("Bash", &json!({ "command": command }), |call| rules.decide(call))
+    }
+}
+
+/// Rules for the programs of a list, with any arguments.
+fn any_arguments(programs: &[&str]) -> RuleSet {
+    let patterns: Vec<String> = programs.iter().map(|it| format!("Bash({it}:*)")).collect();
+    allows(&patterns)
+}
+
+fn assert_all(rules: &RuleSet, commands: &[&str], expected: Decision) {
+    let place = Place::new();
+    let wrong: Vec<_> = commands
+        .iter()
+        .map(|command| (*command, place.bash(rules, command)))
+        .filter(|(_, verdict)| verdict.decision != expected)
+        .map(|(command, verdict)| (command, verdict.decision, verdict.why))
+        .collect();
+    assert!(wrong.is_empty(), "not {expected:?}: {wrong:#?}");
+}
+
+/// Everything that a rule can be written for here.
+const PROGRAMS: &[&str] = &[
+    "awk", "make", "sed", "sqlite3", "git", "npm", "curl", "wget", "uniq", "tree", "tar", "split",
+    "cat", "ls", "head", "wc", "grep", "rg", "find", "diff", "sort", "cargo", "pytest", "python",
+    "node", "echo", "xxd", "date", "jq", "mkdir", "rm", "touch", "tee", "fd", "kubectl", "docker",
+    "go", "strings", "mypy", "test", "printf", "env", "ps", "cp", "perl", "mv", "chmod", "gh",
+    "less", "bash", "sh", "sudo", "timeout", "xargs", "column", "tail", "cut", "tr", "file",
+    "stat", "[",
+];
+
+#[test]
+fn a_word_with_a_glob_is_checked_like_any_other() {
+    assert_all(
+        &any_arguments(PROGRAMS),
+        &[
+            r#"awk B'EGIN{system("touch X")}#'*"#,
+            "make test CC='touch X #'*",
+            r"sed 1etouch\ X* 5p f",
+            "sqlite3 d .s'hell touch X #'*",
+            "git con[f]ig alias.x '!touch X'",
+            "git dif[f] --output=x",
+            "git diff -*",
+            "cat linked/*",
+            "cat up/*",
+            "cat linked/o?t",
+            "cat .*",
+            "cat ./.?",
+            "grep -r x linked/*",
+            "cat up/secre*",
+            "wc -l ../*",
+            "cat /etc/pass*",
+            "cat ~/secre*",
+            "head -n f*",
+            "grep f* src/a.rs",
+            "uniq [fs]*",
+            "rm src/*",
+        ],
+        Decision::Ask,
+    );
+    assert_all(
+        &any_arguments(PROGRAMS),
+        &[
+            "cat src/*.rs",
+            "wc -l d*",
+            "ls *.txt",
+            "ls [a-f]*.txt",
+            "grep -n x src/*",
+            "git diff src/*",
+            "cat linked/p*",
+            "echo src/*",
+        ],
+        Decision::Allow,
+    );
+}
+
+#[test]
+fn a_pattern_that_a_name_with_a_dash_fits_is_asked() {
+    let place = Place::new();
+    let rules = any_arguments(&["cat", "echo"]);
+    assert_eq!(place.bash(&rules, "cat *").decision, Decision::Ask, "a link leads out");
+    std::fs::remove_file(place.folder.path().join("work/up")).unwrap();
+    assert_eq!(place.bash(&rules, "cat *").decision, Decision::Allow);
+    std::fs::write(place.folder.path().join("work/-n"), "").unwrap();
+    assert_eq!(place.bash(&rules, "cat *").decision, Decision::Ask);
+    assert_eq!(place.bash(&rules, "cat ?n").decision, Decision::Ask);
+    assert_eq!(place.bash(&rules, "cat [-]n").decision, Decision::Ask);
+}
+
+#[test]
+fn an_option_is_known_by_its_whole_name_only() {
+    assert_all(
+        &any_arguments(PROGRAMS),
+        &[
+            "npm run build --scrip=./evil.sh",
+            "npm run build --script-shell=./evil.sh",
+            "make test --ev '$(shell touch X)'",
+            "make test --eval='$(shell touch X)'",
+            "curl --confi f http://example.org",
+            "wget --conf=f",
+            "sed -n -l 5p '1e touch X' f",
+            "git diff --outpu=x",
+            "git diff --out x",
+            "sort --out=x f",
+            "grep --fil=f x",
+            "ls --colo",
+            "cargo test --conf x",
+            "pytest --pdbc x",
+        ],
+        Decision::Ask,
+    );
+}
+
+#[test]
+fn programs_that_were_thought_only_to_show_show_only() {
+    assert_all(
+        &any_arguments(PROGRAMS),
+        &[
+            "uniq f OUT",
+            "tree -o f",
+            "tree -of",
+            "git clone -u ./evil x",
+            "git archive -o/tmp/z HEAD",
+            "tar cIf 'sh -c touch' x",
+            "tar --index-file=x -tf f",
+            "tar tf host:file",
+            "split --filter='touch X' f",
+            "curl --trace-ascii f http://example.org",
+            "curl --stderr f http://example.org",
+            "curl --libcurl f http://example.org",
+            "curl --etag-save f http://example.org",
+            "curl --hsts f http://example.org",
+            "curl --alt-svc f http://example.org",
+            "curl -w %output{x} http://example.org",
+            "curl -H @f http://example.org",
+            "curl -so f http://example.org",
+            "curl file:///etc/passwd",
+            "git diff /dev/null /etc/shadow",
+            "git diff f ../secret",
+            "git diff up/secret f",
+            "git push ./vendor/evil.git",
+            "git push vendor main",
+            "git fetch vendor",
+            "git log --format=%G?",
+            "git log --show-signature",
+            "git reflog delete HEAD@1",
+            "git push origin +main",
+            "git push --force",
+            "git push origin --delete main",
+            "xxd f OUT",
+            "date 010203042020",
+            "cat /etc/passwd",
+            "cat ../secret",
+            "cat up/secret",
+            "cat linked/out",
+            "ls ..",
+            "grep x /etc/passwd",
+            "grep -e x /etc/passwd",
+            "grep -ex f /etc/passwd",
+            "grep -f /etc/passwd f",
+            "grep -R x .",
+            "rg --files /etc",
+            "rg --pre ./evil x",
+            "rg -L x",
+            "fd -x rm",
+            "fd -l",
+            "find -L . -name x",
+            "find . -fprintf x y",
+            "find .. -name x",
+            "diff src linked",
+            "diff -r src linked",
+            "column -t ../secret",
+            "awk '{print}' -F ../secret",
+            "awk '{print}' ../secret",
+            "awk 'BEGIN{ARGV[1]=\"../secret\"} {print}' f",
+            "awk -f f",
+            "jq env f",
+            "jq -f f",
+            "jq 'import \"a\" as a; .' f",
+            "strings @f",
+            "mypy @f",
+            "pytest @f",
+            "pytest -p evil",
+            "make CC=evil test",
+            "make -f evil",
+            "make -C vendor",
+            "npm run build -- --evil",
+            "npm run build evil",
+            "npm exec evil",
+            "npm test --prefix vendor",
+            "cargo test --config x",
+            "cargo test --manifest-path vendor/Cargo.toml",
+            "cargo run -- x",
+            "cargo clippy -- -Clinker=evil",
+            "python -c x",
+            "python evil.py",
+            "node evil.js",
+            "perl -e x",
+            "test -v 'a[$(touch X)]'",
+            "printf -v x y",
+            "mkdir .git/hooks",
+            "touch ../x",
+            "touch up/x",
+            "rm -rf ..",
+            "rm -rf .",
+            "rm f ../x",
+            "mv f .git/hooks/pre-commit",
+            "tee .git/config",
+            "tee .bashrc",
+            "tee linked/out",
+            "chmod +x linked/out",
+            "cp f x",
+            "kubectl get -f x",
+            "kubectl --kubeconfig x get pods",
+            "docker run x",
+            "go run .",
+            "go build -toolexec evil",
+            "env",
+            "env x=y f",
+            "ps auxe",
+            "xargs cat",
+            "sudo cat ../secret",
+            "timeout 5 cat ../secret",
+            "bash -c 'cat ../secret'",
+        ],
+        Decision::Ask,
+    );
+}
+
+#[test]
+fn usual_work_is_not_asked_about() {
+    assert_all(
+        &any_arguments(PROGRAMS),
+        &[
+            "git diff",
+            "git diff --stat HEAD~1",
+            "git diff -U5 --cached -- src",
+            "git diff main...feature/x -- src/a.rs",
+            "git status -sb",
+            "git log --oneline -n 5",
+            "git log -5 --graph --decorate --all",
+            "git log --since='2 weeks ago' --author=me -p src",
+            "git log --pretty=format:'%h %s' -S needle",
+            "git show HEAD:src/a.rs",
+            "git blame -L 1,5 src/a.rs",
+            "git branch -a",
+            "git grep -n TODO -- src",
+            "git add -A",
+            "git commit -am 'a message: with /things'",
+            "git push -u origin feature/x",
+            "git fetch origin",
+            "git stash list",
+            "git remote -v",
+            "git rev-parse --abbrev-ref HEAD",
+            "npm test",
+            "npm run build",
+            "npm run lint --silent",
+            "cargo test",
+            "cargo test --workspace --all-features some_test -- --nocapture --test-threads=1",
+            "cargo clippy --all-targets -- -D warnings",
+            "cargo build --release -p x",
+            "pytest -x -q tests/test_a.py::test_b -k 'a and not b'",
+            "python -m pytest -v",
+            "ls -la src",
+            "ls --color=never",
+            "cat src/a.rs f",
+            "head -20 f",
+            "head -n 20 f",
+            "tail -n +5 f",
+            "wc -l f",
+            "grep -rn 'fn main' src",
+            "grep -E -i -A3 'a|b' f",
+            "grep --include='*.rs' -r x .",
+            "rg -n --glob '*.rs' 'fn main' src",
+            "rg -tr x",
+            "find . -name '*.rs' -not -path './target/*'",
+            "find src -type f -maxdepth 2",
+            "sed -n 1,20p f",
+            "sed -e 's/a/b/g' f",
+            "awk -F: '{print $1}' f",
+            "jq -r '.a[] | .b' f",
+            "sort -u f",
+            "uniq -c f",
+            "cut -d: -f1 f",
+            "diff f data.txt",
+            "tree -L 2",
+            "make test -j4",
+            "make -j 4 all",
+            "go test ./... -run TestX -count=1",
+            "docker ps -a",
+            "kubectl get pods -n default -o wide",
+            "curl -sSL https://example.org/x",
+            "mkdir -p src/new",
+            "rm -f src/a.rs",
+            "touch src/new.rs",
+            "date +%F",
+            "echo -n \"a b\" 'c'",
+            "grep x f | sort | uniq -c | head -5",
+            "timeout 5 git status",
+            "test -f f && cat f",
+            "[ -f f ] && echo yes",
+            "cat ~/work/f",
+        ],
+        Decision::Allow,
+    );
+}
+
+#[test]
+fn an_exact_rule_is_for_that_command_and_nothing_else() {
+    let rules =
+        allows(&["Bash(psql db)".into(), "Bash(cat ../secret)".into(), "Bash(echo:*)".into()]);
+    assert_all(
+        &rules,
+        &["psql db", "cat ../secret", "psql db; echo x", "psql 'db'"],
+        Decision::Allow,
+    );
+    assert_all(
+        &rules,
+        &[
+            "psql db x",
+            "psql d*",
+            "echo 'drop table x' | psql db",
+            "cat ../secre[t]",
+            "psql",
+            "psql db < f",
+        ],
+        Decision::Ask,
+    );
+}
+
+#[test]
+fn nothing_is_piped_into_a_program_that_would_obey_it() {
+    let rules = any_arguments(&[
+        "echo",
+        "python",
+        "sh",
+        "node",
+        "tee",
+        "git apply",
+        "patch",
+        "crontab -",
+        "bash build.sh",
+        "cat",
+    ]);
+    assert_all(
+        &rules,
+        &[
+            "echo x | python",
+            "echo x | sh",
+            "echo x | node",
+            "echo x | git apply",
+            "echo x | crontab -",
+            "echo x | patch",
+            "echo x | bash build.sh",
+            "echo x | { python; }",
+            "echo x | (cat; git apply)",
+        ],
+        Decision::Ask,
+    );
+    assert_all(
+        &rules,
+        &["git apply", "echo x | cat", "bash build.sh", "echo x | tee src/new"],
+        Decision::Allow,
+    );
+}
+
+#[test]
+fn a_deny_is_not_passed_by_hiding_it() {
+    let rules =
+        |deny: &str| RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, deny)]);
+    let place = Place::new();
+    for (deny, commands) in [
+        (
+            "Bash(curl:*)",
+            &[
+                "echo 'curl u' | sh",
+                "printf 'c%s u' url | bash",
+                "printf 'c%s u' url | bash -s",
+                "printf 'c%s u' url | source /dev/stdin",
+                "printf 'c%s u' url | . /dev/stdin",
+                "eval \"c''url\" u",
+                "eval c'\\'url u",
+                "bash -c 'c\\url$IFS\"u\"'",
+                "bash -c \"c''url u\"",
+                "sh -c c\\'\\'url",
+                "env sh -c \"c''url u\"",
+                "timeout 5 $X u",
+                "sudo $X u",
+                "sudo -u root \"c\"url u",
+                "xargs -a f",
+                "echo url | xargs -I{} c{} u",
+                "echo curl | xargs env",
+                "find . -exec sh -c 'c\\url$IFS\"u\"' \\;",
+                "find . -exec cur[l] {} +",
+                "trap \"c''url u\" EXIT",
+                "alias x=\"c''url\"; x u",
+                "GIT_SSH_COMMAND=\"c''url\" git fetch",
+                "X=c''url; $X u",
+                "BASH_ENV=f bash -c ls",
+                "export GIT_SSH_COMMAND=\"c''url\"; git fetch",
+                "declare -x BASH_ENV=f; ls",
+                "git -c alias.x=\"!c''url u\" x",
+                "git x",
+                "git rebase -x \"c''url u\"",
+                "git bisect run \"c''url\" u",
+                "python -c 'import os; os.system(\"cu\" + \"rl\")'",
+                "echo x | python",
+                "perl -e 'exec \"cu\".\"rl\"'",
+                "awk 'BEGIN{system(\"cu\" \"rl\")}'",
+                "sed '1e cu\\rl u' f",
+                "make test CC=\"c''url\"",
+                "tar cf x --to-command=\"c''url\" f",
+                "npx \"c\"url",
+                "npm exec 'curl'",
+                "docker run x curl u",
+                "bash f",
+                "/usr/bin/cur? u",
+                "declare 'a[$(c\"\"url)]=1'",
+                "printf -v 'a[$(c\"\"url)]' x",
+                "ssh host \"c''url u\"",
+                "less f",
+            ][..],
+        ),
+        (
+            "Bash(git push:*)",
+            &[
+                "git -C . push",
+                "git --no-pager push",
+                "git -c a.b=c push",
+                "git --git-dir=.git push origin",
+                "git --git-dir .git push origin",
+                "git -p push",
+                "git $X",
+                "git pus[h]",
+                "git pu",
+                "echo push | xargs git",
+                "env git -C . push",
+                "sh -c 'git -C . push'",
+            ],
+        ),
+        (
+            "Bash(kubectl delete:*)",
+            &["kubectl -n p delete pod x", "kubectl --context=c delete ns x"],
+        ),
+        (
+            "Bash(npm publish:*)",
+            &["npm --silent publish", "npm publ", "npm -w a publish", "npx npm publish"],
+        ),
+        ("Bash(npm install:*)", &["npm i x", "npm add x"]),
+        ("Bash(docker run:*)", &["docker --host x run y", "docker container run y"]),
+        (
+            "Bash(cargo publish:*)",
+            &["cargo +nightly publish", "cargo -q publish", "cargo --offline publish"],
+        ),
+        ("Bash(systemctl stop:*)", &["systemctl --user stop x", "systemctl -q stop x"]),
+        (
+            "Bash(rm -rf:*)",
+            &["rm -r -f x", "rm -fr x", "rm --recursive --force x", "rm -Rf x", "rm x -rf"],
+        ),
+        (
+            "Bash(git push --force:*)",
+            &["git push origin --force", "git push -f", "git push --forc", "git push origin +main"],
+        ),
+    ] {
+        for command in commands {
+            let verdict = place.bash(&rules(deny), command);
+            assert_ne!(verdict.decision, Decision::Allow, "deny {deny}: {command}");
+        }
+    }
+    for (deny, commands) in [
+        (
+            "Bash(curl:*)",
+            &[
+                "ls -l",
+                "git log --grep x",
+                "grep -rn x src",
+                "cd src && ls",
+                "npm test",
+                "python x.py",
+                "make test",
+                "CI=1 npm test",
+                "find . -name '*.rs' -exec grep x {} +",
+                "ls | xargs -n1 grep x",
+                "awk '{print $1}' f",
+                "sed -n '/a/,/b/p' f",
+                "git commit -m 'no more curl'",
+                "cargo build && ls",
+                "timeout 5 ls \"$HOME\"",
+                "export CI=1",
+                "for x in a b; do echo $x; done",
+                "gcc -o out x.c",
+            ][..],
+        ),
+        ("Bash(git push:*)", &["git status", "git log push", "git commit -m push", "git stash"]),
+        ("Bash(rm -rf:*)", &["rm x", "ls -rf"]),
+        ("Bash(npm publish:*)", &["npm test", "npm run publish-docs", "npm --silent test"]),
+    ] {
+        for command in commands {
+            let verdict = place.bash(&rules(deny), command);
+            assert_eq!(
+                verdict.decision,
+                Decision::Allow,
+                "deny {deny}: {command}: {}",
+                verdict.why
+            );
+        }
+    }
+}
+
+#[test]
+fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
+    let place = Place::new();
+    let accepted = |work: &Path, path: &str| {
+        let input = json!({"file_path": work.join(path), "content": "x"});
+        let call = Call {
+            tool_name: "Write",
+            input: &input,
+            working_dir: work,
+            home: None,
+            session: session(2),
+            ancestors: &[],
+            now: 0,
+            paths: &RealPaths,
+        };
+        is_edit_inside(&call, [work])
+    };
+    let work = place.folder.path().join("work");
+    for path in [
+        "a",
+        "src/a.rs",
+        "new/deep/file",
+        "src/../a",
+        ".github/workflows/x.yml",
+        ".gitignore",
+        "package.json",
+    ] {
+        assert!(accepted(&work, path), "{path}");
+    }
+    for path in [
+        "../x",
+        "up/x",
+        "linked/out",
+        ".git/hooks/pre-commit",
+        ".git/config",
+        ".GIT/config",
+        ".git",
+        "sub/.git/hooks/x",
+        "x.git/hooks/update",
+        "HEAD",
+        "sub/HEAD",
+        ".claude/settings.json",
+        ".mcp.json",
+        ".husky/pre-commit",
+        ".vscode/tasks.json",
+        ".bashrc",
+        ".envrc",
+        ".gitmodules",
+        "",
+    ] {
+        assert!(!accepted(&work, path), "{path}");
+    }
+    // A directory whose name reads as a pattern is that directory and no other.
+    let starred = place.folder.path().join("w*");
+    std::fs::create_dir(&starred).unwrap();
+    assert!(accepted(&starred, "a"));
+    assert!(!accepted(&starred, "../work/a"), "`w*` is not a pattern");
+}
+
+#[test]
+fn what_is_suggested_says_what_it_lets_through() {
+    let place = Place::new();
+    for (command, pattern, label) in [
+        ("git diff --stat", "Bash(git diff:*)", "only show files"),
+        ("cat f", "Bash(cat:*)", "only show files"),
+        ("npm test", "Bash(npm test:*)", "runs code of this project"),
+        ("npm run build", "Bash(npm run build:*)", "runs code of this project"),
+        ("cargo test x", "Bash(cargo test:*)", "runs code of this project"),
+        ("pytest -x", "Bash(pytest:*)", "runs code of this project"),
+        ("git commit -m x", "Bash(git commit:*)", "runs code of this project"),
+        ("curl https://example.org", "Bash(curl:*)", "talks to a server"),
+    ] {
+        place.call("Bash", &json!({ "command": command }), |call| {
+            let suggestions = suggest(call);
+            let found = suggestions.iter().find(|it| it.pattern.as_str() == pattern);
+            assert!(found.is_some_and(|it| it.label.contains(label)), "{command}: {suggestions:?}");
+        });
+    }
+    // What the tables do not let through is suggested word for word only.
+    for command in [
+        "uniq f OUT",
+        "tree -o f",
+        "git clone -u x y",
+        "frobnicate x",
+        "git push ./vendor",
+        "cat ../secret",
+    ] {
+        place.call("Bash", &json!({ "command": command }), |call| {
+            let patterns: Vec<_> = suggest(call).iter().map(|it| it.pattern.to_string()).collect();
+            assert_eq!(patterns, [format!("Bash({command})"), "Bash".into()]);
+        });
+    }
+}
