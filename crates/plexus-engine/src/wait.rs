@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plexus_core::ApprovalId;
 use plexus_store::{ApprovalRecord, ApprovalStatus, Store, StoreError, Topic};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 /// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile.
 pub const STORE_RETRY: Duration = Duration::from_millis(250);
@@ -76,13 +76,32 @@ impl Decisions {
     pub(crate) async fn next(&mut self) -> Heard {
         loop {
             match self.waits.join_next().await {
-                Some(Ok(heard)) => {
-                    self.ids.remove(&heard.0);
-                    return heard;
+                Some(joined) => {
+                    if let Some(heard) = self.heard(joined) {
+                        return heard;
+                    }
                 }
-                // It panicked, and said so; the agent is told what is open when it is picked up again.
-                Some(Err(error)) => tracing::error!(%error, "waiting for a decision was cut short"),
                 None => return std::future::pending().await,
+            }
+        }
+    }
+
+    /// Returns a decision that has been heard already, without waiting for one.
+    pub(crate) fn ready(&mut self) -> Option<Heard> {
+        let joined = self.waits.try_join_next()?;
+        self.heard(joined)
+    }
+
+    fn heard(&mut self, joined: Result<Heard, JoinError>) -> Option<Heard> {
+        match joined {
+            Ok(heard) => {
+                self.ids.remove(&heard.0);
+                Some(heard)
+            }
+            // It panicked, and said so; what is open is asked when the run is picked up again.
+            Err(error) => {
+                tracing::error!(%error, "waiting for a decision was cut short");
+                None
             }
         }
     }

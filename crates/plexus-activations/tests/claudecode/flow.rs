@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{World, texts, types};
+use crate::common::{DEADLINE, World, texts, types};
 
 /// A script that writes a file after permission.
 pub(crate) const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
@@ -256,4 +256,33 @@ async fn a_mode_that_is_set_while_a_chat_begins_or_ends_stays_and_so_does_the_co
 
 fn shown(page: &Value) -> Vec<Value> {
     page["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_floods_hears_the_answer_to_its_question() {
+    // It asks, and then writes faster than anybody reads: there is always another line to look at.
+    let ask = json!({"type": "control_request", "request_id": "q1", "request": {
+        "subtype": "can_use_tool", "tool_name": "Write", "tool_use_id": "t1",
+        "input": {"file_path": "x", "content": "y"},
+    }});
+    let agent = format!(
+        r#"yes '{{"type":"keep_alive"}}' | head -c 2000000 > blob; echo '{ask}'
+        ( while :; do cat blob; sleep 0.05; done ) & flood=$!
+        while IFS= read -r line; do case "$line" in *q1*) echo "$line" > answered;; esac; done
+        kill $flood"#
+    );
+    let world = World::with(|settings| {
+        let leading = ["-c", &agent, "sh"].map(Into::into).to_vec();
+        settings.agent = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+    })
+    .await;
+    let session = world.create("flood", json!({})).await;
+    world.chat(&session, "anything").await;
+    let approval = world.wait_for_approval(&session).await;
+    world.respond(&approval, true).await;
+    let answered = world.work().join("answered");
+    let heard = || std::future::ready(std::fs::read_to_string(&answered).ok());
+    let heard = testkit::eventually_async("the answer", DEADLINE, heard).await;
+    assert!(heard.contains("allow"), "{heard}");
+    world.end_children().await;
 }

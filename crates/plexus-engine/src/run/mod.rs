@@ -294,6 +294,10 @@ impl Run {
                 Ok(pumped) => pumped,
                 Err(over) => return over,
             };
+            // A child that writes without a pause still gets its answers.
+            while let Some(heard) = self.awaited.ready() {
+                self.decided(heard);
+            }
             if let Ok(command) = commands.try_recv() {
                 Box::pin(self.command(command)).await;
                 continue;
