@@ -48,7 +48,21 @@ pub async fn decision(
 }
 
 /// What was heard of an approval that was waited for.
-pub(crate) type Heard = (ApprovalId, Result<Option<ApprovalRecord>, StoreError>);
+pub(crate) type Heard = (ApprovalId, Option<ApprovalRecord>);
+
+/// Waits until an approval is decided or gone, whatever is wrong with the store meanwhile: a run that
+/// gave up would leave its agent waiting unseen.
+async fn heard_at_last(store: &dyn Store, id: ApprovalId) -> Option<ApprovalRecord> {
+    loop {
+        match decision(store, id).await {
+            Ok(heard) => return heard,
+            Err(error) => {
+                tracing::error!(approval = %id, %error, "could not read a decision; trying again");
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+        }
+    }
+}
 
 /// The decisions that one run waits for. Dropped with the run, so that nobody waits for one that is
 /// over.
@@ -67,7 +81,7 @@ impl Decisions {
     pub(crate) fn add(&mut self, id: ApprovalId) {
         if self.ids.insert(id) {
             let store = Arc::clone(&self.store);
-            self.waits.spawn(async move { (id, decision(&*store, id).await) });
+            self.waits.spawn(async move { (id, heard_at_last(&*store, id).await) });
         }
     }
 

@@ -131,16 +131,11 @@ impl Run {
     }
 
     /// Sends the answer of an approval that was waited for.
-    pub(super) fn decided(&mut self, (id, heard): Heard) {
+    pub(super) fn decided(&mut self, (_, heard): Heard) {
         plexus_fault::point!("decision.heard");
-        match heard {
-            Ok(Some(record)) => self.send_answer(&record),
-            // Deleted with its session, whose child is being ended.
-            Ok(None) => {}
-            Err(error) => {
-                tracing::error!(approval = %id, %error, "could not read a decision to send it; asking the agent what is open");
-                self.ask_what_is_open();
-            }
+        // One that is gone was deleted with its session, whose child is being ended.
+        if let Some(record) = heard {
+            self.send_answer(&record);
         }
     }
 
