@@ -189,7 +189,8 @@ async fn an_unfinished_message_on_a_socket_counts_as_held() {
     let _reset = stream.write_all(&[b' '; 700_000]).await;
     whole(&mut stream).await;
     until("the end of the socket", || server.doors.stats().open_connections == 0).await;
-    assert_eq!(server.doors.stats().held_bytes, 0);
+    // What was held is given back a moment after the place: the two are dropped by two tasks.
+    until("what was held", || server.doors.stats().held_bytes == 0).await;
 }
 
 #[tokio::test]
@@ -230,8 +231,7 @@ async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
     until("both streams", || desk.working() == 2).await;
     until("the end of both", || desk.working() == 0).await;
     until("their places", || server.doors.stats().open_streams == 0).await;
-    let held = server.doors.stats().held_bytes;
-    assert_eq!(held, 0, "nothing is kept for a reader that went");
+    until("what was kept for a reader that went", || server.doors.stats().held_bytes == 0).await;
     // What was on its way is still there, and its last whole event says where to go on.
     let seen = whole(&mut events).await;
     let last = seen.rsplit("id: ").find_map(|rest| Some(rest.split_once("\ndata: ")?.0));
