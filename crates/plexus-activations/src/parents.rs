@@ -15,7 +15,7 @@ use plexus_engine::identity::Identity;
 use plexus_engine::session::SessionConfig;
 use plexus_engine::settings::Settings;
 use plexus_store::{
-    Change, CreateSession, JsonText, Outcome, Priority, RevokeTokens, Session, SessionFilter,
+    Change, CreateSession, JsonText, Outcome, Priority, RevokeTokens, SessionFilter, SessionRecord,
     Store, StoreError,
 };
 use plexus_wire::method::identity as wire;
@@ -54,7 +54,7 @@ impl Parents {
         let filter = SessionFilter { parent: Some(None), ..SessionFilter::default() };
         let page = page(params.limit, params.cursor.as_deref())?;
         let found = self.store.sessions(filter, page).await?;
-        let view = |session: Session| Parent {
+        let view = |session: SessionRecord| Parent {
             name: session.name,
             session_id: session.id,
             created_at: session.created_at.into(),
@@ -128,7 +128,7 @@ impl Parents {
 }
 
 /// Says whether a session only stands for a parent outside.
-pub(crate) fn is_identity(session: &Session) -> bool {
+pub(crate) fn is_identity(session: &SessionRecord) -> bool {
     session.metadata.to_value()["identity"] == json!(true)
 }
 

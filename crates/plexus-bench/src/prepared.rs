@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use plexus_core::{NodeId, SessionId};
 use plexus_store::{
     AppendEvents, AppendNode, Change, CreateSession, Durability, JsonText, NewEvent, NodeData,
-    Priority, Session, SqliteOptions, SqliteStore, StartChat, Store as _, limits,
+    Priority, SessionRecord, SqliteOptions, SqliteStore, StartChat, Store as _, limits,
 };
 use serde_json::json;
 
@@ -24,7 +24,7 @@ pub fn open(data_dir: &Path) -> Result<SqliteStore> {
 /// Creates `count` sessions that are configured as `like` is.
 pub async fn add_sessions(
     store: &SqliteStore,
-    like: &Session,
+    like: &SessionRecord,
     prefix: &str,
     count: usize,
 ) -> Result<Vec<SessionId>> {
@@ -68,7 +68,7 @@ fn event(number: u32) -> NewEvent {
 /// `branches` chains before it reaches `node`.
 pub async fn add_branches(
     store: &SqliteStore,
-    session: &Session,
+    session: &SessionRecord,
     node: NodeId,
     branches: usize,
     length: usize,

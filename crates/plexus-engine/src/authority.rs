@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_rules::{self as rules, Decision, Pattern, Placed, RealPaths, Rule};
-use plexus_store::{Owner, PageRequest, Session, SessionFilter, Store, StoreError};
+use plexus_store::{Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError};
 use plexus_wire::{Budget, ProjectSettings, Supervise};
 use serde_json::Value;
 
@@ -47,12 +47,12 @@ impl Authority {
     }
 
     /// Returns the session if `caller` may touch it; else it does not exist, as far as this caller can tell.
-    pub async fn reach(&self, caller: &Caller, id: SessionId) -> Result<Session, CallError> {
+    pub async fn reach(&self, caller: &Caller, id: SessionId) -> Result<SessionRecord, CallError> {
         let hidden = || {
             CallError::not_found(format_args!("find the session {id}"))
                 .with_hint("claudecode.list shows the sessions you may use")
         };
-        let found = |result: Result<Session, StoreError>| match result {
+        let found = |result: Result<SessionRecord, StoreError>| match result {
             Ok(session) => Ok(session),
             Err(StoreError::NotFound { .. }) => Err(hidden()),
             Err(error) => Err(error.into()),
@@ -76,7 +76,7 @@ impl Authority {
         caller: &Caller,
         id: Option<SessionId>,
         name: Option<&str>,
-    ) -> Result<Session, CallError> {
+    ) -> Result<SessionRecord, CallError> {
         self.find_any(caller, id, name).await?.ok_or_else(|| {
             CallError::invalid("find the session: give session_id or name").with_field("session_id")
         })
@@ -88,7 +88,7 @@ impl Authority {
         caller: &Caller,
         id: Option<SessionId>,
         name: Option<&str>,
-    ) -> Result<Option<Session>, CallError> {
+    ) -> Result<Option<SessionRecord>, CallError> {
         match (id, name) {
             (Some(id), None) => self.reach(caller, id).await.map(Some),
             (None, Some(name)) => self.find_by_name(caller, name).await.map(Some),
@@ -102,7 +102,7 @@ impl Authority {
 
     /// Names are unique for each parent, so a caller's own come first; the operator may name any
     /// that is unique.
-    async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<Session, CallError> {
+    async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<SessionRecord, CallError> {
         let unknown = || {
             CallError::not_found(format_args!("find the session {name:?}"))
                 .with_hint("names are exact; claudecode.list shows them")

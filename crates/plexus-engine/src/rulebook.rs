@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Author, Pattern, RealPaths, Rule, RuleSet, Ruling};
 use plexus_store::{
-    JsonText, Owner, PageRequest, Session, Store, StoreError, StoredRule, UnixMillis,
+    JsonText, Owner, PageRequest, SessionRecord, Store, StoreError, StoredRule, UnixMillis,
 };
 use plexus_wire::SuggestedRule;
 use serde_json::Value;
@@ -50,7 +50,7 @@ impl Rulebook {
     /// Says what the rules say of a call. `rule_test` and the live path are this one function.
     pub(crate) async fn decide(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -65,7 +65,7 @@ impl Rulebook {
     /// Rules that would cover a call, narrow to wide, as `suggested_rules` shows them.
     pub(crate) fn suggestions(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -82,7 +82,7 @@ impl Rulebook {
     /// Returns the narrowest pattern that covers a call.
     pub fn narrowest(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -95,7 +95,7 @@ impl Rulebook {
     /// orders from.
     pub(crate) fn is_edit_inside(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -198,7 +198,7 @@ impl Rulebook {
 
 /// Makes the call that the engine judges.
 pub fn call<'a>(
-    session: &Session,
+    session: &SessionRecord,
     config: &'a SessionConfig,
     tool_name: &'a str,
     input: &'a Value,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plexus_core::SessionId;
-use plexus_store::{JsonText, Session, StoreError};
+use plexus_store::{JsonText, SessionRecord, StoreError};
 use plexus_wire::{Budget, ChannelChoice, ProjectSettings, Supervise, TimedMode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -52,7 +52,7 @@ impl SessionConfig {
     ///
     /// # Errors
     /// When what is stored cannot be read.
-    pub fn of(session: &Session) -> Result<Self, StoreError> {
+    pub fn of(session: &SessionRecord) -> Result<Self, StoreError> {
         session.config.read()
     }
 
@@ -99,7 +99,7 @@ impl SessionState {
     ///
     /// # Errors
     /// When what is stored cannot be read.
-    pub fn of(session: &Session) -> Result<Self, StoreError> {
+    pub fn of(session: &SessionRecord) -> Result<Self, StoreError> {
         session.state.read()
     }
 

@@ -12,7 +12,7 @@ use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
     AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
-    RevokeTokens, Run as StoredRun, RunKey, Session, Store, StoreError, UpdateRun,
+    RevokeTokens, RunKey, RunRecord, SessionRecord, Store, StoreError, UpdateRun,
 };
 use plexus_wire::{ChannelChoice, ChatEvent};
 use serde::Serialize;
@@ -141,7 +141,7 @@ impl Starter {
     pub(crate) async fn start(
         &self,
         keeper: Weak<dyn RunKeeper>,
-        session: &Session,
+        session: &SessionRecord,
         chat: &Chat,
         prompt: &str,
         keeping: Keeping,
@@ -183,7 +183,7 @@ impl Starter {
     pub(crate) fn found(
         &self,
         keeper: Weak<dyn RunKeeper>,
-        stored: &StoredRun,
+        stored: &RunRecord,
         hold: Hold,
     ) -> Result<Run, StoreError> {
         Run::new(self.tools.clone(), keeper, &self.driver, stored, Origin::Found, hold)
@@ -304,7 +304,7 @@ impl Starter {
         keeping: Keeping,
         label: &str,
         state: &RunState,
-    ) -> Result<StoredRun, StoreError> {
+    ) -> Result<RunRecord, StoreError> {
         let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
         let notice =
             ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name()))
@@ -358,7 +358,7 @@ fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartEr
     Ok(())
 }
 
-fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, StoreError> {
+fn conversation(session: &SessionRecord, keeping: Keeping) -> Result<Conversation, StoreError> {
     let SessionState { fork_from, fork_behind, .. } = SessionState::of(session)?;
     Ok(match (keeping, fork_from, &session.claude_session_id) {
         (_, Some(of), _) => Conversation::Fork { of, up_to: fork_behind },
@@ -369,7 +369,7 @@ fn conversation(session: &Session, keeping: Keeping) -> Result<Conversation, Sto
 }
 
 /// What the conversation had cost when a CLI last left it: that of the source, for a fork that has none of its own yet.
-async fn cost_before(store: &dyn Store, session: &Session) -> Result<f64, StoreError> {
+async fn cost_before(store: &dyn Store, session: &SessionRecord) -> Result<f64, StoreError> {
     let state = SessionState::of(session)?;
     let Some(source) = state.fork_of else { return Ok(state.conversation_cost) };
     match store.session(source).await {

@@ -11,8 +11,8 @@ use plexus_core::{CallError, SessionId};
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{Change, limits};
 use plexus_store::{
-    Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, Run as StoredRun, RunKey, Session,
-    SessionFilter, SessionStatus, Store, StoreError, Trace,
+    Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, RunKey, RunRecord, SessionFilter,
+    SessionRecord, SessionStatus, Store, StoreError, Trace,
 };
 use plexus_wire::{ChatEvent, SessionsHealth};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -417,7 +417,7 @@ impl Supervisor {
         Ok(count)
     }
 
-    async fn start_if_nobody_serves(&self, session: &Session) -> Result<(), StoreError> {
+    async fn start_if_nobody_serves(&self, session: &SessionRecord) -> Result<(), StoreError> {
         let Some(number) = session.open_chat() else { return Ok(()) };
         let chat = self.store.chat(session.id, Some(number)).await?;
         if chat.server != self.store.lease().map(|lease| lease.server) {
@@ -433,7 +433,7 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn pick_up(&self, stored: &StoredRun) -> Result<(), StartError> {
+    async fn pick_up(&self, stored: &RunRecord) -> Result<(), StartError> {
         let dir = RunDir::new(self.settings.run_dir(stored.key));
         plexus_fault::point!("reattach.look");
         let pid_file = wait_for_pid_file(&dir).await?;
@@ -448,7 +448,7 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn abandon(&self, stored: &StoredRun, dir: &RunDir) -> Result<(), StartError> {
+    async fn abandon(&self, stored: &RunRecord, dir: &RunDir) -> Result<(), StartError> {
         // A shim that was killed before it could write anything has left a child that nobody else will find.
         orphans::end_members(dir);
         let why = "the server stopped before the process was started";

@@ -3,7 +3,8 @@
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_engine::event::ToNewEvent;
 use plexus_store::{
-    Change, EndChat, Ending, Fresh, Priority, Session, StartChat, StartedChat, StoreError, Trace,
+    Change, EndChat, Ending, Fresh, Priority, SessionRecord, StartChat, StartedChat, StoreError,
+    Trace,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
@@ -38,7 +39,7 @@ impl ClaudeCode {
     pub(super) async fn start_chat(
         &self,
         caller: Caller,
-        session: &Session,
+        session: &SessionRecord,
         params: &ChatParams,
     ) -> Result<StartedChat, CallError> {
         if crate::parents::is_identity(session) {
@@ -87,7 +88,7 @@ impl ClaudeCode {
 
     /// The refusal of a chat while another one of the session runs, with that chat as `streams`
     /// shows it. It may have ended since; then nothing stands.
-    async fn one_is_running(&self, session: &Session) -> Result<CallError, CallError> {
+    async fn one_is_running(&self, session: &SessionRecord) -> Result<CallError, CallError> {
         let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
             .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
         let Some(open) = self.store.session(session.id).await?.open_chat() else {
@@ -155,7 +156,7 @@ impl ClaudeCode {
     /// Ends a chat whose child is not there yet: the start finds it ended and does nothing.
     async fn cancel_unserved(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         chat: u32,
         reason: String,
     ) -> Result<(), CallError> {

@@ -7,7 +7,7 @@ use plexus_engine::authority::{EVERYTHING, narrowed};
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_rules::{Pattern, PatternError};
 use plexus_store::{
-    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, Session, SpendTotals,
+    Change, CreateSession, Fork, JsonText, Outcome, Priority, Room, SessionRecord, SpendTotals,
     StoreError, UpdateSession,
 };
 use plexus_wire::{
@@ -205,7 +205,7 @@ impl ClaudeCode {
     /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not show one past and remember another.
     async fn fork_point(
         &self,
-        source: &Session,
+        source: &SessionRecord,
         at: Option<NodeId>,
     ) -> Result<ForkPoint, CallError> {
         let at = at.unwrap_or(source.head);
@@ -223,7 +223,11 @@ impl ClaudeCode {
     }
 
     /// The agent's last message of the chat that completed at this node, if one of this session's did, in the conversation that it still has.
-    async fn last_message(&self, source: &Session, at: NodeId) -> Result<Option<Uuid>, CallError> {
+    async fn last_message(
+        &self,
+        source: &SessionRecord,
+        at: NodeId,
+    ) -> Result<Option<Uuid>, CallError> {
         let event = match self.store.event(EventId::from_uuid(*at.as_uuid())).await {
             Ok(event) => event,
             Err(StoreError::NotFound { .. }) => return Ok(None),

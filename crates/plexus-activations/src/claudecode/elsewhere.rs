@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use plexus_core::{CallError, Caller, EventId};
 use plexus_engine::node::Elsewhere;
 use plexus_engine::session::SessionConfig;
-use plexus_store::{Chat, Fresh, Position, Session, StartedChat};
+use plexus_store::{Chat, Fresh, Position, SessionRecord, StartedChat};
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{ChatParams, Method, SessionRef};
 
@@ -17,7 +17,7 @@ impl ClaudeCode {
     pub(super) async fn start_chat_elsewhere(
         &self,
         caller: Caller,
-        session: &Session,
+        session: &SessionRecord,
         params: &ChatParams,
     ) -> Result<Option<StartedChat>, CallError> {
         // A running chat is answered as busy, here as there.
@@ -35,7 +35,10 @@ impl ClaudeCode {
         Ok(Some(started(&chat)))
     }
 
-    async fn place_for_a_chat(&self, session: &Session) -> Result<Option<Elsewhere>, CallError> {
+    async fn place_for_a_chat(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Option<Elsewhere>, CallError> {
         if let Some(there) = self.neighbours.elsewhere(session).await? {
             return Ok(Some(there));
         }
@@ -56,7 +59,7 @@ impl ClaudeCode {
     pub(super) async fn ask_elsewhere<M: Method>(
         &self,
         caller: Caller,
-        session: &Session,
+        session: &SessionRecord,
         params: &M::Params,
     ) -> Result<Option<M::Result>, CallError> {
         match self.neighbours.elsewhere(session).await? {
@@ -78,7 +81,7 @@ pub(super) fn started(chat: &Chat) -> StartedChat {
 }
 
 /// Returns what a session needs of this machine's files and does not find.
-fn missing_here(session: &Session) -> Result<Option<PathBuf>, CallError> {
+fn missing_here(session: &SessionRecord) -> Result<Option<PathBuf>, CallError> {
     let config = SessionConfig::of(session)?;
     let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
     if let Some(dir) = dirs.into_iter().find(|dir| !dir.is_dir()) {

@@ -31,7 +31,7 @@ use plexus_engine::reading::turns::Turns;
 use plexus_engine::settings::Settings;
 use plexus_engine::supervisor::Supervisor;
 use plexus_store::{
-    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, Session, Store, StoreError, Thing,
+    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, SessionRecord, Store, StoreError, Thing,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
@@ -76,7 +76,7 @@ impl ClaudeCode {
         caller: &Caller,
         id: Option<SessionId>,
         name: Option<&str>,
-    ) -> Result<Session, CallError> {
+    ) -> Result<SessionRecord, CallError> {
         self.authority.find(caller, id, name).await
     }
 
@@ -234,7 +234,11 @@ impl ClaudeCode {
 impl ClaudeCode {
     /// Returns a node of this session's tree. One of another tree is as unknown as one that does
     /// not exist.
-    pub(super) async fn node_of(&self, session: &Session, id: NodeId) -> Result<Node, CallError> {
+    pub(super) async fn node_of(
+        &self,
+        session: &SessionRecord,
+        id: NodeId,
+    ) -> Result<Node, CallError> {
         match self.store.node(id).await {
             Ok(node) if node.tree_id == session.tree => Ok(node),
             Ok(_) | Err(StoreError::NotFound { .. }) => Err(CallError::not_found(format_args!(

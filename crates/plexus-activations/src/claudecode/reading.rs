@@ -9,7 +9,7 @@ use plexus_engine::reading::feed::paged;
 use plexus_engine::reading::scopes::Watch;
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
-    Session, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
+    SessionRecord, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
 };
 use plexus_wire::{
     Approval, PageLimit, PollParams, Polled, SessionRef, WaitParams, Waited, WakeOn,
@@ -160,7 +160,7 @@ impl ClaudeCode {
         Ok(())
     }
 
-    async fn from(&self, session: &Session, params: &PollParams) -> Result<From, CallError> {
+    async fn from(&self, session: &SessionRecord, params: &PollParams) -> Result<From, CallError> {
         if let Some(consumer) = &params.consumer {
             let cursor = match self.store.consumer(session.id, consumer).await? {
                 Some(consumer) => consumer.cursor,
@@ -192,7 +192,7 @@ impl ClaudeCode {
     /// Reads the page, and says which chat it is of.
     async fn page(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         from: &From,
         limit: usize,
     ) -> Result<(Option<EventPage>, Option<u32>), CallError> {
@@ -221,7 +221,7 @@ impl ClaudeCode {
 
     async fn polled(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         from: &From,
         page: Option<EventPage>,
         chat: Option<u32>,
@@ -274,7 +274,10 @@ impl ClaudeCode {
     }
 
     /// The permission requests of a session that wait.
-    pub(super) async fn pending_of(&self, session: &Session) -> Result<Vec<Approval>, CallError> {
+    pub(super) async fn pending_of(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Vec<Approval>, CallError> {
         if session.pending_approvals == 0 {
             return Ok(Vec::new());
         }
@@ -333,7 +336,7 @@ impl ClaudeCode {
                 WakeOn::Change => self.news.changed_after(&call.caller, after).await?,
                 WakeOn::AsksOrEnds => self.news.asked_or_ended(&call.caller, after).await?,
             };
-            let changed: Vec<&Session> = found
+            let changed: Vec<&SessionRecord> = found
                 .sessions
                 .iter()
                 .filter(|session| wanted.is_empty() || wanted.contains(&session.id))

@@ -4,8 +4,8 @@ use plexus_core::{Call, CallError, Caller};
 use plexus_engine::reading::told::GET_ANSWER_BYTES;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_store::{
-    Change, Children, Cursor, DeleteSession, Outcome, Priority, Session, SessionFilter, SetCursor,
-    Spend,
+    Change, Children, Cursor, DeleteSession, Outcome, Priority, SessionFilter, SessionRecord,
+    SetCursor, Spend,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
@@ -52,7 +52,10 @@ impl ClaudeCode {
         Ok(SessionList { sessions, cursor: found.next.map(|next| next.to_string()) })
     }
 
-    pub(super) async fn view(&self, session: &Session) -> Result<plexus_wire::Session, CallError> {
+    pub(super) async fn view(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<plexus_wire::Session, CallError> {
         let config = SessionConfig::of(session)?;
         let totals = self.store.spend(session.id).await?;
         let (spend, reserved) = (totals.subtree, totals.reserved);

@@ -1,7 +1,7 @@
 //! Chats in the wire's shape: one place says how a chat stands and what callers see of it.
 
 use plexus_core::CallError;
-use plexus_store::{Chat, ChatStatus, Origin, Session, SessionStatus, StoreError};
+use plexus_store::{Chat, ChatStatus, Origin, SessionRecord, SessionStatus, StoreError};
 use plexus_wire::Stream;
 
 use super::ClaudeCode;
@@ -40,7 +40,7 @@ impl ClaudeCode {
 }
 
 /// How a chat stands, given its session.
-fn status_within(chat: &Chat, session: &Session) -> SessionStatus {
+fn status_within(chat: &Chat, session: &SessionRecord) -> SessionStatus {
     let open = chat.status == ChatStatus::Running && session.open_chat() == Some(chat.number);
     if open { session.status() } else { as_session_status(chat.status) }
 }

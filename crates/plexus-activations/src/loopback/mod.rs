@@ -30,7 +30,7 @@ use plexus_engine::reading::turns::Turns;
 use plexus_engine::session::SessionState;
 use plexus_engine::start::Address;
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, PageRequest, Priority, Session, Stage, Store,
+    ApprovalFilter, ApprovalRecord, Change, PageRequest, Priority, SessionRecord, Stage, Store,
     StoreError, Topic, UnixMillis, UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
@@ -199,7 +199,7 @@ impl Loopback {
             if let Some(known) = after {
                 let news = self.news.asked_or_ended(&call.caller, known).await?;
                 after = Some(news.after);
-                let wanted = |session: &&Session| {
+                let wanted = |session: &&SessionRecord| {
                     session.open_chat().is_none()
                         && filter.session.is_none_or(|only| only == session.id)
                 };

@@ -8,7 +8,7 @@ use plexus_engine::approvals::answer::{answer_of, exact_json};
 use plexus_engine::driver::Channel;
 use plexus_engine::wait::{STORE_RETRY, decision};
 use plexus_store::{
-    ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, Session, SettleApproval,
+    ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, SessionRecord, SettleApproval,
     StoreError, UnixMillis, Verdict,
 };
 use plexus_wire::{Done, ErrorKind, PermitAnswer, PermitRequest, RefusedAttempt};
@@ -110,7 +110,7 @@ impl Loopback {
         }
     }
 
-    async fn asking_session(&self, caller: &Caller) -> Result<Session, CallError> {
+    async fn asking_session(&self, caller: &Caller) -> Result<SessionRecord, CallError> {
         let Caller::Child(id) = caller else {
             return Err(CallError::forbidden("ask for permission: that is for a child"));
         };
@@ -118,7 +118,7 @@ impl Loopback {
     }
 
     /// The run that asks, when the child is one of ours.
-    async fn run_of(&self, session: &Session) -> Result<Option<u32>, StoreError> {
+    async fn run_of(&self, session: &SessionRecord) -> Result<Option<u32>, StoreError> {
         match session.open_chat() {
             Some(chat) => Ok(self.store.chat(session.id, Some(chat)).await?.run),
             None => Ok(None),

@@ -170,7 +170,7 @@ impl Loopback {
     async fn oldest_session(
         &self,
         caller: &Caller,
-    ) -> Result<Option<plexus_store::Session>, CallError> {
+    ) -> Result<Option<plexus_store::SessionRecord>, CallError> {
         let filter = SessionFilter { under: caller.session(), ..SessionFilter::default() };
         Ok(self.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
     }

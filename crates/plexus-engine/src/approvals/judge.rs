@@ -3,7 +3,7 @@
 
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
-use plexus_store::{DecidedBy, Owner, Session, StoreError, UnixMillis, Verdict};
+use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
 use plexus_wire::Mode;
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ impl Approvals {
     /// Says what would happen to this call now.
     pub async fn judge(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -92,7 +92,7 @@ impl Approvals {
     /// What the rules say, once those that it rests on are known to be in force still, and to be their author's to make.
     async fn standing_rules_say(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,
@@ -149,7 +149,7 @@ impl Approvals {
 
     fn mode_says(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         config: &SessionConfig,
         tool_name: &str,
         input: &Value,

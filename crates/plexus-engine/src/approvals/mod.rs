@@ -19,8 +19,8 @@ use plexus_core::{ApprovalId, CallError, Caller, LatencyReading, SessionId};
 use plexus_rules as rules;
 use plexus_store::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecideApproval, DecidedBy,
-    Decision, Fresh, JsonText, NewRule, OpenApproval, PageRequest, Priority, Session, Stage, Store,
-    StoreError, UnixMillis, UseRule, Verdict, limits,
+    Decision, Fresh, JsonText, NewRule, OpenApproval, PageRequest, Priority, SessionRecord, Stage,
+    Store, StoreError, UnixMillis, UseRule, Verdict, limits,
 };
 use plexus_wire::ChatEvent;
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub(crate) const REMIND_EVERY: Duration = Duration::from_secs(300);
 /// A permission request, from whichever channel.
 pub struct Question<'a> {
     /// Who asks.
-    pub session: &'a Session,
+    pub session: &'a SessionRecord,
     /// The chat in which it asks, if one is open.
     pub chat: Option<u32>,
     /// The run that asks, when the child is one of ours.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plexus_store::{ApprovalRecord, Session, StoreError};
+use plexus_store::{ApprovalRecord, SessionRecord, StoreError};
 use plexus_wire::{Approval, DecidedApproval};
 
 use crate::session::SessionConfig;
@@ -11,7 +11,10 @@ use crate::session::SessionConfig;
 ///
 /// # Errors
 /// When what was stored with it cannot be read.
-pub fn as_pending(record: &ApprovalRecord, session: &Session) -> Result<Approval, StoreError> {
+pub fn as_pending(
+    record: &ApprovalRecord,
+    session: &SessionRecord,
+) -> Result<Approval, StoreError> {
     Ok(Approval {
         id: record.id,
         session_id: record.session,
@@ -32,7 +35,7 @@ pub fn as_pending(record: &ApprovalRecord, session: &Session) -> Result<Approval
 
 /// The directory in which a session's commands start, and its relative paths. A session whose
 /// configuration cannot be read has none to show; it cannot be asked about anything new either.
-pub(crate) fn working_dir(session: &Session) -> Option<PathBuf> {
+pub(crate) fn working_dir(session: &SessionRecord) -> Option<PathBuf> {
     SessionConfig::of(session).ok().map(|config| config.working_dir)
 }
 

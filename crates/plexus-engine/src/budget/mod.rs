@@ -12,7 +12,7 @@
 mod treasurer;
 
 use plexus_core::{CallError, ErrorKind, SessionId};
-use plexus_store::{Reservation, Session, Spend, SpendLimit, SpendTotals, Store, StoreError};
+use plexus_store::{Reservation, SessionRecord, Spend, SpendLimit, SpendTotals, Store, StoreError};
 use plexus_wire::{Budget, SpentAlready};
 
 use crate::session::SessionConfig;
@@ -30,7 +30,7 @@ const UNKNOWN: Spend =
 /// `forbidden` when some budget above is used up.
 pub async fn prepare(
     store: &dyn Store,
-    session: &Session,
+    session: &SessionRecord,
 ) -> Result<Option<Reservation>, CallError> {
     let mut reservation = Reservation::default();
     for holder in holders(store, session.id).await? {

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use plexus_core::{SecretToken, SessionId};
 use plexus_store::{
     ApprovalRecord, ApprovalStatus, Change, Ending, JsonText, OpenApproval, OutboxEntry, Owner,
-    Session, StoreError, UnixMillis,
+    SessionRecord, StoreError, UnixMillis,
 };
 use plexus_wire::{
     AskedApproval, BareSession, ChatEnded, EndedSession, HookBody, HookEvent, HookMessage,
@@ -133,7 +133,7 @@ impl Hooks {
     pub(crate) fn requested(
         &self,
         open: &OpenApproval,
-        session: &Session,
+        session: &SessionRecord,
     ) -> Result<Vec<OutboxEntry>, StoreError> {
         self.tell(HookEvent::ApprovalRequested, || {
             let approval = AskedApproval {
@@ -160,7 +160,7 @@ impl Hooks {
     pub(crate) fn escalated(
         &self,
         record: &ApprovalRecord,
-        session: &Session,
+        session: &SessionRecord,
         to: Owner,
     ) -> Result<Vec<Change>, StoreError> {
         let told = self.tell(HookEvent::ApprovalEscalated, || {
@@ -201,7 +201,7 @@ impl Hooks {
     /// Tells of a chat that has ended.
     pub fn chat_ended(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         chat: u32,
         ending: &Ending,
         usage: Option<&JsonText>,

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use plexus_core::{CallError, Caller, SecretToken};
-use plexus_store::{Server, ServerState, Session, Store, StoreError};
+use plexus_store::{Server, ServerState, SessionRecord, Store, StoreError};
 use plexus_wire::Method;
 use serde_json::Value;
 
@@ -53,7 +53,10 @@ impl Neighbours {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+    pub async fn elsewhere(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Option<Elsewhere>, StoreError> {
         let Some(ours) = self.store.lease() else { return Ok(None) };
         let server = match session.open_chat() {
             Some(chat) => self.store.chat(session.id, Some(chat)).await?.server,
@@ -75,7 +78,10 @@ impl Neighbours {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn last_elsewhere(&self, session: &Session) -> Result<Option<Elsewhere>, StoreError> {
+    pub async fn last_elsewhere(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Option<Elsewhere>, StoreError> {
         let Some(ours) = self.store.lease() else { return Ok(None) };
         match self.store.runs(session.id).await?.last().and_then(|run| run.server) {
             Some(server) if server != ours.server => self.server(server).await,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, SessionId};
-use plexus_store::{ChangedSessions, ReadLimit, Session, SessionFilter, Store, limits};
+use plexus_store::{ChangedSessions, ReadLimit, SessionFilter, SessionRecord, Store, limits};
 
 /// How much of the feed is read at a time to see who asked or ended.
 const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
@@ -89,7 +89,7 @@ impl SessionNews {
     }
 }
 
-fn has_turned(session: &Session, turns: Option<&HashMap<SessionId, Turn>>) -> bool {
+fn has_turned(session: &SessionRecord, turns: Option<&HashMap<SessionId, Turn>>) -> bool {
     let asks = session.pending_approvals > 0;
     let ended = session.newest_chat.is_some() && session.open_chat().is_none();
     // A child that somebody else started has no chat whose events could tell that it asks.

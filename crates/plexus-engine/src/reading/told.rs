@@ -1,7 +1,7 @@
 //! What is told of a session without its transcript: its status, one line, and its last answer.
 
 use plexus_core::CallError;
-use plexus_store::{ReadLimit, Session};
+use plexus_store::{ReadLimit, SessionRecord};
 use plexus_wire::{BudgetUse, ChangedSession, ChatEvent, LastAnswer};
 
 use super::news::SessionNews;
@@ -26,7 +26,7 @@ impl SessionNews {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn changed(&self, session: &Session) -> Result<ChangedSession, CallError> {
+    pub async fn changed(&self, session: &SessionRecord) -> Result<ChangedSession, CallError> {
         let (chat, total_events) =
             session.newest_chat.map_or((None, 0), |chat| (Some(chat.number), chat.total_events));
         let line = match (chat, total_events.checked_sub(1)) {
@@ -66,7 +66,7 @@ impl SessionNews {
     /// When the store cannot be read.
     pub async fn last_answer(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         most_bytes: usize,
     ) -> Result<Option<LastAnswer>, CallError> {
         let Some(chat) = session.newest_chat.filter(|_| session.open_chat().is_none()) else {

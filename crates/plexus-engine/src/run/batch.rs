@@ -7,8 +7,8 @@ use agent_lines::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
 use plexus_store::{
     AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, NewEvent, Origin as ChatOrigin,
-    Outcome, Patch, Priority, Session, SetJournalPosition, SettleApproval, StartChat, StoreError,
-    Trace, UnixMillis, UpdateRun, UpdateSession,
+    Outcome, Patch, Priority, SessionRecord, SetJournalPosition, SettleApproval, StartChat,
+    StoreError, Trace, UnixMillis, UpdateRun, UpdateSession,
 };
 use plexus_wire::{ChatEvent, PermitAnswer};
 
@@ -27,7 +27,7 @@ const LINES_PER_COMMIT: usize = 512;
 
 /// What a run knows of its session between two commits. Nothing in it decides anything: whatever was changed meanwhile is a conflict of the commit.
 pub(super) struct Known {
-    pub(super) session: Session,
+    pub(super) session: SessionRecord,
     pub(super) config: SessionConfig,
 }
 

@@ -6,8 +6,8 @@ use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
     AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent,
-    Position, Priority, RemoveRules, RevokeTokens, RunKey, Session, SettleApproval, Spend, Stage,
-    StoreError, UnixMillis, UpdateSession, Verdict,
+    Position, Priority, RemoveRules, RevokeTokens, RunKey, SessionRecord, SettleApproval, Spend,
+    Stage, StoreError, UnixMillis, UpdateSession, Verdict,
 };
 use plexus_wire::{ChatEvent, Usage};
 use serde::Serialize;
@@ -54,7 +54,7 @@ impl Run {
     pub(super) fn ending_changes(
         &self,
         state: &mut RunState,
-        session: &Session,
+        session: &SessionRecord,
         exit: Option<&ExitFile>,
     ) -> Result<Vec<Change>, StoreError> {
         let turn = state.turn();
@@ -212,7 +212,7 @@ impl Run {
     /// counts from there. A CLI that is killed notes nothing.
     fn noted_cost(
         &self,
-        session: &Session,
+        session: &SessionRecord,
         exit: Option<&ExitFile>,
     ) -> Result<Option<Change>, StoreError> {
         let left = exit.is_some_and(|exit| exit.code.is_some());

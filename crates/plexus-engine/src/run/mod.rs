@@ -27,7 +27,7 @@ use agent_lines::journal::{JournalDir, JournalLine, JournalWatcher, LineContent,
 use plexus_shim::layout::{InboxSeq, RunDir, SegmentNo};
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, PageRequest, Patch,
-    Priority, Run as StoredRun, RunKey, Stage, Store, StoreError, UpdateRun,
+    Priority, RunKey, RunRecord, Stage, Store, StoreError, UpdateRun,
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -74,7 +74,7 @@ pub(crate) enum Keeping {
 
 impl Keeping {
     /// How a stored run was started.
-    fn of(stored: &StoredRun) -> Self {
+    fn of(stored: &RunRecord) -> Self {
         if stored.launch.to_value()["ephemeral"] == serde_json::Value::Bool(true) {
             Self::Ephemeral
         } else {
@@ -173,7 +173,7 @@ impl Run {
         tools: RunTools,
         keeper: Weak<dyn RunKeeper>,
         driver: &Arc<dyn AnyDriver>,
-        stored: &StoredRun,
+        stored: &RunRecord,
         origin: Origin,
         hold: Hold,
     ) -> Result<Self, StoreError> {

@@ -49,11 +49,13 @@ pub use event::{
 pub use json::JsonText;
 pub use page::{Page, PageRequest, PageToken};
 pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRule};
-pub use run::{CreateRun, EndRun, JournalPosition, Run, RunKey, SetJournalPosition, UpdateRun};
+pub use run::{
+    CreateRun, EndRun, JournalPosition, RunKey, RunRecord, SetJournalPosition, UpdateRun,
+};
 pub use server::{Lease, RegisterServer, RenewLease, Server, ServerState, TakeOver, TakenOver};
 pub use session::{
-    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room, Session,
-    SessionFilter, SessionStatus, UpdateSession,
+    ChangedSessions, ChatFacts, Children, CreateSession, DeleteSession, Fork, Patch, Room,
+    SessionFilter, SessionRecord, SessionStatus, UpdateSession,
 };
 pub use store::{Counts, Prompts, Pruned, Store};
 pub use time::UnixMillis;

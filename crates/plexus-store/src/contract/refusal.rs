@@ -19,9 +19,9 @@ use super::limits::{
     MAX_SESSIONS,
 };
 use super::rule::StoredRule;
-use super::run::{CreateRun, JournalPosition, Run, RunKey, SetJournalPosition};
+use super::run::{CreateRun, JournalPosition, RunKey, RunRecord, SetJournalPosition};
 use super::server::{Lease, Server, ServerState, TakeOver};
-use super::session::{Session, UpdateSession};
+use super::session::{SessionRecord, UpdateSession};
 
 /// Refuses or not.
 type Judged = Result<(), StoreError>;
@@ -60,7 +60,7 @@ pub(crate) fn name_taken(name: &str, holder: SessionId) -> StoreError {
 }
 
 /// Refuses an update of another revision than the one that stands.
-pub(crate) fn update(update: &UpdateSession, standing: &Session) -> Judged {
+pub(crate) fn update(update: &UpdateSession, standing: &SessionRecord) -> Judged {
     match update.expects_revision {
         Some(revision) if revision != standing.revision => {
             Err(StoreError::conflict("update the session: it changed meanwhile", standing))
@@ -142,7 +142,7 @@ pub(crate) fn run_number(new: &CreateRun, next: RunKey) -> Judged {
 }
 
 /// Refuses to change a run that has ended.
-pub(crate) fn run_goes_on(run: &Run) -> Judged {
+pub(crate) fn run_goes_on(run: &RunRecord) -> Judged {
     if run.ended_at.is_none() {
         Ok(())
     } else {
@@ -183,7 +183,7 @@ pub(crate) fn asked_before(
 }
 
 /// Refuses one more question of a session than may be pending.
-pub(crate) fn one_more_question(session: &Session) -> Judged {
+pub(crate) fn one_more_question(session: &SessionRecord) -> Judged {
     if (session.pending_approvals as usize) < MAX_PENDING_PER_SESSION {
         return Ok(());
     }
@@ -229,7 +229,7 @@ pub(crate) fn not_to_settle(standing: &ApprovalRecord) -> StoreError {
 // Rules.
 
 /// Refuses a rule that would end with a run that has ended already.
-pub(crate) fn rule_ends_with(run: &Run) -> Judged {
+pub(crate) fn rule_ends_with(run: &RunRecord) -> Judged {
     if run.ended_at.is_none() {
         return Ok(());
     }
@@ -250,7 +250,7 @@ pub(crate) fn of_another(owner: ServerId) -> StoreError {
     StoreError::fenced(format_args!("write it: it belongs to server {owner}"))
 }
 
-pub(crate) fn runs_elsewhere(standing: &Run) -> StoreError {
+pub(crate) fn runs_elsewhere(standing: &RunRecord) -> StoreError {
     StoreError::conflict("begin here: the session runs on another server", standing)
 }
 

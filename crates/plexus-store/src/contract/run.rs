@@ -37,7 +37,7 @@ pub struct JournalPosition {
 
 /// One run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Run {
+pub struct RunRecord {
     /// Its name.
     pub key: RunKey,
     /// The server it belongs to; `None` where the store has one server and no leases.

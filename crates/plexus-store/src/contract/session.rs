@@ -14,7 +14,7 @@ use super::time::UnixMillis;
 
 /// One session, with the facts that its status is computed from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Session {
+pub struct SessionRecord {
     /// Its only identifier on the wire.
     pub id: SessionId,
     /// Its name, unique among the sessions of the same parent.
@@ -62,7 +62,7 @@ pub struct ChatFacts {
     pub total_events: u32,
 }
 
-impl Session {
+impl SessionRecord {
     /// Computes the status from the facts: ended before awaiting before running.
     #[must_use]
     pub fn status(&self) -> SessionStatus {
@@ -261,5 +261,5 @@ pub struct ChangedSessions {
     pub after: u64,
     /// Those that changed, oldest change first. When the limit cut the list, `after` is the last
     /// one's change.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<SessionRecord>,
 }

@@ -18,9 +18,9 @@ use super::error::StoreError;
 use super::event::{Event, EventPage, FeedPage, ReadLimit};
 use super::page::{Page, PageRequest};
 use super::rule::StoredRule;
-use super::run::{Run, RunKey};
+use super::run::{RunKey, RunRecord};
 use super::server::{Lease, Server};
-use super::session::{ChangedSessions, Session, SessionFilter};
+use super::session::{ChangedSessions, SessionFilter, SessionRecord};
 use super::time::UnixMillis;
 use super::token::{Token, TokenHash};
 use super::wake::{Topic, Wake};
@@ -61,21 +61,21 @@ pub trait Store: Send + Sync + 'static {
     // Sessions.
 
     /// Returns a session.
-    async fn session(&self, id: SessionId) -> Result<Session, StoreError>;
+    async fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError>;
 
     /// Returns the session of exactly this name under `parent` (`None`: without a parent).
     async fn session_named(
         &self,
         parent: Option<SessionId>,
         name: &str,
-    ) -> Result<Session, StoreError>;
+    ) -> Result<SessionRecord, StoreError>;
 
     /// Lists sessions, oldest first.
     async fn sessions(
         &self,
         filter: SessionFilter,
         page: PageRequest,
-    ) -> Result<Page<Session>, StoreError>;
+    ) -> Result<Page<SessionRecord>, StoreError>;
 
     /// Returns the ancestors of a session, its parent first.
     async fn ancestors(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError>;
@@ -145,13 +145,13 @@ pub trait Store: Send + Sync + 'static {
     // Runs.
 
     /// Returns a run.
-    async fn run(&self, run: RunKey) -> Result<Run, StoreError>;
+    async fn run(&self, run: RunKey) -> Result<RunRecord, StoreError>;
 
     /// Returns all runs that have not ended, oldest first: a starting server examines them.
-    async fn open_runs(&self) -> Result<Vec<Run>, StoreError>;
+    async fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError>;
 
     /// Returns the runs of a session, oldest first.
-    async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError>;
+    async fn runs(&self, session: SessionId) -> Result<Vec<RunRecord>, StoreError>;
 
     // Servers.
 

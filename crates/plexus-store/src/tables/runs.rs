@@ -6,7 +6,7 @@ use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use super::{servers, sessions};
 use crate::contract::{
-    CreateRun, EndRun, JournalPosition, Outcome, Run, RunKey, SetJournalPosition, StoreError,
+    CreateRun, EndRun, JournalPosition, Outcome, RunKey, RunRecord, SetJournalPosition, StoreError,
     Thing, UpdateRun, refusal,
 };
 
@@ -21,8 +21,8 @@ macro_rules! select_run {
     };
 }
 
-fn read(row: &Row<'_>) -> Result<Run, StoreError> {
-    Ok(Run {
+fn read(row: &Row<'_>) -> Result<RunRecord, StoreError> {
+    Ok(RunRecord {
         key: RunKey { session: row.get(0)?, n: row.get(1)? },
         server: row.maybe(12)?,
         channel: row.get(2)?,
@@ -37,20 +37,20 @@ fn read(row: &Row<'_>) -> Result<Run, StoreError> {
     })
 }
 
-pub(crate) async fn get(conn: &impl Sql, run: RunKey) -> Result<Run, StoreError> {
+pub(crate) async fn get(conn: &impl Sql, run: RunKey) -> Result<RunRecord, StoreError> {
     conn.one(select_run!("AND s.uuid = ?1 AND r.n = ?2"), params![run.session, run.n], read)
         .await?
         .ok_or_else(|| StoreError::not_found(Thing::Run, run))
 }
 
-pub(crate) async fn open(conn: &impl Sql) -> Result<Vec<Run>, StoreError> {
+pub(crate) async fn open(conn: &impl Sql) -> Result<Vec<RunRecord>, StoreError> {
     conn.all(select_run!("AND r.ended_at IS NULL ORDER BY r.id"), &[], read).await
 }
 
 pub(crate) async fn of_session(
     conn: &impl Sql,
     session: SessionId,
-) -> Result<Vec<Run>, StoreError> {
+) -> Result<Vec<RunRecord>, StoreError> {
     let row = sessions::row_of(conn, session).await?;
     conn.all(select_run!("AND r.session = ?1 ORDER BY r.n"), params![row], read).await
 }
@@ -99,7 +99,7 @@ pub(super) async fn create(
 }
 
 /// Returns a run that must not have ended, and must be this server's to change.
-async fn require_open(tx: &Tx<'_, impl Sql>, key: RunKey) -> Result<Run, StoreError> {
+async fn require_open(tx: &Tx<'_, impl Sql>, key: RunKey) -> Result<RunRecord, StoreError> {
     let run = get(tx.conn, key).await?;
     servers::fence(tx, run.server)?;
     refusal::run_goes_on(&run)?;

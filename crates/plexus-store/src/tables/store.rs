@@ -67,8 +67,8 @@ macro_rules! store {
                 ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat,
                 Committed, Consumer, Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node,
                 OutboxDue, OutlineEntry, Page, PageRequest, Priority, Prompts, Pruned, ReadLimit,
-                Run, RunKey, Server, Session, SessionFilter, SpendTotals, Store, StoreError,
-                StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
+                RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals, Store,
+                StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
@@ -102,7 +102,7 @@ macro_rules! store {
                     $read!(self, conn => sessions::newest_commit(conn))
                 }
 
-                async fn session(&self, id: SessionId) -> Result<Session, StoreError> {
+                async fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
                     $read!(self, conn => sessions::get(conn, id))
                 }
 
@@ -110,7 +110,7 @@ macro_rules! store {
                     &self,
                     parent: Option<SessionId>,
                     name: &str,
-                ) -> Result<Session, StoreError> {
+                ) -> Result<SessionRecord, StoreError> {
                     let name = name.to_owned();
                     $read!(self, conn => sessions::named(conn, parent, &name))
                 }
@@ -119,7 +119,7 @@ macro_rules! store {
                     &self,
                     filter: SessionFilter,
                     page: PageRequest,
-                ) -> Result<Page<Session>, StoreError> {
+                ) -> Result<Page<SessionRecord>, StoreError> {
                     $read!(self, conn => sessions::list(conn, &filter, page))
                 }
 
@@ -218,15 +218,15 @@ macro_rules! store {
                     $read!(self, conn => consumers::list(conn, session))
                 }
 
-                async fn run(&self, run: RunKey) -> Result<Run, StoreError> {
+                async fn run(&self, run: RunKey) -> Result<RunRecord, StoreError> {
                     $read!(self, conn => runs::get(conn, run))
                 }
 
-                async fn open_runs(&self) -> Result<Vec<Run>, StoreError> {
+                async fn open_runs(&self) -> Result<Vec<RunRecord>, StoreError> {
                     $read!(self, conn => runs::open(conn))
                 }
 
-                async fn runs(&self, session: SessionId) -> Result<Vec<Run>, StoreError> {
+                async fn runs(&self, session: SessionId) -> Result<Vec<RunRecord>, StoreError> {
                     $read!(self, conn => runs::of_session(conn, session))
                 }
 

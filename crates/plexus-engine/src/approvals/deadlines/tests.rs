@@ -1,7 +1,9 @@
 //! Years of waiting at once: the clock is set to the next moment at which something is due, again and again.
 
 use plexus_core::{Caller, SessionId};
-use plexus_store::{ApprovalStatus, CreateSession, JsonText, MemoryStore, Session, virtual_time};
+use plexus_store::{
+    ApprovalStatus, CreateSession, JsonText, MemoryStore, SessionRecord, virtual_time,
+};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
@@ -34,7 +36,7 @@ impl Scene {
         name: &str,
         parent: Option<SessionId>,
         more: serde_json::Value,
-    ) -> Session {
+    ) -> SessionRecord {
         let mut config = json!({
             "working_dir": "/", "model": null, "system_prompt": null, "loopback_enabled": true, "loopback_timeout_secs": 0, "escalate_after_secs": null,
             "supervise": "default", "can_spawn": parent.is_none(), "may_decide": ["Bash"], "project_settings": "ignore", "channel": "control",
@@ -48,7 +50,7 @@ impl Scene {
         self.store.session(id).await.unwrap()
     }
 
-    async fn ask(&self, session: &Session) -> ApprovalRecord {
+    async fn ask(&self, session: &SessionRecord) -> ApprovalRecord {
         let question = Question {
             session,
             chat: None,

@@ -9,7 +9,7 @@ use super::keys::EventKey;
 use super::sql::{Row, Sql, params};
 use crate::contract::limits::MAX_SESSIONS;
 use crate::contract::{
-    ChangedSessions, ChatFacts, Page, PageRequest, Session, SessionFilter, SessionStatus,
+    ChangedSessions, ChatFacts, Page, PageRequest, SessionFilter, SessionRecord, SessionStatus,
     StoreError, Thing,
 };
 
@@ -52,7 +52,7 @@ macro_rules! rows_below {
 }
 pub(super) use rows_below;
 
-fn read(row: &Row<'_>) -> Result<Session, StoreError> {
+fn read(row: &Row<'_>) -> Result<SessionRecord, StoreError> {
     let newest_chat = match row.maybe::<u32>(12)? {
         None => None,
         Some(number) => Some(ChatFacts {
@@ -61,7 +61,7 @@ fn read(row: &Row<'_>) -> Result<Session, StoreError> {
             total_events: row.maybe(14)?.map_or(0, EventKey::next_seq),
         }),
     };
-    Ok(Session {
+    Ok(SessionRecord {
         id: row.get(1)?,
         name: row.get(2)?,
         parent: row.maybe(3)?,
@@ -102,7 +102,7 @@ pub(super) async fn maybe_row_of(
     }
 }
 
-pub(crate) async fn get(conn: &impl Sql, id: SessionId) -> Result<Session, StoreError> {
+pub(crate) async fn get(conn: &impl Sql, id: SessionId) -> Result<SessionRecord, StoreError> {
     conn.one(select_session!("AND s.uuid = ?1"), params![id], read)
         .await?
         .ok_or_else(|| StoreError::not_found(Thing::Session, id))
@@ -112,7 +112,7 @@ pub(crate) async fn named(
     conn: &impl Sql,
     parent: Option<SessionId>,
     name: &str,
-) -> Result<Session, StoreError> {
+) -> Result<SessionRecord, StoreError> {
     let parent = maybe_row_of(conn, parent).await?.unwrap_or(0);
     conn.one(
         select_session!("AND coalesce(s.parent, 0) = ?1 AND s.name = ?2"),
@@ -161,7 +161,7 @@ async fn filtered(
     after: u64,
     filter: &SessionFilter,
     limit: usize,
-) -> Result<Vec<(u64, Session)>, StoreError> {
+) -> Result<Vec<(u64, SessionRecord)>, StoreError> {
     let parent = match filter.parent {
         None => None,
         Some(None) => Some(0),
@@ -179,7 +179,7 @@ pub(crate) async fn list(
     conn: &impl Sql,
     filter: &SessionFilter,
     page: PageRequest,
-) -> Result<Page<Session>, StoreError> {
+) -> Result<Page<SessionRecord>, StoreError> {
     let limit = page.bounded();
     let after = page.after.map_or(0, |token| token.0);
     let sql = format!(
