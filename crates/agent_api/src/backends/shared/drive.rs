@@ -10,7 +10,7 @@ use agent_lines::{
 use super::{
     config::AgentEnvironment,
     outcome::{Failure, Lost, Told, end_of},
-    verdict::Verdict,
+    verdict::TurnVerdict,
 };
 use crate::{
     AgentWrapperError, AgentWrapperEvent, AgentWrapperKind, AgentWrapperRunRequest, CANCELLED,
@@ -54,7 +54,7 @@ pub(crate) async fn tell(sink: &RunSink, event: Option<AgentWrapperEvent>) -> St
 
 /// What an answer that did not come means; a refusal is the failure that `refused` makes of it.
 pub(crate) fn unanswered(
-    verdict: &mut Verdict,
+    verdict: &mut TurnVerdict,
     error: CallError,
     refused: impl FnOnce(&RpcError) -> Failure,
 ) -> Stop {
@@ -76,7 +76,7 @@ pub(crate) async fn finish<F>(
     stop: Stop,
     termination: TerminationHandle,
     end: impl FnOnce(Ending) -> F,
-    told: impl FnOnce() -> (Verdict, Told),
+    told: impl FnOnce() -> (TurnVerdict, Told),
     kind: &AgentWrapperKind,
     sink: RunSink,
 ) where

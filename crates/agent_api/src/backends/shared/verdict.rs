@@ -10,14 +10,14 @@ use crate::AgentWrapperOutcome;
 
 /// What is known about the end of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct TurnVerdict {
     /// How the turn ended.
     turn: Option<Result<(), Failure>>,
     /// Whether a question was answered with no.
     declined: bool,
 }
 
-impl Verdict {
+impl TurnVerdict {
     /// Notes how the turn ended.
     pub(crate) fn note_turn(&mut self, turn: Result<(), Failure>) {
         self.turn = Some(turn);
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn a_declined_question_and_a_missing_end_are_failures() {
-        let mut verdict = Verdict::default();
-        let reason = |verdict: &Verdict| match verdict.outcome(failed_status()) {
+        let mut verdict = TurnVerdict::default();
+        let reason = |verdict: &TurnVerdict| match verdict.outcome(failed_status()) {
             AgentWrapperOutcome::Failed { reason } => reason,
             AgentWrapperOutcome::Succeeded => panic!("succeeded"),
         };

@@ -16,7 +16,7 @@ use self::tool::Tools;
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
     backends::shared::{
-        outcome::Told, said::Said, session::Session, unreadable::Unreadable, verdict::Verdict,
+        outcome::Told, said::Said, session::Session, unreadable::Unreadable, verdict::TurnVerdict,
     },
 };
 
@@ -33,7 +33,7 @@ pub(super) struct Translator {
     is_thinking: bool,
     session: Session,
     tools: Tools,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: TurnVerdict,
     unreadable: Unreadable,
 }
 
@@ -47,7 +47,7 @@ impl Translator {
             is_thinking: false,
             session: Session::default(),
             tools: Tools::default(),
-            verdict: Verdict::default(),
+            verdict: TurnVerdict::default(),
             unreadable: Unreadable::default(),
         }
     }
@@ -120,7 +120,7 @@ impl Translator {
     }
 
     /// Says what it all came to.
-    pub(super) fn told(mut self) -> (Verdict, Told) {
+    pub(super) fn told(mut self) -> (TurnVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
             session: self.session.facet(),

@@ -16,7 +16,7 @@ use crate::{
 
 /// What the lines of a run say about its end.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct ResultVerdict {
     /// The last `result`: a task in the background can bring a second one.
     result: Option<Result<(), Failure>>,
     /// A failure that the CLI reported as a message before its `result`; it knows more than the
@@ -24,7 +24,7 @@ pub(super) struct Verdict {
     reported: Option<Failure>,
 }
 
-impl Verdict {
+impl ResultVerdict {
     pub(super) fn note_result(&mut self, result: &ResultEvent) {
         self.result = Some(if result.failed() { Err(Failure::of_result(result)) } else { Ok(()) });
     }

@@ -14,9 +14,9 @@ fn exit(code: u32) -> ExitStatus {
     std::os::windows::process::ExitStatusExt::from_raw(code)
 }
 
-fn verdict(log: &str) -> Verdict {
+fn verdict(log: &str) -> ResultVerdict {
     let mut parser = ClaudeStreamJsonParser::new();
-    let mut verdict = Verdict::default();
+    let mut verdict = ResultVerdict::default();
     for line in log.lines().filter_map(|line| parser.parse_line(line).unwrap()) {
         match &line.body {
             EventBody::Result(result) => verdict.note_result(result),

@@ -17,7 +17,7 @@ use claude_code::{
 };
 
 use self::tool::Tools;
-use super::outcome::Verdict;
+use super::outcome::ResultVerdict;
 use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind,
     backends::shared::{
@@ -35,7 +35,7 @@ pub(super) struct Translator {
     said: Said,
     session: Session,
     tools: Tools,
-    verdict: Verdict,
+    verdict: ResultVerdict,
     unreadable: Unreadable,
 }
 
@@ -46,7 +46,7 @@ impl Translator {
             said: Said::default(),
             session: Session::default(),
             tools: Tools::default(),
-            verdict: Verdict::default(),
+            verdict: ResultVerdict::default(),
             unreadable: Unreadable::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Translator {
     }
 
     /// Says what it all came to.
-    pub(super) fn told(mut self) -> (Verdict, Told) {
+    pub(super) fn told(mut self) -> (ResultVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
             session: self.session.facet(),

@@ -21,7 +21,7 @@ use crate::{
         said::{Said, Unseen},
         session::Session,
         unreadable::Unreadable,
-        verdict::Verdict,
+        verdict::TurnVerdict,
     },
 };
 
@@ -39,7 +39,7 @@ pub(super) struct Translator {
     messages: u64,
     session: Session,
     tools: Tools,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: TurnVerdict,
     unreadable: Unreadable,
 }
 
@@ -59,7 +59,7 @@ impl Translator {
             messages: 0,
             session: Session::default(),
             tools: Tools::default(),
-            verdict: Verdict::default(),
+            verdict: TurnVerdict::default(),
             unreadable: Unreadable::default(),
         }
     }
@@ -128,7 +128,7 @@ impl Translator {
     }
 
     /// Says what it all came to.
-    pub(super) fn told(mut self) -> (Verdict, Told) {
+    pub(super) fn told(mut self) -> (TurnVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
             session: self.session.facet(),
