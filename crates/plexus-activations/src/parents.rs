@@ -98,6 +98,7 @@ impl Parents {
             Err(error) => return Err(error.into()),
         }
         let config = SessionConfig {
+            agent: plexus_wire::FIRST_AGENT.to_owned(),
             // Whoever holds this token was given the run of the machine's directories by the operator; what its children do is still asked.
             working_dir: "/".into(),
             model: None,

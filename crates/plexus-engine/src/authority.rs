@@ -266,6 +266,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     let SessionConfig {
         working_dir,
         // What it is and what it is told is the creator's to choose.
+        agent: _,
         model: _,
         system_prompt: _,
         channel: _,

@@ -13,11 +13,11 @@ use plexus_store::{OutboxEntry, Prompts, Pruned, Store, StoreError, UnixMillis};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agents::{Agents, Drivers};
 use crate::approvals::{Approvals, deadlines};
 use crate::authority::Authority;
 use crate::budget;
 use crate::deltas::Deltas;
-use crate::driver::AnyDriver;
 use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
 use crate::node::{Heartbeat, Neighbours, Relay, Timing, Trust};
@@ -57,8 +57,8 @@ pub struct Engine {
     pub neighbours: Arc<Neighbours>,
     /// Where this server is reached.
     pub address: Arc<Address>,
-    /// The agent that children run.
-    pub driver: Arc<dyn AnyDriver>,
+    /// The agents that children run.
+    pub agents: Agents,
     /// Where the store is shared.
     heartbeat: Option<Arc<Heartbeat>>,
     tasks: TaskTracker,
@@ -71,15 +71,20 @@ impl Engine {
     pub fn new(
         store: Arc<dyn Store>,
         mut settings: Settings,
-        driver: Arc<dyn AnyDriver>,
+        drivers: &Drivers,
         operator: &SecretToken,
     ) -> Arc<Self> {
         let node = settings.node.clone();
         settings.leash = settings.leash.or(node.as_ref().map(|node| Timing::of(node.lease).leash));
         let settings = Arc::new(settings);
+        let agents = Agents::new(drivers, &settings);
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals =
-            Arc::new(Approvals::new(Arc::clone(&store), rulebook, Hooks::new(operator)));
+        let approvals = Arc::new(Approvals::new(
+            Arc::clone(&store),
+            rulebook,
+            Hooks::new(operator),
+            agents.clone(),
+        ));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
         let address = Arc::new(Address::default());
         if let Some(url) = &settings.url {
@@ -97,7 +102,7 @@ impl Engine {
         };
         let starter = Starter::new(
             tools.clone(),
-            Arc::clone(&driver),
+            agents.clone(),
             Arc::clone(&identity),
             Arc::clone(&address),
         );
@@ -117,7 +122,7 @@ impl Engine {
             supervisor,
             deltas,
             address,
-            driver,
+            agents,
             heartbeat,
             tasks: TaskTracker::new(),
             shutdown,

@@ -3,7 +3,7 @@
 //!
 //! In reading order:
 //! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
-//! - [`driver`]: what is particular to one kind of agent.
+//! - [`driver`], [`agents`]: what is particular to one kind of agent, and which ones there are.
 //! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
 //! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
@@ -17,6 +17,7 @@
 //! - [`scrub`]: tokens of ours never reach an event.
 //! - [`engine`]: all of it built together.
 
+pub mod agents;
 pub mod approvals;
 pub mod audit;
 pub mod authority;

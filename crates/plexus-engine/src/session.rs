@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use plexus_core::SessionId;
 use plexus_store::{JsonText, SessionRecord, StoreError};
-use plexus_wire::{Budget, ChannelChoice, ProjectSettings, Supervise, TimedMode};
+use plexus_wire::{Budget, ChannelChoice, FIRST_AGENT, ProjectSettings, Supervise, TimedMode};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// What a session was created with.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SessionConfig {
+    /// Its agent, by the name that the server knows it by.
+    #[serde(default = "first_agent")]
+    pub agent: String,
     /// Where its children work.
     pub working_dir: PathBuf,
     /// The model, if not the default one of the agent.
@@ -45,6 +48,11 @@ pub struct SessionConfig {
     pub env: BTreeMap<String, String>,
     /// What it and everything below it may spend.
     pub budget: Option<Budget>,
+}
+
+/// Sessions of the first stage do not say which agent they have.
+fn first_agent() -> String {
+    FIRST_AGENT.to_owned()
 }
 
 impl SessionConfig {

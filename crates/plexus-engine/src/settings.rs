@@ -1,5 +1,6 @@
 //! What the activations are built from: paths, programs, bounds and defaults. The server's configuration becomes one of these.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +21,8 @@ pub struct ProgramLine {
 pub struct Settings {
     /// The server's directory; run directories lie below it.
     pub data_dir: PathBuf,
-    /// The CLI that children run.
-    pub agent: ProgramLine,
+    /// The program of each agent that is installed, by the agent's name.
+    pub programs: BTreeMap<String, ProgramLine>,
     /// The shim that holds a child.
     pub shim: ProgramLine,
     /// Where children reach this server, for the MCP channel and for `can_spawn`; known once the listener is bound.
@@ -64,11 +65,11 @@ pub struct NodeSettings {
 }
 
 impl Settings {
-    /// The defaults of the design, for a server with its data in `data_dir`.
-    pub fn new(data_dir: impl Into<PathBuf>, agent: ProgramLine, shim: ProgramLine) -> Self {
+    /// The defaults of the design, for a server with its data in `data_dir`. No agent is installed.
+    pub fn new(data_dir: impl Into<PathBuf>, shim: ProgramLine) -> Self {
         Self {
             data_dir: data_dir.into(),
-            agent,
+            programs: BTreeMap::new(),
             shim,
             url: None,
             channel: ChannelChoice::Auto,
@@ -83,6 +84,11 @@ impl Settings {
             leash: None,
             node: None,
         }
+    }
+
+    /// Says which program an agent is.
+    pub fn install(&mut self, agent: impl Into<String>, program: ProgramLine) {
+        self.programs.insert(agent.into(), program);
     }
 
     /// Returns the run directory of the `n`-th run of a session.

@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-use plexus_core::{Caller, SessionId};
+use plexus_core::{CallError, Caller, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
     AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
     RevokeTokens, RunKey, RunRecord, SessionRecord, Store, StoreError, UpdateRun,
 };
-use plexus_wire::{ChannelChoice, ChatEvent};
-use serde::Serialize;
+use plexus_wire::{ChannelChoice, ChatEvent, FIRST_AGENT};
+use serde::{Deserialize, Serialize};
 
+use crate::agents::{Agent, Agents};
 use crate::driver::{
-    AnyDriver, Channel, Conversation, Identified, Launch, LaunchError, McpDoor, Plan, Stdin,
-    UnusableProgram, VersionAnswer,
+    Begin, Channel, Conversation, Launch, LaunchError, McpDoor, Plan, Stdin, UnusableProgram,
 };
 use crate::event::ToNewEvent;
 use crate::hold::Hold;
@@ -65,6 +65,8 @@ pub(crate) enum StartError {
     Store(#[from] StoreError),
     #[error("could not use the agent: {0}")]
     Unusable(#[from] UnusableProgram),
+    #[error("could not {0}")]
+    Unknown(CallError),
     #[error("could not start the agent: {0}")]
     Launch(#[from] LaunchError),
     #[error("could not prepare the run: {0}")]
@@ -104,37 +106,22 @@ impl Address {
     }
 }
 
-/// Starts children of one kind of agent.
+/// Starts children.
 pub(crate) struct Starter {
     pub(crate) tools: RunTools,
-    pub(crate) driver: Arc<dyn AnyDriver>,
+    pub(crate) agents: Agents,
     pub(crate) identity: Arc<Identity>,
     pub(crate) address: Arc<Address>,
-    identified: tokio::sync::OnceCell<Identified>,
 }
 
 impl Starter {
     pub(crate) fn new(
         tools: RunTools,
-        driver: Arc<dyn AnyDriver>,
+        agents: Agents,
         identity: Arc<Identity>,
         address: Arc<Address>,
     ) -> Self {
-        Self { tools, driver, identity, address, identified: tokio::sync::OnceCell::new() }
-    }
-
-    /// Asks the agent's program for its version, once.
-    async fn identify(&self) -> Result<&Identified, UnusableProgram> {
-        let asked = async {
-            let line = &self.tools.settings.agent;
-            let version = if line.leading.is_empty() {
-                VersionAnswer::Said(agent_lines::ask_version(&line.program).await)
-            } else {
-                VersionAnswer::BuiltIn
-            };
-            self.driver.identify(&line.program, version)
-        };
-        self.identified.get_or_try_init(|| asked).await
+        Self { tools, agents, identity, address }
     }
 
     /// Starts a process for `chat` and returns its run, not yet running.
@@ -147,11 +134,12 @@ impl Starter {
         keeping: Keeping,
     ) -> Result<Run, StartError> {
         let config = SessionConfig::of(session)?;
-        let agent = self.identify().await?;
+        let agent = self.agents.get(&config.agent).map_err(StartError::Unknown)?;
+        let identified = agent.identify().await?;
         let channel = match config.channel {
             ChannelChoice::Control => Channel::Control,
             ChannelChoice::Mcp => Channel::Mcp,
-            ChannelChoice::Auto => agent.channel,
+            ChannelChoice::Auto => identified.channel,
         };
         check_dirs(&self.tools.settings, &config)?;
         let conversation = conversation(session, keeping)?;
@@ -163,14 +151,20 @@ impl Starter {
             }
         };
         let open = OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess);
-        let state = RunState::begin(Arc::clone(&self.driver).begin(cost), open);
-        let stored = self.create_row(key, channel, keeping, &agent.label, &state).await?;
+        let begin = Begin { config: &config, conversation: &conversation, cost_usd: cost };
+        let state = RunState::begin(Arc::clone(&agent.driver).begin(&begin), open);
+        let launched = Launched {
+            name: &agent.name,
+            agent: &identified.label,
+            ephemeral: keeping == Keeping::Ephemeral,
+        };
+        let stored = self.create_row(key, channel, &launched, &state).await?;
         plexus_fault::point!("launch.row.committed");
-        let begun = Beginning { key, config: &config, channel, conversation };
+        let begun = Beginning { key, agent, config: &config, channel, conversation };
         match self.launch_child(begun, chat, prompt).await {
             Ok(hold) => {
                 let tools = self.tools.clone();
-                Ok(Run::new(tools, keeper, &self.driver, &stored, Origin::Started, hold)?)
+                Ok(Run::new(tools, keeper, &agent.driver, &stored, Origin::Started, hold)?)
             }
             Err(error) => {
                 self.undo(key).await;
@@ -185,8 +179,10 @@ impl Starter {
         keeper: Weak<dyn RunKeeper>,
         stored: &RunRecord,
         hold: Hold,
-    ) -> Result<Run, StoreError> {
-        Run::new(self.tools.clone(), keeper, &self.driver, stored, Origin::Found, hold)
+    ) -> Result<Run, StartError> {
+        let StartedAs { name } = stored.launch.read()?;
+        let agent = self.agents.get(&name).map_err(StartError::Unknown)?;
+        Ok(Run::new(self.tools.clone(), keeper, &agent.driver, stored, Origin::Found, hold)?)
     }
 
     /// Makes the directory with everything in it, and starts the shim there.
@@ -209,7 +205,8 @@ impl Starter {
             true => Some(self.door(Caller::Session(begun.key.session), begun.key).await?),
             false => None,
         };
-        let plan = self.driver.launch(&Launch {
+        let program = begun.agent.installed()?;
+        let plan = begun.agent.driver.launch(&Launch {
             config: begun.config,
             channel: begun.channel,
             conversation: begun.conversation,
@@ -221,10 +218,10 @@ impl Starter {
             prompt,
         })?;
         for file in &plan.files {
-            write_private(&dir.path().join(file.name), file.content.as_bytes())?;
+            write_private(&dir.path().join(&file.name), file.content.as_bytes())?;
         }
-        let mut options = Options::new(dir.path(), &settings.agent.program);
-        options.args = settings.agent.leading.iter().chain(&plan.args).cloned().collect();
+        let mut options = Options::new(dir.path(), &program.program);
+        options.args = program.leading.iter().chain(&plan.args).cloned().collect();
         options.grace = settings.grace;
         options.idle = settings.warm_idle;
         options.leash = settings.leash;
@@ -301,21 +298,22 @@ impl Starter {
         &self,
         key: RunKey,
         channel: Channel,
-        keeping: Keeping,
-        label: &str,
+        launched: &Launched<'_>,
         state: &RunState,
     ) -> Result<RunRecord, StoreError> {
         let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
-        let notice =
-            ChatEvent::notice(format!("{label}, asking over the {} channel", channel.name()))
-                .to_new_event()?;
-        let launch = Launched { agent: label, ephemeral: keeping == Keeping::Ephemeral };
+        let notice = ChatEvent::notice(format!(
+            "{}, asking over the {} channel",
+            launched.agent,
+            channel.name()
+        ))
+        .to_new_event()?;
         let changes = vec![
             Change::CreateRun(CreateRun {
                 session: key.session,
                 expects_n: Some(key.n),
                 channel: channel.name().to_owned(),
-                launch: JsonText::of(&launch)?,
+                launch: JsonText::of(launched)?,
             }),
             Change::AssignRun(AssignRun { session: key.session, chat, run: key.n }),
             Change::UpdateRun(UpdateRun {
@@ -332,6 +330,7 @@ impl Starter {
 /// What is known of a run before it has a process.
 struct Beginning<'a> {
     key: RunKey,
+    agent: &'a Agent,
     config: &'a SessionConfig,
     channel: Channel,
     conversation: Conversation,
@@ -340,8 +339,23 @@ struct Beginning<'a> {
 /// What a run's row says of how it was started.
 #[derive(Serialize)]
 struct Launched<'a> {
+    /// The agent's name.
+    name: &'a str,
+    /// What its program said it is.
     agent: &'a str,
     ephemeral: bool,
+}
+
+/// What is read of it again.
+#[derive(Deserialize)]
+struct StartedAs {
+    /// The first stage had one agent, and did not name it.
+    #[serde(default = "first_agent")]
+    name: String,
+}
+
+fn first_agent() -> String {
+    FIRST_AGENT.to_owned()
 }
 
 /// The directories must still be what they were when the session was created: a link put in their place could lead to our own data.
@@ -403,7 +417,8 @@ fn environment(
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = INHERITED
         .iter()
-        .chain(plan.inherited)
+        .copied()
+        .chain(plan.inherited.iter().map(String::as_str))
         .filter_map(|name| own(name).map(|value| (OsString::from(name), value)))
         .collect();
     env.extend(config.env.iter().map(|(name, value)| (name.into(), value.into())));
@@ -462,7 +477,7 @@ mod tests {
         });
         let config: SessionConfig = serde_json::from_value(json).unwrap();
         let plan = Plan {
-            inherited: &["KEY_OF_THE_AGENT"],
+            inherited: vec!["KEY_OF_THE_AGENT".to_owned()],
             env: vec![("FORCED".into(), "by the driver".into())],
             ..Plan::default()
         };

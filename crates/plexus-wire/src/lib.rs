@@ -26,6 +26,7 @@
 //! - [`params`], [`private_keys`]: reading parameters, the one place that refuses them.
 //! - [`schema`], [`document`]: JSON Schemas of one shape, and of all of them in one document.
 
+pub mod agent;
 pub mod approval;
 pub mod arbor;
 pub mod audit;
@@ -59,6 +60,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 
+pub use agent::*;
 pub use approval::*;
 pub use arbor::*;
 pub use audit::*;

@@ -129,6 +129,9 @@ pub struct Session {
     /// The session that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
+    /// Its agent.
+    #[serde(default = "first_agent")]
+    pub agent: String,
     /// Where it works.
     pub working_dir: PathBuf,
     /// The model, if one was named.
@@ -171,6 +174,10 @@ pub struct Session {
     pub answer: Option<LastAnswer>,
 }
 
+fn first_agent() -> String {
+    crate::agent::FIRST_AGENT.to_owned()
+}
+
 /// The last text of a chat that has ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -198,6 +205,14 @@ pub struct CreateParams {
     /// Where the agent works; the directory must exist.
     #[serde(deserialize_with = "crate::text::path")]
     pub working_dir: PathBuf,
+    /// The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`
+    /// lists.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Name, _>"
+    )]
+    pub agent: Option<String>,
     /// The session that is to be its parent. Only the operator may say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
@@ -285,6 +300,7 @@ impl CreateParams {
         Self {
             name: name.into(),
             working_dir: working_dir.into(),
+            agent: None,
             parent: None,
             escalate_after_secs: None,
             model: None,

@@ -34,10 +34,12 @@ use plexus_agents::ClaudeCode;
 use plexus_core::{
     ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
+use plexus_engine::agents::Drivers;
 use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_engine::{Engine, Identity};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
 use plexus_transport::{AllowedHosts, Doors, Limits};
+use plexus_wire::FIRST_AGENT;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -122,10 +124,12 @@ const EVERYTHING: &[Part] =
 impl PlexusBuilder {
     /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the `plexus` of `PATH`.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
-        let agent = ProgramLine { program: "claude".into(), leading: Vec::new() };
         let shim = ProgramLine { program: "plexus".into(), leading: vec!["shim".into()] };
+        let mut settings = Settings::new(data_dir, shim);
+        let claude = ProgramLine { program: "claude".into(), leading: Vec::new() };
+        settings.install(FIRST_AGENT, claude);
         Self {
-            settings: Settings::new(data_dir, agent, shim),
+            settings,
             durability: Durability::Full,
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
@@ -142,10 +146,10 @@ impl PlexusBuilder {
         self
     }
 
-    /// Names the program that children run.
+    /// Names the program of the first agent, Claude Code.
     #[must_use]
-    pub fn agent(mut self, agent: ProgramLine) -> Self {
-        self.settings.agent = agent;
+    pub fn agent(mut self, program: ProgramLine) -> Self {
+        self.settings.install(FIRST_AGENT, program);
         self
     }
 
@@ -263,8 +267,8 @@ impl PlexusBuilder {
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
-        let driver = Arc::new(ClaudeCode);
-        let engine = Engine::new(Arc::clone(&store), self.settings, driver, &operator);
+        let drivers = Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode));
+        let engine = Engine::new(Arc::clone(&store), self.settings, &drivers, &operator);
         engine.set_relay(Arc::new(HttpRelay));
         let receivers = Receivers::new(Arc::clone(&engine), self.receivers);
         let hub = Hub::new(HUB);

@@ -96,6 +96,7 @@ const NEW_METHODS: &[&str] = &["identity.parents", "identity.revoke"];
 /// Fields that answers have gained since the first stage, and why.
 const ADDED: &[(&str, &str)] = &[
     ("claudecode.chat_async .status", "a chat that its idempotency key found may have ended"),
+    ("claudecode.get .session.agent", "a session says which agent it has"),
     (
         "claudecode.get .session.answer",
         "the last answer of a chat that ended comes with its session",

@@ -544,6 +544,8 @@ export type Counts = {
 export type CreateParams = {
   /** More directories it may work in. */
   add_dirs?: string[] | null;
+  /** The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds` lists. */
+  agent?: string | null;
   /** Tools that it may use unasked. */
   allowed_tools?: string[] | null;
   /** Limits for it and everything below it. */
@@ -1646,6 +1648,8 @@ export type ServerState = "alive" | "expired" | "retired" | "taken_over";
 
 /** A session as `get` and `list` show it. */
 export type Session = {
+  /** Its agent. */
+  agent: string;
   /** The last thing the agent said in the newest chat, once that has ended; only in `get`. */
   answer?: LastAnswer | null;
   /** Its limits. */

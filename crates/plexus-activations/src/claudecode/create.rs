@@ -11,7 +11,8 @@ use plexus_store::{
     StoreError, UpdateSession,
 };
 use plexus_wire::{
-    CreateParams, ForkParams, ProjectSettings, SessionCreated, SessionForked, Supervise,
+    CreateParams, FIRST_AGENT, ForkParams, ProjectSettings, SessionCreated, SessionForked,
+    Supervise,
 };
 use uuid::Uuid;
 
@@ -124,7 +125,10 @@ impl ClaudeCode {
                     .map_err(|error| error.with_field(format!("{field}[{at}]")))?;
             }
         }
+        let agent = params.agent.as_deref().unwrap_or(FIRST_AGENT);
+        self.agents.get(agent)?;
         Ok(SessionConfig {
+            agent: agent.to_owned(),
             working_dir: self.usable_dir("working_dir", &params.working_dir)?,
             model: params.model.clone(),
             system_prompt: params.system_prompt.clone(),

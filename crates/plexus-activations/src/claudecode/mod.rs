@@ -19,6 +19,7 @@ use plexus_core::{
     MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
 };
 use plexus_engine::Engine;
+use plexus_engine::agents::Agents;
 use plexus_engine::approvals::Approvals;
 use plexus_engine::authority::Authority;
 use plexus_engine::deltas::Deltas;
@@ -44,6 +45,7 @@ pub struct ClaudeCode {
     settings: Arc<Settings>,
     authority: Authority,
     approvals: Arc<Approvals>,
+    agents: Agents,
     supervisor: Arc<Supervisor>,
     neighbours: Arc<Neighbours>,
     news: SessionNews,
@@ -60,6 +62,7 @@ impl ClaudeCode {
             settings: Arc::clone(&engine.settings),
             authority: engine.authority.clone(),
             approvals: Arc::clone(&engine.approvals),
+            agents: engine.agents.clone(),
             supervisor: Arc::clone(&engine.supervisor),
             neighbours: Arc::clone(&engine.neighbours),
             news: engine.news.clone(),

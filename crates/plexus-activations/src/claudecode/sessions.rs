@@ -65,6 +65,7 @@ impl ClaudeCode {
             id: session.id,
             name: session.name.clone(),
             parent: session.parent,
+            agent: config.agent,
             working_dir: config.working_dir,
             model: config.model,
             channel: config.channel.into(),

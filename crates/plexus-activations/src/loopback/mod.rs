@@ -18,15 +18,16 @@ use plexus_core::{
     HubContext, MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_engine::Engine;
+use plexus_engine::agents::Agents;
 use plexus_engine::approvals::shown::{as_decision, as_pending};
 use plexus_engine::approvals::{Answer, Approvals};
 use plexus_engine::audit::Refusals;
-use plexus_engine::driver::AnyDriver;
 use plexus_engine::identity::Identity;
 use plexus_engine::mcp::{PERMIT_SERVER, mcp_permit_server};
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
+use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
 use plexus_engine::start::Address;
 use plexus_store::{
@@ -62,7 +63,7 @@ pub struct Loopback {
     scopes: Arc<Scopes>,
     turns: Arc<Turns>,
     address: Arc<Address>,
-    driver: Arc<dyn AnyDriver>,
+    agents: Agents,
 }
 
 impl Loopback {
@@ -76,7 +77,7 @@ impl Loopback {
             scopes: Arc::clone(&engine.scopes),
             turns: Arc::clone(&engine.turns),
             address: Arc::clone(&engine.address),
-            driver: Arc::clone(&engine.driver),
+            agents: engine.agents.clone(),
         })
     }
 
@@ -300,10 +301,11 @@ impl Loopback {
         params: ConfigureParams,
     ) -> Result<Configured, CallError> {
         let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
-        let flags = self.driver.powers().permit_flags.ok_or_else(|| {
+        let agent = self.agents.get(&SessionConfig::of(&session)?.agent)?;
+        let flags = agent.driver.permit_flags().ok_or_else(|| {
             CallError::invalid(format_args!(
-                "configure {}: this kind of agent does not ask over MCP",
-                self.driver.kind()
+                "configure {}: this agent does not ask over MCP",
+                agent.name
             ))
         })?;
         let url = self.address.get().ok_or_else(|| {

@@ -142,7 +142,8 @@ async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
     let world = World::with(|settings| {
         settings.grace = Duration::from_millis(200);
         let leading = ["-c", flood, "sh"].map(Into::into).to_vec();
-        settings.agent = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        settings.install(plexus_wire::FIRST_AGENT, program);
     })
     .await;
     let session = world.create("flood", json!({})).await;

@@ -273,7 +273,8 @@ async fn a_child_that_floods_hears_the_answer_to_its_question() {
     );
     let world = World::with(|settings| {
         let leading = ["-c", &agent, "sh"].map(Into::into).to_vec();
-        settings.agent = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        settings.install(plexus_wire::FIRST_AGENT, program);
     })
     .await;
     let session = world.create("flood", json!({})).await;

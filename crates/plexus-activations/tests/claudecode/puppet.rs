@@ -30,7 +30,11 @@ impl Puppet {
         let agent = puppet.path("agent");
         std::fs::write(&agent, AGENT).unwrap();
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let world = World::with(|settings: &mut Settings| settings.agent.program = agent).await;
+        let world = World::with(|settings: &mut Settings| {
+            let program = plexus_engine::ProgramLine { program: agent, leading: vec![] };
+            settings.install(plexus_wire::FIRST_AGENT, program);
+        })
+        .await;
         let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": world.data()});
         let session = world.create("puppet", json!({"env": env, "channel": "control"})).await;
         world.chat(&session, "play").await;

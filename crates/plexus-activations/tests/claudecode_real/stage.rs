@@ -22,7 +22,10 @@ impl Stage {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
         let world = World::with(|settings| {
-            settings.agent.program = cli;
+            settings.install(
+                plexus_wire::FIRST_AGENT,
+                plexus_engine::ProgramLine { program: cli, leading: vec![] },
+            );
             settings.grace = std::time::Duration::from_secs(5);
             change(settings);
         })

@@ -10,8 +10,10 @@ use std::time::Duration;
 use futures::StreamExt;
 use plexus_agents::ClaudeCode;
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStream, SecretToken};
+use plexus_engine::agents::Drivers;
 use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{Durability, Prompts, Pruned, SqliteOptions, SqliteStore, Store};
+use plexus_wire::FIRST_AGENT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 pub(crate) use testkit::wait::PATIENCE as DEADLINE;
@@ -43,7 +45,8 @@ impl World {
         };
         let agent = program("plexus-sim", "PLEXUS_SIM_BIN");
         let shim = program("plexus-shim", "PLEXUS_SHIM_BIN");
-        let mut settings = Settings::new(folder.path().join("data"), agent, shim);
+        let mut settings = Settings::new(folder.path().join("data"), shim);
+        settings.install(FIRST_AGENT, agent);
         settings.grace = Duration::from_secs(1);
         change(&mut settings);
         let (store, engine, hub) = build(&settings);
@@ -366,7 +369,8 @@ fn build(settings: &Settings) -> (Arc<dyn Store>, Arc<Engine>, Arc<Hub>) {
         SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options).unwrap());
     let operator = SecretToken::new("plx_operator-of-the-test-hub-0123456789");
-    let engine = Engine::new(Arc::clone(&store), settings.clone(), Arc::new(ClaudeCode), &operator);
+    let drivers = Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode));
+    let engine = Engine::new(Arc::clone(&store), settings.clone(), &drivers, &operator);
     let hub = Hub::new(ActivationInfo {
         namespace: "plexus",
         version: (1, 0, 0),

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use plexus_agents::ClaudeCode;
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, SecretToken, SessionId};
+use plexus_engine::agents::Drivers;
 use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{
     AuditLine, Durability, MemoryStore, PageRequest, SqliteOptions, SqliteStore, Store, Topic,
 };
+use plexus_wire::FIRST_AGENT;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -52,11 +54,12 @@ impl Desk {
         let nothing = || ProgramLine { program: "/nonexistent/agent".into(), leading: vec![] };
         std::fs::create_dir_all(folder.path().join("data")).unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
-        let settings = Settings::new(folder.path().join("data"), nothing(), nothing());
+        let mut settings = Settings::new(folder.path().join("data"), nothing());
+        settings.install(FIRST_AGENT, nothing());
         let engine = Engine::new(
             Arc::clone(&store),
             settings,
-            Arc::new(ClaudeCode),
+            &Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode)),
             &SecretToken::new("plx_operator-of-the-desk-0123456789"),
         );
         let hub = Hub::new(ActivationInfo {

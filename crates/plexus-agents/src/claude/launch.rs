@@ -109,8 +109,15 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         (Channel::Mcp, true) => Stdin::Nothing,
         (Channel::Mcp, false) => Stdin::Text(launch.prompt.to_owned()),
     };
-    let files = mcp_config.into_iter().map(|content| PlanFile { name: MCP_CONFIG, content });
-    Ok(Plan { args, inherited: INHERITED, env: environment(launch), files: files.collect(), stdin })
+    let files =
+        mcp_config.into_iter().map(|content| PlanFile { name: MCP_CONFIG.to_owned(), content });
+    Ok(Plan {
+        args,
+        inherited: INHERITED.iter().map(|&name| name.to_owned()).collect(),
+        env: environment(launch),
+        files: files.collect(),
+        stdin,
+    })
 }
 
 /// The MCP configuration: one server to ask through, one to supervise children of its own with.
@@ -281,6 +288,7 @@ mod tests {
 
     fn config() -> SessionConfig {
         SessionConfig {
+            agent: plexus_wire::FIRST_AGENT.to_owned(),
             working_dir: "/w".into(),
             model: None,
             system_prompt: None,

@@ -15,9 +15,10 @@ use std::path::Path;
 use agent_lines::journal::LineContent;
 use claude_code::{ProbeError, ProbedCli};
 use plexus_engine::driver::{
-    Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Powers, Say, Step,
+    Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
     UnusableProgram, VersionAnswer,
 };
+use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower};
 
 pub use self::memory::ClaudeMemory;
 
@@ -32,15 +33,27 @@ impl Driver for ClaudeCode {
         "claude_code"
     }
 
-    fn powers(&self) -> Powers {
-        Powers {
+    fn powers(&self) -> AgentPowers {
+        AgentPowers {
             edit_input: true,
+            deny_reason: DenyReason::InAnswer,
             steer: true,
             resume: true,
+            fork: ForkPower::Anywhere,
             warm: true,
+            park: false,
+            cost: CostPower::Usd,
             says_who_accepted: true,
-            permit_flags: Some(launch::PERMIT_FLAGS),
+            asks_for: AsksFor::Everything,
         }
+    }
+
+    fn permit_flags(&self) -> Option<&'static [&'static str]> {
+        Some(launch::PERMIT_FLAGS)
+    }
+
+    fn prompts_repeat(&self) -> bool {
+        true
     }
 
     fn identify(
@@ -61,7 +74,8 @@ impl Driver for ClaudeCode {
         Ok(Identified { label, channel: Channel::Control })
     }
 
-    fn begin(&self, cost_usd: f64) -> ClaudeMemory {
+    fn begin(&self, begin: &Begin<'_>) -> ClaudeMemory {
+        let cost_usd = begin.cost_usd;
         ClaudeMemory { cost_before: cost_usd, cost_total: cost_usd, ..ClaudeMemory::default() }
     }
 

@@ -29,6 +29,7 @@ use self::input::acceptable;
 use self::judge::Judgement;
 use self::shown::as_decision;
 use self::waited::DecisionLatency;
+use crate::agents::Agents;
 use crate::authority::{Authority, Deed};
 use crate::event::ToNewEvent;
 use crate::hooks::Hooks;
@@ -70,6 +71,8 @@ pub struct Approvals {
     pub authority: Authority,
     /// Who is told outside.
     pub hooks: Hooks,
+    /// What the agents that ask can do.
+    pub agents: Agents,
     waited: DecisionLatency,
 }
 
@@ -87,12 +90,18 @@ pub struct Answer {
 }
 
 impl Approvals {
-    pub(crate) fn new(store: Arc<dyn Store>, rulebook: Arc<Rulebook>, hooks: Hooks) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        rulebook: Arc<Rulebook>,
+        hooks: Hooks,
+        agents: Agents,
+    ) -> Self {
         Self {
             authority: Authority::new(Arc::clone(&store)),
             store,
             rulebook,
             hooks,
+            agents,
             waited: DecisionLatency::default(),
         }
     }
@@ -332,6 +341,14 @@ impl Approvals {
             .transpose()?;
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
+        if updated.is_some() && !self.agents.get(&config.agent)?.driver.powers().edit_input {
+            return Err(CallError::invalid(format_args!(
+                "allow another input: {} has not the power edit_input, it runs what it asked about",
+                config.agent
+            ))
+            .with_field("updated_input")
+            .with_hint("allow it as it was asked, or deny it and say what to run instead"));
+        }
         let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
         let deed = Deed {
             asker: record.session,

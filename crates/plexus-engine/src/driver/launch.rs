@@ -90,7 +90,7 @@ pub struct Plan {
     pub args: Vec<OsString>,
     /// The names of variables that the child inherits from the server, besides those that every
     /// child does.
-    pub inherited: &'static [&'static str],
+    pub inherited: Vec<String>,
     /// Variables that the child has whatever its session says.
     pub env: Vec<(OsString, OsString)>,
     /// Files of the run directory, private to this user.
@@ -103,7 +103,7 @@ pub struct Plan {
 #[derive(Clone)]
 pub struct PlanFile {
     /// Its name in the run directory.
-    pub name: &'static str,
+    pub name: String,
     /// What it holds, which may be a token: it is never printed.
     pub content: String,
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 ///
 /// It holds what the agent said and nothing of what the engine wants of the run.
 pub trait Memory:
-    Clone + PartialEq + Debug + Serialize + DeserializeOwned + Send + Sync + 'static
+    Clone + PartialEq + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
 {
     /// A turn begins: with this prompt, or without one because the agent goes on by itself.
     fn begin_turn(&mut self, prompt: Option<Uuid>);

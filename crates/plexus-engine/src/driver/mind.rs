@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use agent_lines::journal::LineContent;
 use plexus_store::{JsonText, StoreError};
+use plexus_wire::AgentPowers;
 use uuid::Uuid;
 
 use super::{
-    Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, Powers, Report, Say, Step,
+    Begin, Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, Report, Say, Step,
     UnusableProgram, VersionAnswer,
 };
 
@@ -20,7 +21,10 @@ pub trait AnyDriver: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 
     /// As [`Driver::powers`].
-    fn powers(&self) -> Powers;
+    fn powers(&self) -> AgentPowers;
+
+    /// As [`Driver::permit_flags`].
+    fn permit_flags(&self) -> Option<&'static [&'static str]>;
 
     /// As [`Driver::identify`].
     ///
@@ -38,18 +42,24 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::launch`].
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
 
-    /// The mind of a run that has said nothing yet, in a conversation that has cost this much.
-    fn begin(self: Arc<Self>, cost_usd: f64) -> Box<dyn Mind>;
+    /// The mind of a run that has said nothing yet.
+    fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind>;
 
-    /// The mind of a run whose memory was stored.
+    /// The mind of a run whose memory was stored; without any, of one that remembers nothing.
     ///
     /// # Errors
     /// When it is not this driver's.
-    fn recall(self: Arc<Self>, memory: &JsonText) -> Result<Box<dyn Mind>, StoreError>;
+    fn recall(self: Arc<Self>, memory: Option<&JsonText>) -> Result<Box<dyn Mind>, StoreError>;
 }
 
 /// What a run holds of its agent: how to read and write it, and what must be known of earlier lines.
 pub trait Mind: Debug + Send + Sync {
+    /// As [`Driver::powers`].
+    fn powers(&self) -> AgentPowers;
+
+    /// As [`Driver::prompts_repeat`].
+    fn prompts_repeat(&self) -> bool;
+
     /// As [`Driver::read`].
     fn read(&mut self, line: &LineContent) -> Vec<Step>;
 
@@ -89,8 +99,12 @@ impl<D: Driver> AnyDriver for D {
         Driver::kind(self)
     }
 
-    fn powers(&self) -> Powers {
+    fn powers(&self) -> AgentPowers {
         Driver::powers(self)
+    }
+
+    fn permit_flags(&self) -> Option<&'static [&'static str]> {
+        Driver::permit_flags(self)
     }
 
     fn identify(
@@ -105,13 +119,13 @@ impl<D: Driver> AnyDriver for D {
         Driver::launch(self, launch)
     }
 
-    fn begin(self: Arc<Self>, cost_usd: f64) -> Box<dyn Mind> {
-        let memory = Driver::begin(&*self, cost_usd);
+    fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind> {
+        let memory = Driver::begin(&*self, begin);
         Box::new(MindOf { driver: self, memory })
     }
 
-    fn recall(self: Arc<Self>, memory: &JsonText) -> Result<Box<dyn Mind>, StoreError> {
-        let memory = memory.read()?;
+    fn recall(self: Arc<Self>, memory: Option<&JsonText>) -> Result<Box<dyn Mind>, StoreError> {
+        let memory = memory.map(JsonText::read).transpose()?.unwrap_or_default();
         Ok(Box::new(MindOf { driver: self, memory }))
     }
 }
@@ -123,6 +137,14 @@ struct MindOf<D: Driver> {
 }
 
 impl<D: Driver> Mind for MindOf<D> {
+    fn powers(&self) -> AgentPowers {
+        self.driver.powers()
+    }
+
+    fn prompts_repeat(&self) -> bool {
+        self.driver.prompts_repeat()
+    }
+
     fn read(&mut self, line: &LineContent) -> Vec<Step> {
         self.driver.read(&mut self.memory, line)
     }

@@ -24,6 +24,9 @@ use std::path::Path;
 
 use agent_lines::VersionError;
 use agent_lines::journal::LineContent;
+use plexus_wire::AgentPowers;
+
+use crate::session::SessionConfig;
 
 pub use launch::{Channel, Conversation, Launch, LaunchError, McpDoor, Plan, PlanFile, Stdin};
 pub use memory::{Memory, Report, TurnReport};
@@ -40,7 +43,19 @@ pub trait Driver: Send + Sync + 'static {
     fn kind(&self) -> &'static str;
 
     /// What this kind of agent can do.
-    fn powers(&self) -> Powers;
+    fn powers(&self) -> AgentPowers;
+
+    /// The arguments that make an agent whom somebody else starts ask us over MCP, with `FILE` for
+    /// the path of its MCP configuration; `None` when it cannot.
+    fn permit_flags(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
+    /// Whether a prompt that is sent again under its id is done once. After a restart it is sent
+    /// again then, when the agent has said nothing of it; otherwise never.
+    fn prompts_repeat(&self) -> bool {
+        false
+    }
 
     /// Judges what the program printed when it was asked for its version.
     ///
@@ -52,9 +67,8 @@ pub trait Driver: Send + Sync + 'static {
         version: VersionAnswer,
     ) -> Result<Identified, UnusableProgram>;
 
-    /// Returns the memory of a run that has said nothing yet, in a conversation that has cost this
-    /// much.
-    fn begin(&self, cost_usd: f64) -> Self::Memory;
+    /// Returns the memory of a run that has said nothing yet.
+    fn begin(&self, begin: &Begin<'_>) -> Self::Memory;
 
     /// Says what to start.
     ///
@@ -73,22 +87,15 @@ pub trait Driver: Send + Sync + 'static {
     fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
 }
 
-/// What a kind of agent can do. Methods that need a power which is missing say so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Powers {
-    /// Whether an allow may carry another input than the one that was asked about.
-    pub edit_input: bool,
-    /// Whether a message can be put into a running turn.
-    pub steer: bool,
-    /// Whether an ended conversation can be taken up again.
-    pub resume: bool,
-    /// Whether a process can wait for the next prompt.
-    pub warm: bool,
-    /// Whether the agent says who let a tool run, so that a tool nobody allowed shows.
-    pub says_who_accepted: bool,
-    /// The arguments that make an agent whom somebody else starts ask us over MCP, with `FILE` for
-    /// the path of its MCP configuration; `None` when it cannot.
-    pub permit_flags: Option<&'static [&'static str]>,
+/// What is known of a run before its agent has said anything.
+#[derive(Clone, Copy, Debug)]
+pub struct Begin<'a> {
+    /// What the session was created with.
+    pub config: &'a SessionConfig,
+    /// Which conversation the run goes on with.
+    pub conversation: &'a Conversation,
+    /// What that conversation has cost.
+    pub cost_usd: f64,
 }
 
 /// What a program said when it was asked for its version.

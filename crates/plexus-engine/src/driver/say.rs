@@ -45,6 +45,12 @@ impl OutLine {
         Self(line)
     }
 
+    /// The line as text.
+    #[must_use]
+    pub fn into_text(self) -> String {
+        self.0
+    }
+
     /// The bytes to write.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -73,6 +73,26 @@ pub enum Step {
     Stderr(String),
     /// The turn is over, and nothing of it goes on in the background.
     TurnEnded,
+    /// The driver goes on talking with the agent, for example in a handshake. These lines reach the
+    /// agent once, also when the server dies in between.
+    Send(Vec<OutLine>),
+    /// The agent can take a prompt now. The one of the open chat follows, once.
+    Ready,
+    /// The agent does not wait for an answer to its question any more, and does not say which one it
+    /// took.
+    Settled {
+        /// The agent's id of its question.
+        request_id: String,
+    },
+    /// A tool ran that needs an allow of ours.
+    Ran {
+        /// The agent's id of the question that it asked about the call; `None` when it asked none.
+        request_id: Option<String>,
+        /// What ran, in a few words.
+        what: String,
+    },
+    /// The agent says that something happened which nobody here allowed.
+    Breach(String),
 }
 
 /// A question for permission.

@@ -31,15 +31,15 @@ impl Driver for Echo {
         "echo"
     }
 
-    fn powers(&self) -> Powers {
-        Powers::default()
+    fn powers(&self) -> AgentPowers {
+        AgentPowers::default()
     }
 
     fn identify(&self, _: &Path, _: VersionAnswer) -> Result<Identified, UnusableProgram> {
         Ok(Identified { label: "echo".to_owned(), channel: Channel::Control })
     }
 
-    fn begin(&self, _cost_usd: f64) -> Nothing {
+    fn begin(&self, _begin: &Begin<'_>) -> Nothing {
         Nothing {}
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Draft {
     /// What changes of the session itself: one update, whatever asked for it.
     session: Option<SessionChange>,
     pub(super) after: Vec<After>,
+    /// What the driver sends the agent once this is stored.
+    sends: Vec<OutLine>,
     live: Pieces,
     /// The position after the line that is looked at.
     at: JournalPosition,
@@ -238,6 +240,12 @@ impl Run {
     async fn commit(&mut self, mut draft: Draft, to: JournalPosition) -> Result<(), StoreError> {
         draft.finish()?;
         let stays_warm = draft.ended_chat && self.may_stay_warm(&draft.state);
+        if !draft.sends.is_empty() {
+            let lines = std::mem::take(&mut draft.sends);
+            draft.state.owe(self.next_line(), lines);
+        } else if self.unsent.is_empty() {
+            draft.state.owed = None;
+        }
         let mut update = UpdateRun::of(self.key);
         if draft.state != self.state {
             update.translation = Patch::Set(draft.state.to_json()?);
@@ -263,6 +271,7 @@ impl Run {
             self.position = to;
             self.state = draft.state;
             self.drop_stored_segments(expects.segment);
+            self.pay_what_is_owed();
             // A rule may have decided in the same transaction: that answer leaves now.
             for outcome in committed.outcomes {
                 if let Outcome::Approval { record, .. } = outcome {
@@ -286,7 +295,12 @@ impl Run {
         match after {
             After::Put(lines) => self.put(lines),
             After::Resend(records) => records.iter().for_each(|record| self.send_answer(record)),
-            After::AskWhatIsOpen => self.ask_what_is_open(),
+            After::AskWhatIsOpen => {
+                if !self.ask_what_is_open() {
+                    let why = "a line of the agent could not be read, and it cannot be asked again";
+                    self.kill(why.to_owned()).await;
+                }
+            }
             After::InterruptAgain => self.begin_cancel(),
             After::Stop(reason) => self.kill(reason).await,
         }
@@ -339,6 +353,13 @@ impl Run {
             Step::DeltaStart => draft.live.push(draft.at, Piece::MessageStart),
             Step::DeltaEnd => draft.live.push(draft.at, Piece::TextEnd),
             Step::TurnEnded => self.end_chat(draft).await?,
+            Step::Send(lines) => draft.sends.extend(lines),
+            Step::Ready => self.prompt_now(draft).await?,
+            Step::Settled { request_id } => self.settled(draft, &request_id).await?,
+            Step::Ran { request_id, what } => {
+                self.check_ran(draft, request_id.as_deref(), &what).await?
+            }
+            Step::Breach(what) => self.breach(draft, None, what)?,
         }
         Ok(())
     }
@@ -356,6 +377,15 @@ impl Run {
         change.state.fork_of = None;
         change.state.fork_behind = None;
         change.conversation = Some(id);
+        Ok(())
+    }
+
+    /// Sends the prompt of the open chat, for which the agent is ready now.
+    async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
+        let Some(chat) = &draft.state.chat else { return Ok(()) };
+        let Some(id) = chat.prompt else { return Ok(()) };
+        let text = prompt_text(&*self.store, self.key.session, chat.number).await?;
+        draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text: &text }));
         Ok(())
     }
 
@@ -504,6 +534,7 @@ impl Draft {
             events: Vec::new(),
             session: None,
             after: Vec::new(),
+            sends: Vec::new(),
             live: Pieces::default(),
             at: JournalPosition::default(),
             priority: Priority::Normal,

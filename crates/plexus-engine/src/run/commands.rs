@@ -73,6 +73,8 @@ impl Run {
         }
         let mut state = self.state.clone();
         state.open(OpenChat::new(chat, Some(prompt_uuid), Begun::OnWarm));
+        let lines = state.mind.write(&Say::Prompt { id: prompt_uuid, text: prompt });
+        state.owe(self.next_line(), lines);
         let update = UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) };
         let assign =
             Change::AssignRun(AssignRun { session: self.key.session, chat, run: self.key.n });
@@ -82,7 +84,7 @@ impl Run {
         }
         plexus_fault::point!("warm.chat.committed");
         self.facts.set_idle(None);
-        self.say(&Say::Prompt { id: prompt_uuid, text: prompt });
+        self.pay_what_is_owed();
         Taken::Yes
     }
 
@@ -97,6 +99,12 @@ impl Run {
         if state.chat.is_none() || self.facts.is_closing() {
             return Err(CallError::conflict("send: no chat is running")
                 .with_hint("claudecode.chat_async starts one"));
+        }
+        if !state.mind.powers().steer {
+            return Err(CallError::invalid(
+                "send into this chat: its agent has not the power steer",
+            )
+            .with_hint("wait for the chat to end, then start another"));
         }
         let number = state.chat.as_ref().map_or(0, |chat| chat.number);
         let id = Uuid::now_v7();
@@ -157,9 +165,26 @@ impl Run {
         plexus_fault::point!("answer.put.after");
     }
 
-    /// Asks the agent which of its questions are open.
-    pub(super) fn ask_what_is_open(&mut self) {
-        self.say(&Say::WhatIsOpen);
+    /// Asks the agent which of its questions are open. Says whether this agent can be asked.
+    pub(super) fn ask_what_is_open(&mut self) -> bool {
+        let lines = self.state.mind.write(&Say::WhatIsOpen);
+        let can = !lines.is_empty();
+        self.put(lines);
+        can
+    }
+
+    /// The number in the inbox under which the next line is put.
+    pub(super) fn next_line(&self) -> u64 {
+        self.inbox.0.saturating_add(self.unsent.len() as u64)
+    }
+
+    /// Puts what the stored state owes the agent and an earlier server may not have put. Nothing else
+    /// is put before it: its numbers in the inbox say how much of it was.
+    pub(super) fn pay_what_is_owed(&mut self) {
+        let Some(owed) = &self.state.owed else { return };
+        let paid = usize::try_from(self.next_line().saturating_sub(owed.at)).unwrap_or(usize::MAX);
+        let left: Vec<_> = owed.lines.iter().skip(paid).cloned().map(OutLine::new).collect();
+        self.put(left);
     }
 
     /// Says something to the child, after what it was told before.

@@ -325,6 +325,7 @@ impl Run {
     /// After a restart: ask the CLI what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
         plexus_fault::point!("reattach.run.before");
+        self.pay_what_is_owed();
         while self.pump().await? == Pumped::Stored {}
         if let Err(error) = self.known().await {
             tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
@@ -343,6 +344,7 @@ impl Run {
         }
         if self.channel == Channel::Control && !self.facts.is_closing() {
             if let Some(chat) = &chat
+                && self.state.mind.prompts_repeat()
                 && !self.state.turn().heard_of_prompt
                 && let Some(id) = chat.prompt
             {
@@ -354,7 +356,15 @@ impl Run {
                     }
                 }
             }
-            self.ask_what_is_open();
+            if !self.ask_what_is_open() {
+                // It cannot be asked. A second answer to one question does nothing.
+                match self.approvals(Stage::Undelivered).await {
+                    Ok(decided) => decided.iter().for_each(|record| self.send_answer(record)),
+                    Err(error) => {
+                        tracing::error!(run = %self.key, %error, "could not look for answers that a child may not have had")
+                    }
+                }
+            }
         }
         plexus_fault::point!("reattach.run.after");
         match chat {

@@ -187,6 +187,48 @@ impl Run {
         )
     }
 
+    /// The agent does not wait for an answer any more, and does not say which one it took.
+    pub(super) async fn settled(
+        &self,
+        draft: &mut Draft,
+        request_id: &str,
+    ) -> Result<(), StoreError> {
+        let Some(record) = self.by_request(request_id).await? else { return Ok(()) };
+        if record.status == ApprovalStatus::Pending {
+            return self.withdraw(draft, request_id, "the agent no longer waits for it").await;
+        }
+        if record.delivered_at.is_none() && record.void_at.is_none() {
+            draft.settle(&record, Fate::Delivered);
+        }
+        Ok(())
+    }
+
+    /// What ran must be what somebody here allowed.
+    pub(super) async fn check_ran(
+        &self,
+        draft: &mut Draft,
+        request_id: Option<&str>,
+        what: &str,
+    ) -> Result<(), StoreError> {
+        let asked = match request_id {
+            Some(id) => self.by_request(id).await?,
+            None => None,
+        };
+        match asked {
+            Some(record) if record.status == ApprovalStatus::Allowed => {
+                if record.delivered_at.is_none() && record.void_at.is_none() {
+                    draft.settle(&record, Fate::Delivered);
+                }
+                Ok(())
+            }
+            asked => self.breach(
+                draft,
+                asked.as_ref(),
+                format!("the agent ran what nobody here allowed ({what})"),
+            ),
+        }
+    }
+
     /// The newest question of this run about a call, whatever became of it. On the control channel it has an id of its own.
     async fn newest_for_call(
         &self,

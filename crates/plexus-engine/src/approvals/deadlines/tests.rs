@@ -1,5 +1,6 @@
 //! Years of waiting at once: the clock is set to the next moment at which something is due, again and again.
 
+use crate::agents::Agents;
 use plexus_core::{Caller, SessionId};
 use plexus_store::{
     ApprovalStatus, CreateSession, JsonText, MemoryStore, SessionRecord, virtual_time,
@@ -26,7 +27,8 @@ impl Scene {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let hooks = crate::hooks::Hooks::new(&plexus_core::SecretToken::new("nobody's"));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks));
+        let approvals =
+            Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks, Agents::default()));
         virtual_time::set(UnixMillis::now());
         Self { store, approvals, latecomers: Latecomers::default() }
     }

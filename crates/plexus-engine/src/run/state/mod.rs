@@ -12,7 +12,7 @@ use plexus_wire::ChatEvent;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::driver::{AnyDriver, Mind, TurnReport};
+use crate::driver::{AnyDriver, Mind, OutLine, TurnReport};
 use crate::scrub;
 
 /// Lines of stderr that become notices in one chat. A child that floods stderr is told about once
@@ -38,8 +38,20 @@ pub(crate) struct RunState {
     /// Requests that we refused without an approval (not served, not storable), so that their echo is
     /// no surprise.
     pub(crate) refused: BTreeSet<String>,
+    /// What was last owed to the agent.
+    pub(crate) owed: Option<Owed>,
     /// What the agent said.
     pub(crate) mind: Box<dyn Mind>,
+}
+
+/// What the agent gets once the state that says so is stored. The number under which it is put tells
+/// a server that takes the run over whether that was done: numbers are used in order, and once.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Owed {
+    /// The number in the inbox of the first line.
+    pub(crate) at: u64,
+    /// The lines.
+    pub(crate) lines: Vec<String>,
 }
 
 /// The chat that a run serves.
@@ -94,13 +106,14 @@ pub(crate) enum StopReason {
 impl PartialEq for RunState {
     fn eq(&self, other: &Self) -> bool {
         // Taken apart, so that a new field is not forgotten here.
-        let Self { chat, stop, stderr_tail, conversation, allowed, refused, mind } = self;
+        let Self { chat, stop, stderr_tail, conversation, allowed, refused, owed, mind } = self;
         *chat == other.chat
             && *stop == other.stop
             && *stderr_tail == other.stderr_tail
             && *conversation == other.conversation
             && *allowed == other.allowed
             && *refused == other.refused
+            && *owed == other.owed
             && mind.knows_the_same(&*other.mind)
     }
 }
@@ -148,6 +161,7 @@ impl RunState {
             conversation: None,
             allowed: BTreeSet::new(),
             refused: BTreeSet::new(),
+            owed: None,
             mind,
         }
     }
@@ -157,10 +171,10 @@ impl RunState {
         driver: &Arc<dyn AnyDriver>,
         stored: Option<&JsonText>,
     ) -> Result<Self, StoreError> {
-        let Some(json) = stored else { return Ok(Self::empty(Arc::clone(driver).begin(0.0))) };
+        let Some(json) = stored else { return Ok(Self::empty(Arc::clone(driver).recall(None)?)) };
         let stored: StoredState = json.read()?;
         // The first stage stored the driver's memory among everything else.
-        let mind = Arc::clone(driver).recall(stored.agent.as_ref().unwrap_or(json))?;
+        let mind = Arc::clone(driver).recall(Some(stored.agent.as_ref().unwrap_or(json)))?;
         let breach = stored.breach.map(|words| Stop { reason: StopReason::Breach, words });
         Ok(Self {
             chat: stored.chat,
@@ -169,6 +183,7 @@ impl RunState {
             conversation: stored.conversation,
             allowed: stored.allowed,
             refused: stored.refused,
+            owed: stored.owed,
             mind,
         })
     }
@@ -182,6 +197,7 @@ impl RunState {
             conversation: self.conversation.clone(),
             allowed: self.allowed.clone(),
             refused: self.refused.clone(),
+            owed: self.owed.clone(),
             agent: Some(self.mind.stored()?),
             breach: None,
         })
@@ -197,6 +213,13 @@ impl RunState {
     pub(crate) fn close(&mut self) -> Option<OpenChat> {
         self.mind.end_turn();
         self.chat.take()
+    }
+
+    /// Owes the agent these lines, the first of which is put under the number `at`. What was owed
+    /// before has been put.
+    pub(crate) fn owe(&mut self, at: u64, lines: Vec<OutLine>) {
+        let lines: Vec<_> = lines.into_iter().map(OutLine::into_text).collect();
+        self.owed = (!lines.is_empty()).then_some(Owed { at, lines });
     }
 
     /// What the agent said of the turn of the open chat.
@@ -242,6 +265,8 @@ struct StoredState {
     allowed: BTreeSet<String>,
     #[serde(default)]
     refused: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owed: Option<Owed>,
     /// The driver's memory; missing in what the first stage stored.
     #[serde(default)]
     agent: Option<JsonText>,

@@ -10,7 +10,7 @@ fn driver() -> Arc<dyn AnyDriver> {
 
 fn state() -> RunState {
     let chat = OpenChat::new(2, Some(Uuid::now_v7()), Begun::OnWarm);
-    RunState::begin(driver().begin(0.0), chat)
+    RunState::begin(driver().recall(None).unwrap(), chat)
 }
 
 #[test]
@@ -21,6 +21,7 @@ fn what_is_stored_of_a_run_is_what_is_recalled() {
     before.allowed.insert("call".into());
     before.refused.insert("request".into());
     before.conversation = Some("c".into());
+    before.owe(7, vec![OutLine::new("{}".into())]);
     before.stderr("oh no");
     let stored = before.to_json().unwrap();
     assert_eq!(RunState::recall(&driver(), Some(&stored)).unwrap(), before);
