@@ -14,8 +14,7 @@ use std::sync::Arc;
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_rules::{self as rules, Decision, Pattern, Placed, RealPaths, Rule};
 use plexus_store::{Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError};
-use plexus_wire::{Budget, ProjectSettings, Supervise};
-use serde_json::Value;
+use plexus_wire::{Budget, ProjectSettings, Supervise, ToolCall};
 
 use crate::session::SessionConfig;
 
@@ -35,10 +34,8 @@ pub struct Deed<'a> {
     pub asker: SessionId,
     /// What that session was created with.
     pub asker_config: &'a SessionConfig,
-    /// The tool.
-    pub tool_name: &'a str,
-    /// Its input.
-    pub input: &'a Value,
+    /// The tool and what it would act on.
+    pub tool: &'a ToolCall,
 }
 
 impl Authority {
@@ -187,8 +184,7 @@ fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
 fn listed(grants: &SessionConfig, deed: &Deed<'_>) -> bool {
     let home = deed.asker_config.home();
     let call = rules::Call {
-        tool_name: deed.tool_name,
-        input: deed.input,
+        tool: deed.tool,
         working_dir: &deed.asker_config.working_dir,
         home: home.as_deref(),
         session: deed.asker,

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::agents::{Agents, Drivers};
+use crate::approvals::shown::ApprovalViews;
 use crate::approvals::{Approvals, deadlines};
 use crate::authority::Authority;
 use crate::budget;
@@ -79,12 +80,9 @@ impl Engine {
         let settings = Arc::new(settings);
         let agents = Agents::new(drivers, &settings);
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals = Arc::new(Approvals::new(
-            Arc::clone(&store),
-            rulebook,
-            Hooks::new(operator),
-            agents.clone(),
-        ));
+        let hooks = Hooks::new(operator, ApprovalViews::new(agents.clone()));
+        let approvals =
+            Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks, agents.clone()));
         let identity = Arc::new(Identity::new(Arc::clone(&store), operator));
         let address = Arc::new(Address::default());
         if let Some(url) = &settings.url {

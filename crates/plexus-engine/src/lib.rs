@@ -8,6 +8,7 @@
 //! - [`mcp`]: this server as an MCP configuration names it.
 //! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
 //! - [`hold`], [`orphans`], [`sweep`]: a shim held by a descriptor, and what to end and to remove.
+//! - [`tools`]: a tool call in one form for every agent.
 //! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
@@ -42,6 +43,7 @@ pub mod settings;
 pub mod start;
 pub mod supervisor;
 mod sweep;
+pub mod tools;
 pub mod wait;
 
 pub use engine::Engine;

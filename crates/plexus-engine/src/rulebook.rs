@@ -8,8 +8,7 @@ use plexus_rules::{self as rules, Author, Pattern, RealPaths, Rule, RuleSet, Rul
 use plexus_store::{
     JsonText, Owner, PageRequest, SessionRecord, Store, StoreError, StoredRule, UnixMillis,
 };
-use plexus_wire::SuggestedRule;
-use serde_json::Value;
+use plexus_wire::{SuggestedRule, ToolCall};
 
 use crate::session::SessionConfig;
 
@@ -52,13 +51,12 @@ impl Rulebook {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<Ruling, StoreError> {
         let rules = self.in_force().await?;
         let ancestors = self.store.ancestors(session.id).await?;
         let home = config.home();
-        let call = call(session, config, tool_name, input, &ancestors, home.as_deref());
+        let call = call(session, config, tool, &ancestors, home.as_deref());
         Ok(rules.decide(&call))
     }
 
@@ -67,11 +65,10 @@ impl Rulebook {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<JsonText, StoreError> {
         let home = config.home();
-        let call = call(session, config, tool_name, input, &[], home.as_deref());
+        let call = call(session, config, tool, &[], home.as_deref());
         let suggested: Vec<SuggestedRule> = rules::suggest(&call)
             .into_iter()
             .map(|one| SuggestedRule { pattern: one.pattern.to_string(), label: one.label })
@@ -84,11 +81,10 @@ impl Rulebook {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Option<Pattern> {
         let home = config.home();
-        rules::narrowest(&call(session, config, tool_name, input, &[], home.as_deref()))
+        rules::narrowest(&call(session, config, tool, &[], home.as_deref()))
     }
 
     /// Says whether a call edits a file inside the session's own directories that nothing takes
@@ -97,11 +93,10 @@ impl Rulebook {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> bool {
         let home = config.home();
-        let call = call(session, config, tool_name, input, &[], home.as_deref());
+        let call = call(session, config, tool, &[], home.as_deref());
         let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
         rules::is_edit_inside(&call, dirs.map(PathBuf::as_path))
     }
@@ -200,14 +195,12 @@ impl Rulebook {
 pub fn call<'a>(
     session: &SessionRecord,
     config: &'a SessionConfig,
-    tool_name: &'a str,
-    input: &'a Value,
+    tool: &'a ToolCall,
     ancestors: &'a [plexus_core::SessionId],
     home: Option<&'a Path>,
 ) -> rules::Call<'a> {
     rules::Call {
-        tool_name,
-        input,
+        tool,
         working_dir: &config.working_dir,
         home,
         session: session.id,

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::path::Path;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use plexus_rules::{Call, Decision, RealPaths, Rule, RuleSet};
+use plexus_rules::{Call, Decision, RealPaths, Rule, RuleSet, notation};
 use plexus_wire::SessionId;
 use serde_json::{Value, json};
 
@@ -125,8 +125,7 @@ fn measure(
     assert_eq!(rules.rules().len(), RULES, "every pattern parses");
     for (name, tool, argument, input) in cases {
         let call = Call {
-            tool_name: tool,
-            input,
+            tool: &notation::read(tool, input),
             working_dir: Path::new("/srv/project"),
             home: Some(Path::new("/home/dev")),
             session: SessionId::generate(),

@@ -1,19 +1,20 @@
 //! One tool call as the rules see it, and the short form in which examples write one.
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use plexus_wire::SessionId;
-use serde_json::{Value, json};
+use plexus_wire::{FileEdit, SessionId, ShellLanguage, ToolCall, ToolTarget};
+use serde_json::json;
 
+use super::files::Family;
+use super::notation;
 use super::paths::PathResolver;
 
 /// One tool call and where it comes from. Everything a decision depends on is in here, so that it can be repeated.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
-    /// The tool, as the CLI names it.
-    pub tool_name: &'a str,
-    /// The tool's input, whole.
-    pub input: &'a Value,
+    /// The tool and what it would act on.
+    pub tool: &'a ToolCall,
     /// The session's working directory, where relative paths start.
     pub working_dir: &'a Path,
     /// The home directory of the child, where `~/` starts; without one such paths are asked.
@@ -28,6 +29,33 @@ pub struct Call<'a> {
     pub paths: &'a dyn PathResolver,
 }
 
+impl<'a> Call<'a> {
+    /// The tool's name in the notation of rules. It follows from what the call would act on, so that
+    /// a rule means the same for every agent; only a call whose target is not known goes by the name
+    /// that its agent gives it.
+    pub(super) fn rule_tool(&self) -> Cow<'a, str> {
+        let ToolCall { tool_name, target, .. } = self.tool;
+        let one_of = |family: Family| family.tools().contains(&tool_name.as_str());
+        match target {
+            ToolTarget::Shell { language: ShellLanguage::Posix, .. } => "Bash".into(),
+            ToolTarget::Shell { language: ShellLanguage::PowerShell, .. } => "PowerShell".into(),
+            // The notation has several names for some of them; an agent that uses them means them.
+            ToolTarget::Write { .. } if one_of(Family::Edit) => tool_name.into(),
+            ToolTarget::Write { changes } => {
+                let whole = |edit: &FileEdit| matches!(edit, FileEdit::Whole { .. });
+                let all_whole = changes.iter().all(|change| whole(&change.edit));
+                if all_whole { "Write".into() } else { "Edit".into() }
+            }
+            ToolTarget::Read { .. } if one_of(Family::Read) => tool_name.into(),
+            ToolTarget::Read { .. } => "Read".into(),
+            ToolTarget::Fetch { url: Some(_) } => "WebFetch".into(),
+            ToolTarget::Fetch { url: None } => "WebSearch".into(),
+            ToolTarget::Mcp { server, tool } => format!("mcp__{server}__{tool}").into(),
+            ToolTarget::Agent {} | ToolTarget::Think {} | ToolTarget::Other {} => tool_name.into(),
+        }
+    }
+}
+
 /// Why an example is no call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the example `{example}` is no call: write `Tool(argument)`, as in `Bash(git status -s)`")]
@@ -36,36 +64,26 @@ pub struct CallParseError {
     pub example: String,
 }
 
-/// A tool name and an input, as an example gives them.
-pub(crate) struct ExampleCall {
-    pub(crate) tool_name: String,
-    pub(crate) input: Value,
-}
-
-impl ExampleCall {
-    /// Reads `Tool(argument)` or a bare `Tool`.
-    pub(crate) fn parse(example: &str) -> Result<Self, CallParseError> {
-        let refuse = || CallParseError { example: example.to_owned() };
-        let (tool, argument) = match example.split_once('(') {
-            None => (example, None),
-            Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(refuse)?)),
-        };
-        if tool.is_empty()
-            || !tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-        {
-            return Err(refuse());
-        }
-        let input = match (tool, argument) {
-            (_, None) => json!({}),
-            ("Bash", Some(command)) => json!({ "command": command }),
-            ("WebFetch", Some(url)) => json!({ "url": url, "prompt": "" }),
-            ("Glob", Some(path)) => json!({ "path": path, "pattern": "*" }),
-            ("Grep", Some(path)) => json!({ "path": path, "pattern": "x" }),
-            ("LS", Some(path)) => json!({ "path": path }),
-            ("NotebookEdit" | "NotebookRead", Some(path)) => json!({ "notebook_path": path }),
-            ("Read" | "Edit" | "Write" | "MultiEdit", Some(path)) => json!({ "file_path": path }),
-            (_, Some(_)) => return Err(refuse()),
-        };
-        Ok(Self { tool_name: tool.to_owned(), input })
+/// Reads an example: `Tool(argument)` or a bare `Tool`.
+pub(super) fn read_example(example: &str) -> Result<ToolCall, CallParseError> {
+    let refuse = || CallParseError { example: example.to_owned() };
+    let (tool, argument) = match example.split_once('(') {
+        None => (example, None),
+        Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or_else(refuse)?)),
+    };
+    if tool.is_empty() || !tool.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-') {
+        return Err(refuse());
     }
+    let input = match (tool, argument) {
+        (_, None) => json!({}),
+        ("Bash", Some(command)) => json!({ "command": command }),
+        ("WebFetch", Some(url)) => json!({ "url": url, "prompt": "" }),
+        ("Glob", Some(path)) => json!({ "path": path, "pattern": "*" }),
+        ("Grep", Some(path)) => json!({ "path": path, "pattern": "x" }),
+        ("LS", Some(path)) => json!({ "path": path }),
+        ("NotebookEdit" | "NotebookRead", Some(path)) => json!({ "notebook_path": path }),
+        ("Read" | "Edit" | "Write" | "MultiEdit", Some(path)) => json!({ "file_path": path }),
+        (_, Some(_)) => return Err(refuse()),
+    };
+    Ok(notation::read(tool, &input))
 }

@@ -8,17 +8,22 @@ use super::known::is_obeyed;
 use super::paths::resolve;
 use super::target::Target;
 
-/// Says whether a call edits a file below one of these directories, wherever links lead, and none
-/// that other programs take orders from: a git hook written unasked would run at the next commit.
+/// Says whether a call edits only files below these directories, wherever links lead, and none that
+/// other programs take orders from: a git hook written unasked would run at the next commit.
 #[must_use]
 pub fn is_edit_inside<'a>(call: &Call<'_>, dirs: impl IntoIterator<Item = &'a Path>) -> bool {
-    if !Family::Edit.tools().contains(&call.tool_name) {
+    if !Family::Edit.tools().contains(&&*call.rule_tool()) {
         return false;
     }
-    let Some(target) = Target::of(call) else { return false };
+    let targets = Target::all(call);
+    let dirs: Vec<&Path> = dirs.into_iter().collect();
+    !targets.is_empty() && targets.iter().all(|target| is_inside(target, &dirs, call))
+}
+
+fn is_inside(target: &Target<'_>, dirs: &[&Path], call: &Call<'_>) -> bool {
     let Some(real) = target.real() else { return false };
     let (real, written) = (Path::new(&real.text), Path::new(&target.written().text));
-    dirs.into_iter().any(|dir| {
+    dirs.iter().any(|dir| {
         // What is on the way to the directory was chosen by who chose the directory.
         let below = |path: &Path, dir: &Path| match path.strip_prefix(dir) {
             Ok(rest) => rest.file_name().is_some() && !is_obeyed(rest),

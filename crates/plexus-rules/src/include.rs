@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use plexus_wire::{ShellLanguage, ToolCall, ToolTarget};
 use uuid::Uuid;
 
 use super::call::Call;
@@ -95,10 +95,10 @@ fn command_included(
                 .join(" ")
         }
     };
-    let input = json!({ "command": text });
+    let (cwd, language) = (None, ShellLanguage::Posix);
+    let tool = ToolCall::new("Bash", ToolTarget::Shell { command: text, cwd, language });
     let call = Call {
-        tool_name: "Bash",
-        input: &input,
+        tool: &tool,
         working_dir: dir,
         home: None,
         session: plexus_wire::SessionId::from_uuid(Uuid::nil()),

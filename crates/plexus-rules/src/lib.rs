@@ -11,6 +11,7 @@
 //! In reading order:
 //! - `pattern`: the CLI's own notation, parsed once, with errors that name the column.
 //! - `rule`: a rule, its scope, its bounds and its examples.
+//! - `notation`: the tools that rules name, and what their inputs act on.
 //! - `call`: one tool call as the rules see it.
 //! - `set`: all rules, indexed, and the one function that decides.
 //! - `shell`: what a Bash command would run, as far as it can be known.
@@ -22,6 +23,7 @@
 //! - `include`: whether one pattern takes in another, for grants that are handed on.
 //! - `suggest`: the rules a person may want to remember, narrow to wide.
 //! - `file`: the rules of `loopback.toml`.
+//! - `risk`: how much harm a call could do, by its words. It decides nothing.
 
 mod bash;
 mod call;
@@ -30,9 +32,11 @@ mod file;
 mod files;
 mod include;
 mod known;
+pub mod notation;
 mod paths;
 mod pattern;
 mod places;
+mod risk;
 mod rule;
 mod set;
 mod shell;
@@ -47,6 +51,7 @@ pub use file::{RuleFile, RuleFileError, RuleFileProblem};
 pub use include::{Placed, includes};
 pub use paths::{Entry, MAX_LINKS, PathResolver, RealPaths, Unresolved, resolve};
 pub use pattern::{Pattern, PatternError, PatternProblem};
+pub use risk::assess;
 pub use rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 pub use set::{RuleSet, Ruling, covers};
 pub use suggest::{Suggestion, narrowest, suggest};

@@ -4,11 +4,10 @@
 use std::path::Path;
 
 pub use plexus_wire::{RuleDecision as Decision, RuleScope as Scope};
-use plexus_wire::{RuleId, SessionId};
+use plexus_wire::{RuleId, SessionId, ToolCall};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::call::{Call, CallParseError, ExampleCall};
+use super::call::{Call, CallParseError, read_example};
 use super::paths::PathResolver;
 use super::pattern::Pattern;
 use super::set::fits;
@@ -127,8 +126,7 @@ impl Rule {
     /// With the first example that is no call or contradicts the rule.
     pub fn check_examples(&self, context: &ExampleContext<'_>) -> Result<(), ExampleError> {
         let fit = |example: &str| -> Result<_, CallParseError> {
-            let ExampleCall { tool_name, input } = ExampleCall::parse(example)?;
-            Ok(fits(self, &example_call(&tool_name, &input, context)))
+            Ok(fits(self, &example_call(&read_example(example)?, context)))
         };
         for example in &self.matches {
             if let Err(why) = fit(example)? {
@@ -148,14 +146,9 @@ impl Rule {
     }
 }
 
-fn example_call<'a>(
-    tool_name: &'a str,
-    input: &'a Value,
-    context: &ExampleContext<'a>,
-) -> Call<'a> {
+fn example_call<'a>(tool: &'a ToolCall, context: &ExampleContext<'a>) -> Call<'a> {
     Call {
-        tool_name,
-        input,
+        tool,
         working_dir: context.working_dir,
         home: context.home,
         // Scope and time are no part of what examples are about; `fits` does not look at them.

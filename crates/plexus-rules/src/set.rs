@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use plexus_wire::RuleId;
-use serde_json::Value;
+use plexus_wire::{RuleId, ToolTarget};
 
 use super::Fit;
-use super::bash::{BashIndex, unknown_field};
+use super::bash::BashIndex;
 use super::call::Call;
 use super::pattern::Kind;
 use super::places::PathRules;
@@ -98,20 +97,28 @@ impl RuleSet {
             allowed: None,
             doubt: None,
         };
-        for at in whole(self.whole_tools.get(call.tool_name)).filter(|&at| holds(at)) {
+        let tool = call.rule_tool();
+        for at in whole(self.whole_tools.get(&*tool)).filter(|&at| holds(at)) {
             findings.matches(at);
         }
-        if let Some(rest) = call.tool_name.strip_prefix("mcp__") {
+        // An agent's own name for a tool proves nothing, so it may stand in the way but not allow.
+        let own = Some(&call.tool.tool_name).filter(|own| **own != *tool);
+        for at in whole(own.and_then(|own| self.whole_tools.get(own))).filter(|&at| holds(at)) {
+            if self.rules.get(at).is_some_and(|rule| rule.decision != Decision::Allow) {
+                findings.matches(at);
+            }
+        }
+        if let Some(rest) = tool.strip_prefix("mcp__") {
             let server = rest.split("__").next().unwrap_or(rest);
             for at in whole(self.mcp_servers.get(server)).filter(|&at| holds(at)) {
                 if let Some(Kind::McpPrefix { prefix, .. }) = self.kind(at)
-                    && call.tool_name.starts_with(prefix)
+                    && tool.starts_with(prefix)
                 {
                     findings.matches(at);
                 }
             }
         }
-        match call.tool_name {
+        match &*tool {
             "Bash" => self.bash.find(&self.rules, call, holds, &mut findings),
             "WebFetch" => self.find_hosts(call, holds, &mut findings),
             tool => {
@@ -134,24 +141,49 @@ impl RuleSet {
         holds: &dyn Fn(usize) -> bool,
         findings: &mut Findings<'_>,
     ) {
-        let Some(target) = Target::of(call) else { return };
-        for at in rules.near(&target).into_iter().filter(|&at| holds(at)) {
+        let targets = Target::all(call);
+        // The rules that allow each path; one that allows all of them is preferred.
+        let mut allowing: Vec<Vec<usize>> = Vec::with_capacity(targets.len());
+        for target in &targets {
+            allowing.push(self.find_path(rules, target, call, holds, findings));
+            if let Some(doubt) = &target.doubt {
+                findings.doubt(doubt);
+            }
+        }
+        let for_all = allowing.first().into_iter().flatten();
+        if let Some(&at) = for_all.filter(|at| allowing.iter().all(|it| it.contains(at))).min() {
+            findings.allow(vec![at]);
+        } else if let Some(mut covering) =
+            allowing.iter().map(|it| it.iter().copied().min()).collect::<Option<Vec<_>>>()
+        {
+            covering.sort_unstable();
+            covering.dedup();
+            findings.allow(covering);
+        }
+    }
+
+    /// Adds what stands in the way of one path, and returns the rules that allow it.
+    fn find_path(
+        &self,
+        rules: &PathRules,
+        target: &Target<'_>,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) -> Vec<usize> {
+        let mut allowing = Vec::new();
+        for at in rules.near(target).into_iter().filter(|&at| holds(at)) {
             let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at))
             else {
                 continue;
             };
             match rule.decision {
-                Decision::Allow => {
-                    if pattern.covers(&target, call) == Fit::Yes {
-                        findings.matches(at);
-                    }
-                }
-                Decision::Deny | Decision::Ask => findings.fit(at, pattern.guards(&target)),
+                Decision::Allow if pattern.covers(target, call) == Fit::Yes => allowing.push(at),
+                Decision::Allow => {}
+                Decision::Deny | Decision::Ask => findings.fit(at, pattern.guards(target)),
             }
         }
-        if let Some(doubt) = target.doubt {
-            findings.doubt(doubt);
-        }
+        allowing
     }
 
     fn find_hosts(
@@ -160,21 +192,21 @@ impl RuleSet {
         holds: &dyn Fn(usize) -> bool,
         findings: &mut Findings<'_>,
     ) {
-        let Some(address) = call.input.get("url").and_then(Value::as_str).map(Address::read) else {
+        let ToolTarget::Fetch { url: Some(url) } = &call.tool.target else {
             findings.doubt("the call has no URL");
             for &at in self.hosts.iter().filter(|&&at| holds(at)) {
                 findings.may_match(at, "the call has no URL");
             }
             return;
         };
+        let address = Address::read(url);
         for &at in self.hosts.iter().filter(|&&at| holds(at)) {
             if let Some(Kind::Domain { ascii, .. }) = self.kind(at) {
                 findings.fit(at, address.guarded_by(ascii));
             }
         }
-        if let Some(field) = unknown_field(call.input, &["url", "prompt"]) {
-            findings
-                .doubt(format!("the call carries `{field}`, which rules for hosts do not cover"));
+        if let Some(doubt) = &call.tool.doubt {
+            findings.doubt(doubt);
             return;
         }
         for at in address

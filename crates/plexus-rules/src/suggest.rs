@@ -1,7 +1,7 @@
 //! The rules a person may want to remember for a call, narrow to wide. Each one is tried on the call before it is offered,
 //! so that remembering it always covers what was asked.
 
-use serde_json::Value;
+use plexus_wire::{ShellLanguage, ToolTarget};
 
 use super::call::Call;
 use super::files::{Family, escape_path};
@@ -50,32 +50,35 @@ pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
 /// apart. Remembering the whole of Bash because one command could not be written down would be a surprise.
 #[must_use]
 pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
-    let distinguishes =
-        matches!(call.tool_name, "Bash" | "WebFetch") || Family::of_rule(call.tool_name).is_some();
+    let tool = call.rule_tool();
+    let distinguishes = matches!(&*tool, "Bash" | "WebFetch") || Family::of_rule(&tool).is_some();
     let first = suggest(call).into_iter().next()?.pattern;
-    if distinguishes && first.as_str() == call.tool_name { None } else { Some(first) }
+    if distinguishes && first.as_str() == tool { None } else { Some(first) }
 }
 
 type Offer = (String, String);
 
 fn narrow(call: &Call<'_>) -> Vec<Offer> {
-    let text = |field: &str| call.input.get(field).and_then(Value::as_str);
-    match call.tool_name {
-        "Bash" => text("command").map(commands).unwrap_or_default(),
-        "WebFetch" => text("url").and_then(host).into_iter().collect(),
-        tool => {
+    match &call.tool.target {
+        ToolTarget::Shell { command, language: ShellLanguage::Posix, .. } => commands(command),
+        ToolTarget::Fetch { url: Some(url) } => host(url).into_iter().collect(),
+        ToolTarget::Read { .. } | ToolTarget::Write { .. } => {
+            let tool = call.rule_tool();
             // A tool without a notation of its own is covered by its family's.
-            let named = if Family::of_rule(tool).is_some() { tool } else { "Read" };
-            Target::of(call)
-                .and_then(|target| target.real().map(|real| paths(named, &real.text)))
-                .unwrap_or_default()
+            let named = if Family::of_rule(&tool).is_some() { &*tool } else { "Read" };
+            match Target::all(call).as_slice() {
+                [target] => target.real().map(|real| paths(named, &real.text)).unwrap_or_default(),
+                // No one path names several.
+                _ => Vec::new(),
+            }
         }
+        _ => Vec::new(),
     }
 }
 
 fn wide(call: &Call<'_>) -> Vec<Offer> {
-    let tool = call.tool_name;
-    let mut offers = vec![(tool.to_owned(), format!("every use of {tool}"))];
+    let tool = call.rule_tool();
+    let mut offers = vec![(tool.to_string(), format!("every use of {tool}"))];
     if let Some((server, _)) = tool.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
         offers.push((format!("mcp__{server}__*"), format!("every tool of the server {server}")));
     }

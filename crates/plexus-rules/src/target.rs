@@ -1,28 +1,15 @@
-//! The path of a call: as it was written, where it really leads, and what about it is in doubt. Read once for all rules.
+//! The paths of a call: as they were written, where they really lead, and what about them is in
+//! doubt. Read once for all rules.
 
 use std::cell::OnceCell;
 use std::path::{Component, Path};
 
-use serde_json::Value;
+use plexus_wire::ToolTarget;
 
 use super::call::Call;
 use super::files::{Anchor, fold};
 use super::paths::resolve;
 use super::wildcards::Pairs;
-
-/// The field that holds a tool's path, and whether the tool reads a whole directory.
-fn path_field(tool: &str) -> Option<(&'static str, Reach)> {
-    Some(match tool {
-        "Read" | "Edit" | "Write" | "MultiEdit" => ("file_path", Reach::File),
-        "NotebookRead" | "NotebookEdit" => ("notebook_path", Reach::File),
-        "Grep" | "Glob" | "LS" => ("path", Reach::Tree),
-        _ => return None,
-    })
-}
-
-/// Names under which tools of today or tomorrow take a path. One that is not the tool's own is a doubt.
-const PATH_FIELDS: &[&str] =
-    &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
 
 /// What a tool reads or changes at its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +57,26 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Reads the path of a call; nothing when the tool is not one of files.
-    pub(super) fn of(call: &Call<'a>) -> Option<Self> {
-        let (field, reach) = path_field(call.tool_name)?;
+    /// Reads the paths of a call. A call of a tool of files whose path cannot be read has one that
+    /// leads nowhere known.
+    pub(super) fn all(call: &Call<'a>) -> Vec<Self> {
+        match &call.tool.target {
+            ToolTarget::Read { path, tree } => {
+                let reach = if *tree { Reach::Tree } else { Reach::File };
+                vec![Self::of(call, Some(path.as_deref().unwrap_or(".")), reach)]
+            }
+            ToolTarget::Write { changes } if !changes.is_empty() => {
+                // An edit in several parts names its file several times.
+                let mut paths: Vec<&str> = changes.iter().map(|it| it.path.as_str()).collect();
+                paths.sort_unstable();
+                paths.dedup();
+                paths.into_iter().map(|path| Self::of(call, Some(path), Reach::File)).collect()
+            }
+            _ => vec![Self::of(call, None, Reach::File)],
+        }
+    }
+
+    fn of(call: &Call<'a>, path: Option<&str>, reach: Reach) -> Self {
         let mut target = Self {
             call: *call,
             written: Spelling::new(String::new()),
@@ -84,20 +88,17 @@ impl<'a> Target<'a> {
             working_dir: OnceCell::new(),
             doubt: None,
         };
-        if let Err(doubt) = target.read(call, field) {
+        if let Err(doubt) = target.read(call, path) {
             target.real = None;
             target.doubt = Some(doubt);
         }
-        Some(target)
+        target
     }
 
-    fn read(&mut self, call: &Call<'_>, field: &str) -> Result<(), String> {
-        let written = match call.input.get(field) {
-            // Readers of directories start in the working directory when they are not told otherwise.
-            None | Some(Value::Null) if self.reach == Reach::Tree => ".",
-            None => return Err(format!("the call has no `{field}`")),
-            Some(Value::String(path)) => path,
-            Some(_) => return Err(format!("`{field}` is not a text")),
+    fn read(&mut self, call: &Call<'_>, written: Option<&str>) -> Result<(), String> {
+        let doubt = || call.tool.doubt.clone();
+        let Some(written) = written else {
+            return Err(doubt().unwrap_or_else(|| "the call has no path".into()));
         };
         let path = match written.strip_prefix("~/") {
             Some(rest) => match call.home {
@@ -115,15 +116,8 @@ impl<'a> Target<'a> {
         if odd {
             return Err("the path has characters that tools read differently".into());
         }
-        if let Some(other) =
-            PATH_FIELDS.iter().find(|&&other| other != field && call.input.get(other).is_some())
-        {
-            return Err(format!("the call carries a second path, `{other}`"));
-        }
-        if call.tool_name == "Glob"
-            && call.input.get("pattern").is_none_or(|pattern| !stays_below(pattern))
-        {
-            return Err("the file pattern may lead out of its directory".into());
+        if let Some(doubt) = doubt() {
+            return Err(doubt);
         }
         let real = resolve(call.paths, &path).map_err(|error| error.to_string())?;
         self.real = Some(Spelling::new(real.to_str().ok_or("the path is not UTF-8")?.to_owned()));
@@ -191,15 +185,4 @@ fn lexical(path: &Path) -> String {
         }
     }
     parts.iter().fold(String::new(), |path, part| path + "/" + part)
-}
-
-/// Whether the pattern of a Glob call finds only files below its directory.
-fn stays_below(pattern: &Value) -> bool {
-    pattern.as_str().is_some_and(|pattern| {
-        !pattern.is_empty()
-            && !pattern.starts_with(['/', '~'])
-            && !pattern.contains("..")
-            && !pattern.contains(['\\', '{', '(', '$'])
-            && !pattern.chars().any(char::is_control)
-    })
 }

@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use common::{allows, rule, session};
-use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, is_edit_inside, suggest};
+use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, is_edit_inside, notation, suggest};
 use serde_json::{Value, json};
 
 /// A working directory with a project in it, beside a file that is none of the project's.
@@ -40,8 +40,7 @@ impl Place {
     fn call<T>(&self, tool_name: &str, input: &Value, body: impl FnOnce(&Call<'_>) -> T) -> T {
         let work = self.folder.path().join("work");
         body(&Call {
-            tool_name,
-            input,
+            tool: &notation::read(tool_name, input),
             working_dir: &work,
             home: Some(self.folder.path()),
             session: session(2),
@@ -567,8 +566,7 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
     let accepted = |work: &Path, path: &str| {
         let input = json!({"file_path": work.join(path), "content": "x"});
         let call = Call {
-            tool_name: "Write",
-            input: &input,
+            tool: &notation::read("Write", &input),
             working_dir: work,
             home: None,
             session: session(2),

@@ -13,6 +13,7 @@ use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{ChangedSession, Mode, SessionRef};
 use crate::time::Seconds;
+use crate::tool::{Risk, ToolTarget};
 
 /// Whether an approval waits, and how it was decided.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +87,12 @@ pub struct Approval {
     /// The directory in which the session's commands and relative paths start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
+    /// What the call would act on, in one form for every agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Said<ToolTarget>>,
+    /// How much harm it could do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Said<Risk>>,
     /// Rules that would answer this call, narrow to wide.
     pub suggested_rules: Vec<SuggestedRule>,
     /// `pending`.

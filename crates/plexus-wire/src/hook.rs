@@ -16,6 +16,7 @@ use crate::json::{Json, Object};
 use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
+use crate::tool::Risk;
 
 /// What can be told. The names are part of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -159,6 +160,9 @@ pub struct AskedApproval {
     /// The directory in which the session's commands and relative paths start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,
+    /// How much harm the call could do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Said<Risk>>,
 }
 
 /// A request that needs nobody any more. Its input was told when it was asked.

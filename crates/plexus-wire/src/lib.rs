@@ -20,6 +20,7 @@
 //! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
+//! - [`tool`]: a tool call in one form for every agent, and its risk.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
@@ -59,6 +60,7 @@ pub mod session;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod tool;
 
 pub use agent::*;
 pub use approval::*;
@@ -88,3 +90,4 @@ pub use server::*;
 pub use session::*;
 pub use time::{Millis, Seconds};
 pub use token::SecretToken;
+pub use tool::*;

@@ -36,7 +36,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "plexus-agents",
-        &["plexus-wire", "plexus-store", "plexus-engine", "agent_lines", "claude_code"],
+        &[
+            "plexus-wire",
+            "plexus-store",
+            "plexus-rules",
+            "plexus-engine",
+            "agent_lines",
+            "claude_code",
+        ],
     ),
     (
         "plexus-activations",

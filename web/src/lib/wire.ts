@@ -33,6 +33,8 @@ export type Approval = {
   input: JsonObject;
   /** The digest of that input: hand it back with the answer. */
   input_digest: string;
+  /** How much harm it could do. */
+  risk?: Risk | null;
   /** The session that asks. */
   session_id: SessionId;
   /** That session's name. */
@@ -41,6 +43,8 @@ export type Approval = {
   status: ApprovalStatus;
   /** Rules that would answer this call, narrow to wide. */
   suggested_rules: SuggestedRule[];
+  /** What the call would act on, in one form for every agent. */
+  target?: ToolTarget | null;
   /** The tool. */
   tool_name: string;
   /** The call. */
@@ -85,6 +89,8 @@ export type AskedApproval = {
   input_bytes?: number | null;
   /** The digest of the input. */
   input_digest: string;
+  /** How much harm the call could do. */
+  risk?: Risk | null;
   /** The session that asks. */
   session_id: SessionId;
   /** That session's name. */
@@ -676,6 +682,46 @@ export type EndedSession = {
 
 /** What a caller can do about a failure. */
 export type ErrorKind = "invalid" | "not_found" | "conflict" | "forbidden" | "unauthorized" | "busy" | "expired" | "unavailable" | "internal";
+
+/** A change of one file. The texts stay in the tool's input, where JSON Pointers (RFC 6901) find them. */
+export type FileChange = (
+  /** Its content is replaced, or it is created. */
+  | {
+    /** Where the new content is. */
+    after: string;
+    edit: "whole";
+  }
+  /** A text in it is replaced. */
+  | {
+    /** Where the new text is. */
+    after: string;
+    /** Where the old text is. */
+    before: string;
+    edit: "replace";
+    /** Whether every occurrence is replaced. */
+    every?: boolean;
+  }
+  /** A part of it, such as a cell of a notebook, gets new content. */
+  | {
+    /** Where the new content is. */
+    after: string;
+    edit: "part";
+    /** The name of the part; absent for a new one. */
+    name?: string | null;
+  }
+  /** A unified diff is applied to it. */
+  | {
+    /** Where the diff is. */
+    diff: string;
+    edit: "diff";
+  }
+  /** It is deleted. */
+  | { edit: "delete" }
+  /** It changes in a way that the input does not show. */
+  | { edit: "unknown" }) & {
+  /** The path as it was written. */
+  path: string;
+};
 
 /** Parameters of `follow`. */
 export type FollowParams = {
@@ -1462,6 +1508,19 @@ export type Revoked = {
   tokens: number;
 };
 
+/** How much harm a tool call could do. It orders queues and draws attention. It decides nothing, and a low level is no promise. */
+export type Risk = {
+  /** The level. */
+  level: RiskLevel;
+  /** The reasons, the gravest first. */
+  reasons: string[];
+  /** The same as a number from 0 to 100, to sort by. */
+  score: number;
+};
+
+/** How much harm a tool call could do. */
+export type RiskLevel = "low" | "medium" | "high" | "critical";
+
 /** Who says a message. */
 export type Role = "user" | "assistant";
 
@@ -1747,6 +1806,9 @@ export type SessionRef = {
 /** What a session is doing. */
 export type SessionStatus = "idle" | "running" | "awaiting_permission" | "complete" | "failed" | "cancelled";
 
+/** The shell that reads a command. */
+export type ShellLanguage = "posix" | "power_shell";
+
 /** A one-time code for the dashboard. */
 export type SignInCode = {
   type: "ok";
@@ -1866,6 +1928,53 @@ export type TimedMode = {
 
 /** What a tool gave: text, or content blocks as the agent wrote them. Only its schema is used; the JSON itself is kept as it was. */
 export type ToolOutput = string | JsonObject[] | JsonObject | null;
+
+/** What a tool call would act on. Agents name their tools and inputs differently; rules, risk, diffs and screens read this form instead. */
+export type ToolTarget =
+  /** Runs a shell command. */
+  | {
+    /** The whole command. */
+    command: string;
+    /** The directory in which it starts; absent: the session's `working_dir`. */
+    cwd?: string | null;
+    kind: "shell";
+    /** The shell that reads it; absent: a POSIX shell. */
+    language?: ShellLanguage;
+  }
+  /** Changes files. */
+  | {
+    /** The changes, in their order. */
+    changes: FileChange[];
+    kind: "write";
+  }
+  /** Reads a file or a directory. */
+  | {
+    kind: "read";
+    /** The path as it was written; absent: the session's `working_dir`. */
+    path?: string | null;
+    /** Whether it reads everything below the path, as a search does. */
+    tree?: boolean;
+  }
+  /** Sends a request to a server of the network. */
+  | {
+    kind: "fetch";
+    /** The address; absent for a web search. */
+    url?: string | null;
+  }
+  /** Calls a tool of an MCP server. */
+  | {
+    kind: "mcp";
+    /** The server, as the agent's configuration names it. */
+    server: string;
+    /** Its tool. */
+    tool: string;
+  }
+  /** Starts an agent of the agent's own. */
+  | { kind: "agent" }
+  /** Keeps notes of its own, and changes nothing else. */
+  | { kind: "think" }
+  /** Something else. */
+  | { kind: "other" };
 
 /** One tree. */
 export type Tree = {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
-use plexus_engine::approvals::shown::as_pending;
 use plexus_engine::reading::feed::paged;
 use plexus_engine::reading::scopes::Watch;
 use plexus_store::{
@@ -290,7 +289,9 @@ impl ClaudeCode {
             .store
             .approvals(filter, PageRequest::first(limits::MAX_PENDING_PER_SESSION))
             .await?;
-        Ok(page.items.iter().map(|record| as_pending(record, session)).collect::<Result<_, _>>()?)
+        let views = &self.approvals.views;
+        let shown = page.items.iter().map(|record| views.pending(record, session));
+        Ok(shown.collect::<Result<_, _>>()?)
     }
 
     /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.

@@ -19,7 +19,7 @@ use plexus_core::{
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
-use plexus_engine::approvals::shown::{as_decision, as_pending};
+use plexus_engine::approvals::shown::as_decision;
 use plexus_engine::approvals::{Answer, Approvals};
 use plexus_engine::audit::Refusals;
 use plexus_engine::identity::Identity;
@@ -170,7 +170,7 @@ impl Loopback {
                 Err(StoreError::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
-            shown.push(as_pending(record, &session)?);
+            shown.push(self.approvals.views.pending(record, &session)?);
         }
         Ok(shown)
     }

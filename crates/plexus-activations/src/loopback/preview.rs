@@ -10,7 +10,7 @@ use plexus_store::{
     ApprovalFilter, ApprovalRecord, NewRule, Owner, PageRequest, SessionFilter, Stage, StoreError,
     StoredRule, UnixMillis, limits,
 };
-use plexus_wire::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested};
+use plexus_wire::{RulePreviewParams, RulePreviewed, RuleTestParams, RuleTested, ToolCall};
 use serde_json::Value;
 
 use super::Loopback;
@@ -78,20 +78,15 @@ impl Loopback {
         let input: Value = record.input.read()?;
         let ancestors = self.store.ancestors(session.id).await?;
         let home = config.home();
-        let call =
-            rule_call(&session, &config, &record.tool_name, &input, &ancestors, home.as_deref());
+        let tool = self.approvals.views.tools.read(&config, &record.tool_name, &input);
+        let call = rule_call(&session, &config, &tool, &ancestors, home.as_deref());
         let verdict = rules.decide(&call);
         if verdict.decision == Decision::Ask || !verdict.used.contains(&new.id) {
             return Ok(false);
         }
         // An allow counts only for what its author may allow, as it will when it is made.
         if let (Owner::Session(author), Decision::Allow) = (new.author, verdict.decision) {
-            let deed = Deed {
-                asker: session.id,
-                asker_config: &config,
-                tool_name: &record.tool_name,
-                input: &input,
-            };
+            let deed = Deed { asker: session.id, asker_config: &config, tool: &tool };
             return Ok(self.approvals.authority.may_allow(author, &deed).await?);
         }
         Ok(true)
@@ -116,12 +111,12 @@ impl Loopback {
         };
         let input = Value::Object(params.input);
         let Some(session) = session else {
-            return self
-                .test_for_nobody(&call.caller, params.working_dir, &params.tool_name, &input)
-                .await;
+            let tool = self.approvals.views.tools.read_for_nobody(&params.tool_name, &input);
+            return self.test_for_nobody(&call.caller, params.working_dir, &tool).await;
         };
         let config = SessionConfig::of(&session)?;
-        let ruling = self.approvals.judge(&session, &config, &params.tool_name, &input).await?;
+        let tool = self.approvals.views.tools.read(&config, &params.tool_name, &input);
+        let ruling = self.approvals.judge(&session, &config, &tool).await?;
         let Judgement { decision, rule, used, why, .. } = ruling;
         self.tested(&call.caller, rules::Ruling { decision, rule, used, why }).await
     }
@@ -180,8 +175,7 @@ impl Loopback {
         &self,
         caller: &Caller,
         working_dir: Option<std::path::PathBuf>,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<RuleTested, CallError> {
         let mut ancestors = Vec::new();
         let mut working_dir = working_dir;
@@ -196,8 +190,7 @@ impl Loopback {
         let working_dir = working_dir.unwrap_or_else(|| "/".into());
         let home = std::env::home_dir();
         let call = rules::Call {
-            tool_name,
-            input,
+            tool,
             working_dir: &working_dir,
             home: home.as_deref(),
             session: SessionId::generate(),

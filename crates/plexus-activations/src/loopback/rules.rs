@@ -215,14 +215,10 @@ impl Loopback {
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
         let input: Value = record.input.read()?;
+        let tool = self.approvals.views.tools.read(&config, &record.tool_name, &input);
         let pattern = match &remember.pattern {
             Some(pattern) => pattern.clone(),
-            None => match self.approvals.rulebook.narrowest(
-                &session,
-                &config,
-                &record.tool_name,
-                &input,
-            ) {
+            None => match self.approvals.rulebook.narrowest(&session, &config, &tool) {
                 Some(pattern) => pattern.as_str().to_owned(),
                 None => {
                     return Err(CallError::invalid(
@@ -236,7 +232,7 @@ impl Loopback {
         let parsed: Pattern =
             pattern.parse().map_err(|error| unreadable(error, "remember.pattern"))?;
         let home = config.home();
-        let call = rule_call(&session, &config, &record.tool_name, &input, &[], home.as_deref());
+        let call = rule_call(&session, &config, &tool, &[], home.as_deref());
         let says = if approve { Decision::Allow } else { Decision::Deny };
         if !plexus_rules::covers(&Rule::new(says, parsed), &call) {
             return Err(CallError::invalid(format_args!(

@@ -30,10 +30,12 @@ async fn what_waits_has_every_field_of_the_table() {
         "id",
         "input",
         "input_digest",
+        "risk",
         "session_id",
         "session_name",
         "status",
         "suggested_rules",
+        "target",
         "tool_name",
         "tool_use_id",
         "working_dir",
@@ -46,6 +48,9 @@ async fn what_waits_has_every_field_of_the_table() {
     assert_eq!(asked["input"], bash("git status"));
     assert_eq!(asked["input_digest"], input_digest(&bash("git status")));
     assert_eq!(asked["status"], "pending");
+    assert_eq!(asked["target"], json!({"kind": "shell", "command": "git status"}));
+    let reasons = ["only looks, as far as its words tell"];
+    assert_eq!(asked["risk"], json!({"level": "low", "score": 20, "reasons": reasons}));
     assert_eq!(asked["expires_at"].as_i64().unwrap() - asked["created_at"].as_i64().unwrap(), 100);
     let patterns: Vec<&str> = asked["suggested_rules"]
         .as_array()

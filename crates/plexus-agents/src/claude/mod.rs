@@ -18,7 +18,9 @@ use plexus_engine::driver::{
     Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
     UnusableProgram, VersionAnswer,
 };
-use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower};
+use plexus_rules::notation;
+use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
+use serde_json::Value;
 
 pub use self::memory::ClaudeMemory;
 
@@ -81,6 +83,11 @@ impl Driver for ClaudeCode {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         launch::plan(launch)
+    }
+
+    /// Rules are written in the notation of this CLI.
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
+        notation::read(tool_name, input)
     }
 
     fn read(&self, memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {

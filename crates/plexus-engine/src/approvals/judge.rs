@@ -4,8 +4,7 @@
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
 use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
-use plexus_wire::Mode;
-use serde_json::Value;
+use plexus_wire::{Mode, ToolCall};
 
 use super::Approvals;
 use crate::authority::Deed;
@@ -46,10 +45,9 @@ impl Approvals {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<Judgement, StoreError> {
-        let ruling = self.standing_rules_say(session, config, tool_name, input).await?;
+        let ruling = self.standing_rules_say(session, config, tool).await?;
         match (ruling.decision, ruling.rule) {
             (Decision::Allow | Decision::Deny, Some(rule)) => Ok(Judgement {
                 decision: ruling.decision,
@@ -60,9 +58,9 @@ impl Approvals {
             }),
             // A rule that wants it asked beats a mode.
             (Decision::Ask, Some(_)) => Ok(asked(ruling)),
-            (Decision::Allow | Decision::Deny | Decision::Ask, None) => Ok(self
-                .mode_says(session, config, tool_name, input)?
-                .unwrap_or_else(|| asked(ruling))),
+            (Decision::Allow | Decision::Deny | Decision::Ask, None) => {
+                Ok(self.mode_says(session, config, tool)?.unwrap_or_else(|| asked(ruling)))
+            }
         }
     }
 
@@ -94,12 +92,11 @@ impl Approvals {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<rules::Ruling, StoreError> {
-        let deed = Deed { asker: session.id, asker_config: config, tool_name, input };
+        let deed = Deed { asker: session.id, asker_config: config, tool };
         for _ in 0..FRESH_TRIES {
-            let ruling = self.rulebook.decide(session, config, tool_name, input).await?;
+            let ruling = self.rulebook.decide(session, config, tool).await?;
             match self.check_used(&ruling, &deed).await? {
                 Used::InForce => return Ok(ruling),
                 Used::Beyond(pattern) => {
@@ -151,8 +148,7 @@ impl Approvals {
         &self,
         session: &SessionRecord,
         config: &SessionConfig,
-        tool_name: &str,
-        input: &Value,
+        tool: &ToolCall,
     ) -> Result<Option<Judgement>, StoreError> {
         let mode =
             SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().into());
@@ -160,7 +156,7 @@ impl Approvals {
         let covered = match mode.mode {
             Mode::Ask => false,
             Mode::AllowAll => true,
-            Mode::AcceptEdits => self.rulebook.is_edit_inside(session, config, tool_name, input),
+            Mode::AcceptEdits => self.rulebook.is_edit_inside(session, config, tool),
         };
         Ok(covered.then(|| Judgement {
             decision: Decision::Allow,

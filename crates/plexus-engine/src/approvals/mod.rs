@@ -22,12 +22,12 @@ use plexus_store::{
     Decision, Fresh, JsonText, NewRule, OpenApproval, PageRequest, Priority, SessionRecord, Stage,
     Store, StoreError, UnixMillis, UseRule, Verdict, limits,
 };
-use plexus_wire::ChatEvent;
+use plexus_wire::{ChatEvent, ToolCall};
 use serde_json::Value;
 
 use self::input::acceptable;
 use self::judge::Judgement;
-use self::shown::as_decision;
+use self::shown::{ApprovalViews, as_decision};
 use self::waited::DecisionLatency;
 use crate::agents::Agents;
 use crate::authority::{Authority, Deed};
@@ -69,6 +69,8 @@ pub struct Approvals {
     pub rulebook: Arc<Rulebook>,
     /// Who may decide what.
     pub authority: Authority,
+    /// How requests are shown.
+    pub views: ApprovalViews,
     /// Who is told outside.
     pub hooks: Hooks,
     /// What the agents that ask can do.
@@ -98,6 +100,7 @@ impl Approvals {
     ) -> Self {
         Self {
             authority: Authority::new(Arc::clone(&store)),
+            views: hooks.views.clone(),
             store,
             rulebook,
             hooks,
@@ -118,11 +121,11 @@ impl Approvals {
             .store
             .approval_by_request(question.session.id, question.run, question.request_id)
             .await?;
-        let mut open = self.opening(question, &config, &input, now).await?;
+        let tool = self.views.tools.read(&config, question.tool_name, &input);
+        let mut open = self.opening(question, &config, &input, &tool, now).await?;
         let mut decided = Vec::new();
         if standing.is_none() {
-            let judgement =
-                self.judge(question.session, &config, question.tool_name, &input).await?;
+            let judgement = self.judge(question.session, &config, &tool).await?;
             if let Some((verdict, by)) = judgement.at_once() {
                 decided.extend(self.uses(&judgement, now));
                 let why = self.told(&judgement).await?;
@@ -141,16 +144,12 @@ impl Approvals {
         question: &Question<'_>,
         config: &SessionConfig,
         input: &Value,
+        tool: &ToolCall,
         now: UnixMillis,
     ) -> Result<OpenApproval, StoreError> {
         let id = ApprovalId::generate();
         let timeout = config.approval_timeout();
-        let deed = Deed {
-            asker: question.session.id,
-            asker_config: config,
-            tool_name: question.tool_name,
-            input,
-        };
+        let deed = Deed { asker: question.session.id, asker_config: config, tool };
         let event = ChatEvent::AwaitingApproval {
             approval_id: id,
             tool_name: question.tool_name.to_owned(),
@@ -177,12 +176,7 @@ impl Approvals {
             input: question.input.clone(),
             input_digest: input_digest(input),
             description: question.description.clone(),
-            suggestions: self.rulebook.suggestions(
-                question.session,
-                config,
-                question.tool_name,
-                input,
-            )?,
+            suggestions: self.rulebook.suggestions(question.session, config, tool)?,
             owner: self.authority.owner_of(&deed).await?,
             at: now,
             deadline: timeout.map(|timeout| now.plus(timeout)),
@@ -350,12 +344,8 @@ impl Approvals {
             .with_hint("allow it as it was asked, or deny it and say what to run instead"));
         }
         let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
-        let deed = Deed {
-            asker: record.session,
-            asker_config: &config,
-            tool_name: &record.tool_name,
-            input: &effective,
-        };
+        let tool = self.views.tools.read(&config, &record.tool_name, &effective);
+        let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
         if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
             // Where a path leads decides what a session may allow, and this server cannot see the files of that machine.
             return Err(CallError::forbidden(format_args!(
@@ -375,7 +365,7 @@ impl Approvals {
         }
         if updated.is_some() {
             // What was edited is another call: a rule that forbids it forbids it here too.
-            let judgement = self.judge(&session, &config, &record.tool_name, &effective).await?;
+            let judgement = self.judge(&session, &config, &tool).await?;
             if judgement.decision == rules::Decision::Deny {
                 let why = match caller {
                     Caller::Operator => judgement.why,
@@ -486,7 +476,8 @@ impl Approvals {
             };
             let config = SessionConfig::of(&session)?;
             let input: Value = record.input.read()?;
-            let judgement = self.judge(&session, &config, &record.tool_name, &input).await?;
+            let tool = self.views.tools.read(&config, &record.tool_name, &input);
+            let judgement = self.judge(&session, &config, &tool).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
             let why = self.told(&judgement).await?;
             let mut changes = self.uses(&judgement, UnixMillis::now());

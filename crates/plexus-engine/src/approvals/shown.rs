@@ -2,35 +2,78 @@
 
 use std::path::PathBuf;
 
-use plexus_store::{ApprovalRecord, SessionRecord, StoreError};
-use plexus_wire::{Approval, DecidedApproval};
+use plexus_rules as rules;
+use plexus_store::{ApprovalRecord, JsonText, SessionRecord, StoreError};
+use plexus_wire::{Approval, DecidedApproval, Risk, Said, ToolTarget};
+use serde_json::Value;
 
+use crate::agents::Agents;
 use crate::session::SessionConfig;
+use crate::tools::ToolReader;
 
-/// An approval of a session as `pending` and `poll` show it.
-///
-/// # Errors
-/// When what was stored with it cannot be read.
-pub fn as_pending(
-    record: &ApprovalRecord,
-    session: &SessionRecord,
-) -> Result<Approval, StoreError> {
-    Ok(Approval {
-        id: record.id,
-        session_id: record.session,
-        session_name: session.name.clone(),
-        tool_name: record.tool_name.clone(),
-        tool_use_id: record.tool_use_id.clone(),
-        input: record.input.clone().into(),
-        input_digest: record.input_digest.clone(),
-        description: record.description.clone(),
-        working_dir: working_dir(session),
-        suggested_rules: record.suggestions.read()?,
-        status: record.status.into(),
-        created_at: record.created_at.into(),
-        expires_at: record.deadline.map(Into::into),
-        escalated_to: (record.escalations > 0).then(|| record.owner.into()),
-    })
+/// Shows approvals that wait.
+#[derive(Clone)]
+pub struct ApprovalViews {
+    /// What the calls would act on.
+    pub tools: ToolReader,
+}
+
+/// What a call would act on, and how much harm it could do. Neither is known when the session's
+/// configuration cannot be read.
+#[derive(Default)]
+pub(crate) struct Effect {
+    pub(crate) target: Option<Said<ToolTarget>>,
+    pub(crate) risk: Option<Said<Risk>>,
+}
+
+impl ApprovalViews {
+    pub(crate) fn new(agents: Agents) -> Self {
+        Self { tools: ToolReader::new(agents) }
+    }
+
+    /// An approval of a session as `pending` and `poll` show it.
+    ///
+    /// # Errors
+    /// When what was stored with it cannot be read.
+    pub fn pending(
+        &self,
+        record: &ApprovalRecord,
+        session: &SessionRecord,
+    ) -> Result<Approval, StoreError> {
+        let Effect { target, risk } = self.effect(session, &record.tool_name, &record.input)?;
+        Ok(Approval {
+            id: record.id,
+            session_id: record.session,
+            session_name: session.name.clone(),
+            tool_name: record.tool_name.clone(),
+            tool_use_id: record.tool_use_id.clone(),
+            input: record.input.clone().into(),
+            input_digest: record.input_digest.clone(),
+            description: record.description.clone(),
+            working_dir: working_dir(session),
+            target,
+            risk,
+            suggested_rules: record.suggestions.read()?,
+            status: record.status.into(),
+            created_at: record.created_at.into(),
+            expires_at: record.deadline.map(Into::into),
+            escalated_to: (record.escalations > 0).then(|| record.owner.into()),
+        })
+    }
+
+    /// Reads what a call would act on, and how much harm it could do.
+    pub(crate) fn effect(
+        &self,
+        session: &SessionRecord,
+        tool_name: &str,
+        input: &JsonText,
+    ) -> Result<Effect, StoreError> {
+        let Ok(config) = SessionConfig::of(session) else { return Ok(Effect::default()) };
+        let input: Value = input.read()?;
+        let call = self.tools.read(&config, tool_name, &input);
+        let risk = rules::assess(&call, &input, Some(&config.working_dir));
+        Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()) })
+    }
 }
 
 /// The directory in which a session's commands start, and its relative paths. A session whose

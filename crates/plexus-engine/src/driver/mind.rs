@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use agent_lines::journal::LineContent;
 use plexus_store::{JsonText, StoreError};
-use plexus_wire::AgentPowers;
+use plexus_wire::{AgentPowers, ToolCall};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
@@ -41,6 +42,9 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// # Errors
     /// As [`Driver::launch`].
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
+
+    /// As [`Driver::tool_call`].
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
 
     /// The mind of a run that has said nothing yet.
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind>;
@@ -117,6 +121,10 @@ impl<D: Driver> AnyDriver for D {
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         Driver::launch(self, launch)
+    }
+
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
+        Driver::tool_call(self, tool_name, input)
     }
 
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind> {

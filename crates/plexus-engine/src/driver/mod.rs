@@ -24,7 +24,8 @@ use std::path::Path;
 
 use agent_lines::VersionError;
 use agent_lines::journal::LineContent;
-use plexus_wire::AgentPowers;
+use plexus_wire::{AgentPowers, ToolCall};
+use serde_json::Value;
 
 use crate::session::SessionConfig;
 
@@ -75,6 +76,10 @@ pub trait Driver: Send + Sync + 'static {
     /// # Errors
     /// When what is asked for cannot be started, with the reason.
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
+
+    /// Says what a call of one of the agent's tools would act on. What the target does not tell is a
+    /// doubt, so that no rule allows it by the target alone.
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
 
     /// Reads one line of the agent's output.
     ///

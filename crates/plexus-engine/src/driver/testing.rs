@@ -47,6 +47,10 @@ impl Driver for Echo {
         Ok(Plan::default())
     }
 
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
+        plexus_rules::notation::read(tool_name, input)
+    }
+
     fn read(&self, _memory: &mut Nothing, _line: &LineContent) -> Vec<Step> {
         Vec::new()
     }

@@ -24,7 +24,7 @@ use uuid::Uuid;
 pub use answer::HookAnswers;
 use token::AnswerKey;
 
-use crate::approvals::shown::{as_decision, as_pending, working_dir};
+use crate::approvals::shown::{ApprovalViews, as_decision, working_dir};
 
 /// Inputs larger than this are not told: the receiver learns how large it is and where to look, and gets no token for what it cannot see.
 const MAX_TOLD_INPUT_BYTES: usize = 64 * 1024;
@@ -51,12 +51,13 @@ pub struct Hooks {
     /// Changed while the server runs, when its configuration is read again.
     receivers: RwLock<Arc<[HookReceiver]>>,
     key: AnswerKey,
+    pub(crate) views: ApprovalViews,
 }
 
 impl Hooks {
     /// Nobody yet, for a server whose operator holds `operator`.
-    pub(crate) fn new(operator: &SecretToken) -> Self {
-        Self { receivers: RwLock::default(), key: AnswerKey::of(operator) }
+    pub(crate) fn new(operator: &SecretToken, views: ApprovalViews) -> Self {
+        Self { receivers: RwLock::default(), key: AnswerKey::of(operator), views }
     }
 
     /// Tells these from now on, and nobody else.
@@ -151,6 +152,7 @@ impl Hooks {
                 expires_at: open.deadline.map(Into::into),
                 escalated_to: None,
                 working_dir: working_dir(session),
+                risk: self.views.effect(session, &open.tool_name, &open.input)?.risk,
             };
             Ok(asking(approval, open.input.len(), open.deadline))
         })
@@ -164,7 +166,7 @@ impl Hooks {
         to: Owner,
     ) -> Result<Vec<Change>, StoreError> {
         let told = self.tell(HookEvent::ApprovalEscalated, || {
-            let shown = as_pending(record, session)?;
+            let shown = self.views.pending(record, session)?;
             let approval = AskedApproval {
                 id: shown.id,
                 session_id: shown.session_id,
@@ -180,6 +182,7 @@ impl Hooks {
                 expires_at: shown.expires_at,
                 escalated_to: Some(to),
                 working_dir: shown.working_dir,
+                risk: shown.risk,
             };
             Ok(asking(approval, record.input.len(), record.deadline))
         })?;

@@ -12,19 +12,17 @@ mod cover;
 mod guard;
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use serde_json::Value;
+use plexus_wire::ToolTarget;
 
 use super::call::Call;
+use super::paths::resolve;
 use super::pattern::{CommandPattern, Kind};
 use super::rule::{Decision, Rule};
 use super::set::Findings;
 use super::shell::programs;
 use super::shell::{self, Word};
-
-/// What a Bash call may carry beside its command. Anything else, such as a switch that turns the
-/// sandbox off, is asked.
-const KNOWN_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_background"];
 
 /// The rules with a command pattern, by what finds them. Values are positions in the rule set,
 /// which is sorted by id.
@@ -64,7 +62,7 @@ impl BashIndex {
         }
     }
 
-    /// Adds to `findings` what the rules say about this input. `holds` says whether a rule holds
+    /// Adds to `findings` what the rules say about this call. `holds` says whether a rule holds
     /// for the caller at all.
     pub(super) fn find(
         &self,
@@ -73,8 +71,7 @@ impl BashIndex {
         holds: &dyn Fn(usize) -> bool,
         findings: &mut Findings<'_>,
     ) {
-        let input = call.input;
-        let Some(command) = input.get("command").and_then(Value::as_str) else {
+        let ToolTarget::Shell { command, cwd, .. } = &call.tool.target else {
             findings.doubt("the call has no command");
             self.guard_unread(holds, findings, "the call has no command");
             return;
@@ -85,10 +82,12 @@ impl BashIndex {
         for at in matcher.by_text(command, Side::Guard) {
             findings.matches(at);
         }
-        if let Some(field) = unknown_field(input, KNOWN_FIELDS) {
-            findings.doubt(format!(
-                "the call carries `{field}`, which rules for commands do not cover"
-            ));
+        if let Some(doubt) = &call.tool.doubt {
+            findings.doubt(doubt);
+            return;
+        }
+        if !cwd.as_ref().is_none_or(|cwd| is_working_dir(cwd, call)) {
+            findings.doubt("the command starts in another directory than the session's");
             return;
         }
         // A rule for exactly this text needs no understanding of it.
@@ -109,15 +108,12 @@ impl BashIndex {
     }
 }
 
-/// Returns a field that is present, says something, and is not in the list.
-pub(super) fn unknown_field<'a>(input: &'a Value, known: &[&str]) -> Option<&'a str> {
-    let fields = input.as_object()?;
-    fields
-        .iter()
-        .find(|(name, value)| {
-            !known.contains(&name.as_str()) && !matches!(value, Value::Null | Value::Bool(false))
-        })
-        .map(|(name, _)| name.as_str())
+/// Says whether this is the session's working directory, wherever links lead. A rule for a command
+/// was made for that directory, and what the command means in another one is not known.
+fn is_working_dir(dir: &Path, call: &Call<'_>) -> bool {
+    let real = |dir: &Path| resolve(call.paths, dir).ok();
+    let dir = call.working_dir.join(dir);
+    dir == call.working_dir || real(&dir).is_some_and(|dir| real(call.working_dir) == Some(dir))
 }
 
 fn guard_key(program: &str) -> String {

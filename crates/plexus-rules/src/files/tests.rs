@@ -8,6 +8,7 @@ use plexus_wire::SessionId;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::notation;
 use super::super::paths::{Entry, PathResolver};
 use super::super::places::PathRules;
 use super::super::rule::Decision;
@@ -192,8 +193,7 @@ proptest! {
     ) {
         let paths = links();
         let call = Call {
-            tool_name,
-            input: &input,
+            tool: &notation::read(tool_name, &input),
             working_dir: Path::new(working_dir),
             home: home.map(Path::new),
             session: SessionId::from_uuid(uuid::Uuid::nil()),
@@ -201,7 +201,7 @@ proptest! {
             now: 0,
             paths: &paths,
         };
-        let target = Target::of(&call).unwrap();
+        let target = Target::all(&call).pop().unwrap();
         let near = |decision| {
             let mut rules = PathRules::default();
             for (at, pattern) in patterns.iter().enumerate() {

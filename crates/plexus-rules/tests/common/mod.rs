@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use plexus_rules::{Call, Decision, Entry, PathResolver, Rule, RuleSet, Ruling};
-use plexus_wire::SessionId;
+use plexus_rules::{Call, Decision, Entry, PathResolver, Rule, RuleSet, Ruling, notation};
+use plexus_wire::{SessionId, ToolCall};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -85,10 +85,14 @@ pub fn allows(patterns: &[String]) -> RuleSet {
 
 /// Runs `body` with a call of session 2, a child of session 1, whose working directory is `/home/dev/project`.
 pub fn with_call<T>(tool_name: &str, input: &Value, body: impl FnOnce(&Call<'_>) -> T) -> T {
+    with_tool(&notation::read(tool_name, input), body)
+}
+
+/// The same for a call that some agent's driver has read.
+pub fn with_tool<T>(tool: &ToolCall, body: impl FnOnce(&Call<'_>) -> T) -> T {
     let paths = links();
     body(&Call {
-        tool_name,
-        input,
+        tool,
         working_dir: Path::new("/home/dev/project"),
         home: Some(Path::new("/home/dev")),
         session: session(2),

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{allows, session};
-use plexus_rules::{Call, Decision, RealPaths};
+use plexus_rules::{Call, Decision, RealPaths, notation};
 use serde_json::json;
 use tables::{Effect, Entry};
 use world::{Traps, World};
@@ -113,8 +113,7 @@ fn try_entry(entry: &Entry, world: &mut World, extent: &Extent, counts: &Counts)
     let decide = |command: &str| {
         let input = json!({ "command": command });
         let call = Call {
-            tool_name: "Bash",
-            input: &input,
+            tool: &notation::read("Bash", &input),
             working_dir: &work,
             home: Some(&work),
             session: session(2),

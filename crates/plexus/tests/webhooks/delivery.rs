@@ -35,6 +35,8 @@ async fn what_happens_to_an_approval_is_told_once_each() {
     assert_eq!(asked["approval"]["id"], approval["id"]);
     assert_eq!(asked["approval"]["input"]["content"], "hello");
     assert_eq!(asked["approval"]["session_name"], "asks");
+    assert_eq!(asked["approval"]["risk"], approval["risk"]);
+    assert_eq!(approval["risk"]["level"], "medium");
     assert_eq!(asked.get("respond"), None, "who may not answer gets no token");
     stage.allow(&approval).await;
     let resolved = receiver.wait_for_type("approval.resolved").await.body();

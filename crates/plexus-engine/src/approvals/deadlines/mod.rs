@@ -135,12 +135,8 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         Owner::Operator => Owner::Operator,
         Owner::Session(id) => {
             let input = record.input.read()?;
-            let deed = Deed {
-                asker: session.id,
-                asker_config: &config,
-                tool_name: &record.tool_name,
-                input: &input,
-            };
+            let tool = approvals.views.tools.read(&config, &record.tool_name, &input);
+            let deed = Deed { asker: session.id, asker_config: &config, tool: &tool };
             approvals.authority.above(id, &deed).await?
         }
     };

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::super::{Answer, Question};
 use super::*;
+use crate::approvals::shown::ApprovalViews;
 use crate::rulebook::Rulebook;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,10 +26,11 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let hooks = crate::hooks::Hooks::new(&plexus_core::SecretToken::new("nobody's"));
+        let agents = Agents::default();
+        let operator = plexus_core::SecretToken::new("nobody's");
+        let hooks = crate::hooks::Hooks::new(&operator, ApprovalViews::new(agents.clone()));
         let rulebook = Arc::new(Rulebook::new(Arc::clone(&store)));
-        let approvals =
-            Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks, Agents::default()));
+        let approvals = Arc::new(Approvals::new(Arc::clone(&store), rulebook, hooks, agents));
         virtual_time::set(UnixMillis::now());
         Self { store, approvals, latecomers: Latecomers::default() }
     }

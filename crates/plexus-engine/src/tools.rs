@@ -1,0 +1,41 @@
+//! Reads tool calls in one form for every agent, by the driver of the session's agent.
+
+use plexus_wire::{FIRST_AGENT, ToolCall};
+use serde_json::Value;
+
+use crate::agents::Agents;
+use crate::session::SessionConfig;
+
+/// Reads tool calls. Rules, authority, suggestions and risk all read what it returns.
+#[derive(Clone)]
+pub struct ToolReader {
+    agents: Agents,
+}
+
+impl ToolReader {
+    pub(crate) fn new(agents: Agents) -> Self {
+        Self { agents }
+    }
+
+    /// Reads a call of a session that was created with `config`.
+    #[must_use]
+    pub fn read(&self, config: &SessionConfig, tool_name: &str, input: &Value) -> ToolCall {
+        self.read_of(&config.agent, tool_name, input)
+    }
+
+    /// Reads a call of a session that does not exist yet and will name no agent.
+    #[must_use]
+    pub fn read_for_nobody(&self, tool_name: &str, input: &Value) -> ToolCall {
+        self.read_of(FIRST_AGENT, tool_name, input)
+    }
+
+    fn read_of(&self, agent: &str, tool_name: &str, input: &Value) -> ToolCall {
+        match self.agents.get(agent) {
+            Ok(agent) => agent.driver.tool_call(tool_name, input),
+            Err(_) => {
+                let doubt = format!("this server does not know the agent {agent}");
+                ToolCall::unknown(tool_name).doubted(Some(doubt))
+            }
+        }
+    }
+}

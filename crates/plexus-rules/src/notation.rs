@@ -1,0 +1,229 @@
+//! The notation of rules: the tools that patterns and examples name, and what their inputs act on.
+//!
+//! It is the notation of Claude Code, whose driver reads every call with it. Drivers of other agents
+//! make a [`ToolCall`] of their own tools, and the same rules then fit it.
+
+use plexus_wire::{FileChange, FileEdit, ShellLanguage, ToolCall, ToolTarget};
+use serde_json::Value;
+
+/// What a call of Bash may carry beside its command. Anything else, such as a switch that turns the
+/// sandbox off, is a doubt.
+const BASH_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_background"];
+
+/// What a call of WebFetch may carry beside its URL.
+const FETCH_FIELDS: &[&str] = &["url", "prompt"];
+
+/// Names under which tools of today or tomorrow take a path. One that is not the tool's own is a
+/// doubt.
+const PATH_FIELDS: &[&str] =
+    &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
+
+/// Reads a call that is written in the notation of rules. A tool that the notation does not know is
+/// [`ToolTarget::Other`].
+#[must_use]
+pub fn read(tool_name: &str, input: &Value) -> ToolCall {
+    let text = |field: &str| text(input, field);
+    match tool_name {
+        "Bash" => match text("command") {
+            Some(command) => {
+                let (cwd, language) = (None, ShellLanguage::Posix);
+                let doubt = unknown_field(input, BASH_FIELDS, "commands");
+                ToolCall::new(tool_name, ToolTarget::Shell { command, cwd, language })
+                    .doubted(doubt)
+            }
+            None => ToolCall::unknown(tool_name).doubted(Some("the call has no command")),
+        },
+        "PowerShell" => match text("command") {
+            Some(command) => {
+                let (cwd, language) = (None, ShellLanguage::PowerShell);
+                ToolCall::new(tool_name, ToolTarget::Shell { command, cwd, language })
+            }
+            None => ToolCall::unknown(tool_name),
+        },
+        "Write" => write(tool_name, input, "file_path", |path| vec![whole(path, input)]),
+        "Edit" => write(tool_name, input, "file_path", |path| vec![replace(path, "", input)]),
+        "MultiEdit" => write(tool_name, input, "file_path", |path| multi_edit(path, input)),
+        "NotebookEdit" => write(tool_name, input, "notebook_path", |path| vec![cell(path, input)]),
+        "Read" => look(tool_name, input, "file_path", Reach::File),
+        "NotebookRead" => look(tool_name, input, "notebook_path", Reach::File),
+        "Grep" | "LS" => look(tool_name, input, "path", Reach::Tree),
+        "Glob" => {
+            let strays = input.get("pattern").is_none_or(|pattern| !stays_below(pattern));
+            let doubt = strays.then_some("the file pattern may lead out of its directory");
+            look(tool_name, input, "path", Reach::Tree).doubted(doubt)
+        }
+        "WebFetch" => match text("url") {
+            Some(url) => ToolCall::new(tool_name, ToolTarget::Fetch { url: Some(url) })
+                .doubted(unknown_field(input, FETCH_FIELDS, "hosts")),
+            None => ToolCall::unknown(tool_name).doubted(Some("the call has no URL")),
+        },
+        "WebSearch" => ToolCall::new(tool_name, ToolTarget::Fetch { url: None }),
+        "Agent" | "Task" => ToolCall::new(tool_name, ToolTarget::Agent {}),
+        "TodoWrite" => ToolCall::new(tool_name, ToolTarget::Think {}),
+        _ => ToolCall::new(tool_name, mcp(tool_name).unwrap_or(ToolTarget::Other {})),
+    }
+}
+
+/// What a tool reads at its path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// One file.
+    File,
+    /// Everything below a directory.
+    Tree,
+}
+
+fn text(input: &Value, field: &str) -> Option<String> {
+    input.get(field).and_then(Value::as_str).map(str::to_owned)
+}
+
+/// A tool that changes the file that `field` names.
+fn write(
+    tool_name: &str,
+    input: &Value,
+    field: &str,
+    changes: impl FnOnce(String) -> Vec<FileChange>,
+) -> ToolCall {
+    match path(input, field) {
+        Ok(path) => ToolCall::new(tool_name, ToolTarget::Write { changes: changes(path) })
+            .doubted(second_path(input, field)),
+        Err(doubt) => ToolCall::unknown(tool_name).doubted(Some(doubt)),
+    }
+}
+
+/// A tool that reads what `field` names.
+fn look(tool_name: &str, input: &Value, field: &str, reach: Reach) -> ToolCall {
+    let tree = reach == Reach::Tree;
+    let path = match input.get(field) {
+        // Readers of directories start in the working directory when they are not told otherwise.
+        None | Some(Value::Null) if tree => Ok(None),
+        _ => path(input, field).map(Some),
+    };
+    match path {
+        Ok(path) => ToolCall::new(tool_name, ToolTarget::Read { path, tree })
+            .doubted(second_path(input, field)),
+        Err(doubt) => ToolCall::unknown(tool_name).doubted(Some(doubt)),
+    }
+}
+
+fn path(input: &Value, field: &str) -> Result<String, String> {
+    match input.get(field) {
+        None => Err(format!("the call has no `{field}`")),
+        Some(Value::String(path)) => Ok(path.clone()),
+        Some(_) => Err(format!("`{field}` is not a text")),
+    }
+}
+
+fn second_path(input: &Value, field: &str) -> Option<String> {
+    let other = PATH_FIELDS.iter().find(|&&other| other != field && input.get(other).is_some())?;
+    Some(format!("the call carries a second path, `{other}`"))
+}
+
+/// Returns a doubt when a field is present, says something, and is not in the list.
+fn unknown_field(input: &Value, known: &[&str], what: &str) -> Option<String> {
+    let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    let mut fields = input.as_object()?.iter();
+    let (field, _) = fields.find(|(name, value)| !known.contains(&name.as_str()) && says(value))?;
+    Some(format!("the call carries `{field}`, which rules for {what} do not cover"))
+}
+
+fn whole(path: String, input: &Value) -> FileChange {
+    let edit = match input.get("content") {
+        Some(Value::String(_)) => FileEdit::Whole { after: "/content".to_owned() },
+        _ => FileEdit::Unknown {},
+    };
+    FileChange { path, edit }
+}
+
+/// A replacement whose texts lie below `at` in the input; `fields` is what lies there.
+fn replace(path: String, at: &str, fields: &Value) -> FileChange {
+    let texts = ["old_string", "new_string"].map(|field| fields.get(field));
+    let edit = match texts {
+        [Some(Value::String(_)), Some(Value::String(_))] => FileEdit::Replace {
+            before: format!("{at}/old_string"),
+            after: format!("{at}/new_string"),
+            every: fields.get("replace_all") == Some(&Value::Bool(true)),
+        },
+        _ => FileEdit::Unknown {},
+    };
+    FileChange { path, edit }
+}
+
+fn multi_edit(path: String, input: &Value) -> Vec<FileChange> {
+    match input.get("edits").and_then(Value::as_array) {
+        Some(edits) if !edits.is_empty() => {
+            let edits = edits.iter().enumerate();
+            edits.map(|(n, edit)| replace(path.clone(), &format!("/edits/{n}"), edit)).collect()
+        }
+        _ => vec![FileChange { path, edit: FileEdit::Unknown {} }],
+    }
+}
+
+fn cell(path: String, input: &Value) -> FileChange {
+    let edit = match input.get("new_source") {
+        Some(Value::String(_)) => {
+            FileEdit::Part { name: text(input, "cell_id"), after: "/new_source".to_owned() }
+        }
+        _ => FileEdit::Unknown {},
+    };
+    FileChange { path, edit }
+}
+
+/// `mcp__SERVER__TOOL`.
+fn mcp(tool_name: &str) -> Option<ToolTarget> {
+    let (server, tool) = tool_name.strip_prefix("mcp__")?.split_once("__")?;
+    Some(ToolTarget::Mcp { server: server.to_owned(), tool: tool.to_owned() })
+}
+
+/// Whether the pattern of a Glob call finds only files below its directory.
+fn stays_below(pattern: &Value) -> bool {
+    pattern.as_str().is_some_and(|pattern| {
+        !pattern.is_empty()
+            && !pattern.starts_with(['/', '~'])
+            && !pattern.contains("..")
+            && !pattern.contains(['\\', '{', '(', '$'])
+            && !pattern.chars().any(char::is_control)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_pointers_of_a_change_find_its_texts() {
+        let input = json!({"file_path": "/w/a", "edits": [
+            {"old_string": "one", "new_string": "two"},
+            {"old_string": "three", "new_string": "four", "replace_all": true},
+        ]});
+        let ToolTarget::Write { changes } = read("MultiEdit", &input).target else { panic!() };
+        let texts: Vec<(&str, &str, bool)> = changes
+            .iter()
+            .map(|change| match &change.edit {
+                FileEdit::Replace { before, after, every } => {
+                    let text = |at: &str| input.pointer(at).and_then(Value::as_str).unwrap();
+                    (text(before), text(after), *every)
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(texts, [("one", "two", false), ("three", "four", true)]);
+    }
+
+    #[test]
+    fn a_call_without_the_field_it_needs_has_a_doubt_and_no_target() {
+        let tools = ["Bash", "Write", "Edit", "MultiEdit", "NotebookEdit", "Read", "WebFetch"];
+        for tool in tools {
+            let call = read(tool, &json!({"x": 1}));
+            assert_eq!(call.target, ToolTarget::Other {}, "{tool}");
+            assert!(call.doubt.is_some(), "{tool}");
+        }
+        for tool in ["Hologram", "mcp__", "mcp__x"] {
+            assert_eq!(read(tool, &json!({})), ToolCall::unknown(tool));
+        }
+        let mcp = ToolTarget::Mcp { server: "github".into(), tool: "create_issue".into() };
+        assert_eq!(read("mcp__github__create_issue", &json!({})).target, mcp);
+    }
+}
