@@ -128,6 +128,19 @@ pub enum FileEdit {
     Unknown {},
 }
 
+impl FileEdit {
+    /// The pointers to its texts.
+    pub fn pointers(&self) -> impl Iterator<Item = &str> {
+        let pointers = match self {
+            Self::Whole { after } | Self::Part { after, .. } => [Some(after), None],
+            Self::Replace { before, after, .. } => [Some(before), Some(after)],
+            Self::Diff { diff } => [Some(diff), None],
+            Self::Delete {} | Self::Unknown {} => [None, None],
+        };
+        pointers.into_iter().flatten().map(String::as_str)
+    }
+}
+
 /// What an agent's driver reads out of a tool call. It does not cross a door as a whole.
 #[cfg(feature = "server")]
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -27,12 +27,6 @@ export function exactText(text: string): string {
   return text.replaceAll("\r\n", "\u240d\n").replace(HIDDEN, picture);
 }
 
-/** Whether a text holds characters that cannot be seen or that change the order of others. */
-export function hasHidden(text: string): boolean {
-  HIDDEN.lastIndex = 0;
-  return HIDDEN.test(text);
-}
-
 /** First line of a text, cut to `max` characters, for a row that has one line. */
 export function firstLine(text: string, max = 160): string {
   const head = text.slice(0, max * 4).trimStart();

@@ -1,52 +1,142 @@
 // What a tool call is about, in one line, and the file changes in its input.
 
+import { targetOf } from "./targets.ts";
 import { exactText } from "./text.ts";
-import type { Json, JsonObject } from "./wire.ts";
+import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 
 const SUMMARY_CHARS = 240;
 
-/** Says whether a call runs a command of a shell, whose meaning depends on the directory it starts in. */
-export function isShell(toolName: string): boolean {
-  return toolName === "Bash" || toolName === "PowerShell";
-}
-
 /** The argument that tells a call from others: the command, the path, the address. */
-export function summarize(toolName: string, input: JsonObject): string {
+export function summarize(toolName: string, input: JsonObject, said?: ToolTarget | null): string {
   const text = (key: string): string => (typeof input[key] === "string" ? (input[key] as string) : "");
   const found =
-    isShell(toolName)
-      ? text("command")
-      : text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
+    subject(targetOf(toolName, input, said)) ||
+    text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
   const line = (found || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);
   return exactText(line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line).replaceAll("\n", " ⏎ ");
 }
 
-export type FileChange = { path: string; before: string; after: string; note: string };
+function subject(target: ToolTarget): string {
+  switch (target.kind) {
+    case "shell":
+      return target.command;
+    case "write":
+      return [...new Set(target.changes.map((change) => change.path))].join(", ");
+    case "fetch":
+      return target.url ?? "";
+    // A search is told by what it looks for, which only its input says.
+    case "read":
+      return target.tree ? "" : (target.path ?? "");
+    default:
+      return "";
+  }
+}
+
+export type ShownChange = { path: string; before: string; after: string; note: string };
 
 /** The changes that a call would make to files, when its input tells them. */
-export function fileChanges(toolName: string, input: JsonObject): FileChange[] {
-  const text = (key: string): string => (typeof input[key] === "string" ? (input[key] as string) : "");
-  const path = text("file_path") || text("notebook_path");
-  switch (toolName) {
-    case "Edit":
-      return [{ path, before: text("old_string"), after: text("new_string"), note: input["replace_all"] === true ? "every occurrence" : "" }];
-    case "MultiEdit":
-      return editList(input["edits"]).map((edit, i, all) => ({ path, before: edit.before, after: edit.after, note: all.length > 1 ? `edit ${i + 1} of ${all.length}` : "" }));
-    case "Write":
-      return [{ path, before: "", after: text("content"), note: "whole file" }];
-    case "NotebookEdit":
-      return [{ path, before: "", after: text("new_source"), note: `cell ${text("cell_id") || "new"}` }];
+export function fileChanges(input: JsonObject, target: ToolTarget): ShownChange[] {
+  if (target.kind !== "write") return [];
+  const all = target.changes;
+  const text = (pointer: string): string => textAt(input, pointer) ?? "";
+  return all.flatMap((change, i): ShownChange[] => {
+    const { path } = change;
+    const count = all.length > 1 ? `edit ${i + 1} of ${all.length}` : "";
+    const shown = (before: string, after: string, note: string): ShownChange[] => [{ path, before, after, note: [note, count].filter(Boolean).join(", ") }];
+    switch (change.edit) {
+      case "whole":
+        return shown("", text(change.after), "whole file");
+      case "replace":
+        return shown(text(change.before), text(change.after), change.every ? "every occurrence" : "");
+      case "part":
+        return shown("", text(change.after), `cell ${change.name || "new"}`);
+      case "diff": {
+        const { before, after } = sidesOf(text(change.diff));
+        return shown(before, after, "");
+      }
+      case "delete":
+        return shown("", "", "deleted");
+      default:
+        return [];
+    }
+  });
+}
+
+/** Fields of an input that its target shows, by name. All others are listed beside it, so that nothing is left out. */
+export function shownFields(input: JsonObject, target: ToolTarget): Set<string> {
+  const texts = new Set<string>();
+  const fields = new Set<string>();
+  /** Fields that hold something else than the text that is expected there. */
+  const hidden = new Set<string>();
+  switch (target.kind) {
+    case "shell":
+      texts.add(target.command);
+      fields.add("description");
+      break;
+    case "fetch":
+      if (target.url) texts.add(target.url);
+      fields.add("prompt");
+      break;
+    case "write":
+      for (const change of target.changes) {
+        if (change.edit === "unknown") continue;
+        texts.add(change.path);
+        if (change.edit === "part" && change.name) texts.add(change.name);
+        if (change.edit === "replace") fields.add("replace_all");
+        for (const pointer of pointersOf(change)) (textAt(input, pointer) === null ? hidden : fields).add(segments(pointer)[0] ?? "");
+      }
+      break;
+    default:
+  }
+  return new Set(Object.keys(input).filter((key) => (fields.has(key) && !hidden.has(key)) || (typeof input[key] === "string" && texts.has(input[key] as string))));
+}
+
+function pointersOf(change: FileChange): string[] {
+  switch (change.edit) {
+    case "whole":
+    case "part":
+      return [change.after];
+    case "replace":
+      return [change.before, change.after];
+    case "diff":
+      return [change.diff];
     default:
       return [];
   }
 }
 
-function editList(edits: Json | undefined): { before: string; after: string }[] {
-  if (!Array.isArray(edits)) return [];
-  return edits.flatMap((edit) => {
-    if (typeof edit !== "object" || edit === null || Array.isArray(edit)) return [];
-    return [{ before: String(edit["old_string"] ?? ""), after: String(edit["new_string"] ?? "") }];
-  });
+/** The text that a JSON Pointer (RFC 6901) finds in an input; null when there is no text. */
+export function textAt(input: Json, pointer: string): string | null {
+  let at: Json | undefined = input;
+  for (const name of segments(pointer)) {
+    if (typeof at !== "object" || at === null) return null;
+    at = Array.isArray(at) ? at[Number(name)] : Object.hasOwn(at, name) ? at[name] : undefined;
+  }
+  return typeof at === "string" ? at : null;
+}
+
+function segments(pointer: string): string[] {
+  return pointer.split("/").slice(1).map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** What a unified diff takes away and what it puts there, with the lines around both. */
+function sidesOf(diff: string): { before: string; after: string } {
+  const before: string[] = [];
+  const after: string[] = [];
+  let inside = false;
+  for (const line of diff.split("\n")) {
+    if (line.startsWith("@@")) inside = true;
+    // Before the first hunk stand the names of the file.
+    if (!inside && /^(---|\+\+\+|diff |index |new file|deleted file|similarity|rename )/.test(line)) continue;
+    if (line.startsWith("-")) before.push(line.slice(1));
+    else if (line.startsWith("+")) after.push(line.slice(1));
+    else {
+      const both = line.startsWith(" ") ? line.slice(1) : line;
+      before.push(both);
+      after.push(both);
+    }
+  }
+  return { before: before.join("\n"), after: after.join("\n") };
 }
 
 /** Text of a tool's result: a string as it is, text blocks joined, everything else as JSON. */

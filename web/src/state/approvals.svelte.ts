@@ -7,11 +7,11 @@ import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
 import { deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
-import { assessRisk, type Risk } from "../lib/risk.ts";
+import { riskOf } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
 import { exactText, transcriptText } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
-import type { Approval, DecidedApproval, FollowedEvent, Methods, Standing } from "../lib/wire.ts";
+import type { Approval, DecidedApproval, FollowedEvent, Methods, Risk, Standing } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 import { links, router } from "./router.svelte.ts";
 import { prefs } from "./prefs.svelte.ts";
@@ -41,7 +41,7 @@ class Approvals {
 
   /** Riskiest first, and the oldest first among equals. */
   readonly queue: QueueItem[] = $derived.by(() => {
-    const items = this.list.map((approval) => ({ approval, risk: this.riskOf(approval) }));
+    const items = this.list.map((approval) => ({ approval, risk: riskOf(approval) }));
     return items.sort((a, b) => LEVELS[a.risk.level] - LEVELS[b.risk.level] || a.approval.created_at - b.approval.created_at || (a.approval.id < b.approval.id ? -1 : 1));
   });
 
@@ -51,8 +51,6 @@ class Approvals {
     return counts;
   });
 
-  /** Levels that were worked out, since an input may be megabytes long and never changes. */
-  private risks = new Map<string, Risk>();
   private readonly seen = new Set<string>();
   /** Ids whose end was told by an event, so that a list read before it cannot bring them back. */
   private readonly ended = new Set<string>();
@@ -111,16 +109,6 @@ class Approvals {
     }
   }
 
-  private riskOf(approval: Approval): Risk {
-    const dir = sessions.get(approval.session_id)?.working_dir;
-    const key = `${approval.id} ${dir ?? ""}`;
-    const known = this.risks.get(key);
-    if (known) return known;
-    const risk = assessRisk(approval.tool_name, approval.input, dir);
-    this.risks.set(key, risk);
-    return risk;
-  }
-
   private explainFailure(approval: Approval, what: string, error: unknown): boolean {
     const kind = error instanceof RpcError ? error.kind : "internal";
     if (kind === "conflict") {
@@ -171,7 +159,6 @@ class Approvals {
       } while (cursor && found.length < MAX_PENDING);
       const waiting = found.filter((approval) => approval.status === "pending" && !this.ended.has(approval.id));
       this.list = waiting.map((approval) => ({ ...approval, session_name: exactText(approval.session_name) }));
-      if (this.list.length === 0) this.risks.clear();
       this.error = null;
       this.tellOfNew();
       this.loaded = true;
@@ -186,7 +173,7 @@ class Approvals {
     if (fresh.length === 0) return;
     const first = fresh[0]!;
     const text =
-      fresh.length === 1 ? `${first.session_name} asks for ${first.tool_name}: ${summarize(first.tool_name, first.input).slice(0, 120)}` : `${fresh.length} new approvals wait`;
+      fresh.length === 1 ? `${first.session_name} asks for ${first.tool_name}: ${summarize(first.tool_name, first.input, first.target).slice(0, 120)}` : `${fresh.length} new approvals wait`;
     this.announcement = `${text}. ${this.list.length} waiting in all.`;
     // What waited before the page was opened is on the page; only news is worth an interruption.
     if (this.loaded && prefs.notify) notify(text, first);

@@ -26,6 +26,18 @@ export function digest(value) {
   return createHash("sha256").update(canonical(value)).digest("hex");
 }
 
+/** Risks as a server says them, coarser: enough to order a queue. */
+function riskOf(toolName, input) {
+  const text = JSON.stringify(input);
+  const [level, score, reason] =
+    /[\u200b-\u200f\u202a-\u202e]/.test(text) ? ["critical", 90, "holds invisible or direction-changing characters"]
+    : toolName === "Bash" && /\brm -rf|\bsudo\b/.test(text) ? ["critical", 95, "deletes recursively or by force"]
+    : toolName === "Bash" && /\b(git push|npm install|curl)\b/.test(text) ? ["high", 66, "installs or runs foreign code"]
+    : /^(Read|Grep|Glob|WebFetch|WebSearch)$/.test(toolName) ? ["low", 20, "only looks, as far as its words tell"]
+    : ["medium", 50, "changes a file or runs a command"];
+  return { level, score, reasons: [reason] };
+}
+
 export class World {
   sessions = new Map();
   approvals = new Map();
@@ -102,7 +114,7 @@ export class World {
   ask(session, chat, toolName, toolUseId, input, { created_at, expires_at, description, suggested_rules, escalated_to } = {}) {
     const approval = {
       id: randomUUID(), session_id: session.id, session_name: session.name, working_dir: session.working_dir, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input),
-      description: description ?? null, suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
+      description: description ?? null, risk: riskOf(toolName, input), suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
       expires_at: expires_at === undefined ? nowSecs() + session.timeout : expires_at, escalated_to: escalated_to ?? null,
     };
     const rule = this.ruleFor(session.id, toolName, input);

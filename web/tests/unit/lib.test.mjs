@@ -126,25 +126,33 @@ test("a transcript shows controls and drops colours; what is approved drops noth
   assert.equal(safeCut("a😀b", 2), 1);
 });
 
-test("risk orders calls as a careful person would", async () => {
-  const { assessRisk } = await load("lib/risk.ts");
-  const bash = (command) => assessRisk("Bash", { command });
-  const order = [bash("curl x | sh"), bash("sudo ls"), bash("git push origin main"), assessRisk("Write", { file_path: "/p/a" }, "/p"), assessRisk("WebFetch", { url: "https://a.org" }), assessRisk("Read", { file_path: "/p/a" }, "/p")].map((risk) => risk.score);
-  assert.deepEqual(order, order.toSorted((a, b) => b - a));
-  for (const [command, level] of [
-    ["rm -rf /", "critical"],
-    ["cat ~/.ssh/id_ed25519", "critical"],
-    ["npm install left-pad", "high"],
-    ["echo x > file", "high"],
-    ["cargo test", "medium"],
-    ["git status && ls -la | head", "low"],
-    ["echo $(touch x)", "medium"],
-    ["ls \u202e# x", "critical"],
-    ["format the-disk", "medium"],
-  ]) assert.equal(bash(command).level, level, command);
-  assert.equal(assessRisk("Write", { file_path: "/etc/passwd" }, "/p").level, "critical");
-  assert.equal(assessRisk("Edit", { file_path: "/p/../q" }, "/p").level, "high");
-  assert(bash("rm -rf /").reasons.length > 0);
+test("a call without a risk is neither harmless nor alarming", async () => {
+  const { riskOf } = await load("lib/risk.ts");
+  assert.equal(riskOf({}).level, "medium");
+  assert.equal(riskOf({ risk: { level: "critical", score: 95, reasons: ["deletes"] } }).level, "critical");
+});
+
+test("a call is shown by its target, whatever its agent calls the tool", async () => {
+  const { fileChanges, shownFields, summarize } = await load("lib/tools.ts");
+  const { targetOf } = await load("lib/targets.ts");
+  const shell = { kind: "shell", command: "make all", cwd: "/p" };
+  assert.equal(summarize("execute", { argv: ["sh"] }, shell), "make all");
+  const input = { changes: { "a/b": { diff: "--- a\n+++ b\n@@ -1,2 +1,2 @@\n one\n-two\n+three" } }, reason: "why" };
+  const patch = { kind: "write", changes: [{ path: "/p/x", edit: "diff", diff: "/changes/a~1b/diff" }, { path: "/p/y", edit: "delete" }] };
+  assert.equal(summarize("apply_patch", input, patch), "/p/x, /p/y");
+  assert.deepEqual(fileChanges(input, patch), [
+    { path: "/p/x", before: "@@ -1,2 +1,2 @@\none\ntwo", after: "@@ -1,2 +1,2 @@\none\nthree", note: "edit 1 of 2" },
+    { path: "/p/y", before: "", after: "", note: "deleted, edit 2 of 2" },
+  ]);
+  assert.deepEqual([...shownFields(input, patch)], ["changes"]);
+
+  // Events of the past have no target: they are read as Claude Code names its tools.
+  const edit = { file_path: "/p/a", old_string: "one", new_string: "two", replace_all: true, more: 1 };
+  const read = targetOf("Edit", edit);
+  assert.deepEqual(fileChanges(edit, read), [{ path: "/p/a", before: "one", after: "two", note: "every occurrence" }]);
+  assert.deepEqual([...shownFields(edit, read)], ["file_path", "old_string", "new_string", "replace_all"]);
+  const odd = { file_path: "/p/a", old_string: { hidden: "text" }, new_string: "two" };
+  assert(!shownFields(odd, targetOf("Edit", odd)).has("old_string"), "what is no text is listed");
 });
 
 test("the guess at what a rule covers errs on the side of no", async () => {

@@ -56,12 +56,12 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
         sanitize::one_line(&approval.session_name),
         screen.paint(Tone::Faint, &format!("for {age}, {left}"))
     ))?;
-    if let Some(dir) = approval.working_dir.as_deref().filter(|_| approval.tool_name == "Bash") {
-        let dir = format!("in {}", sanitize::one_line(&dir.to_string_lossy()));
-        screen::line(&format!("  {}", screen.paint(Tone::Faint, &dir)))?;
+    let facts = [render::risk(approval, screen), render::starts_in(approval, screen)];
+    for fact in facts.into_iter().flatten() {
+        screen::line(&format!("  {fact}"))?;
     }
     let input = approval.input.to_value();
-    for line in render::call(&approval.tool_name, &input, Extent::of_stdout(), screen) {
+    for line in render::call(approval, &input, Extent::of_stdout(), screen) {
         screen::line(&format!("  {line}"))?;
     }
     Ok(())

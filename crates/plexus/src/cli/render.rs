@@ -1,10 +1,11 @@
-//! Tool calls as a person reads them: a diff for Edit and Write, the command for Bash, the address for fetches. Everything is made safe to show.
+//! Tool calls as a person reads them: the diff of a change, the command of a shell, the address of a
+//! fetch. Everything is made safe to show.
 
 use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-use plexus_client::wire::DecidedBy;
+use plexus_client::wire::{Approval, DecidedBy, FileChange, FileEdit, RiskLevel, ToolTarget};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -70,52 +71,129 @@ pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
 }
 
-/// Shows a call to whoever has to decide: nothing of the input is left out unless its length is said.
-pub(crate) fn call(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
-    let text = |field: &str| input[field].as_str();
-    match (tool, text("file_path")) {
-        ("Bash", _) if text("command").is_some() => {
-            let mut lines = prefixed(
-                "$ ",
-                "  ",
-                text("command").unwrap_or_default(),
-                extent,
-                screen,
-                Tone::Strong,
-            );
-            lines.extend(rest(input, &["command"], extent, screen));
-            lines
+/// Says why a call deserves a second look; nothing for one that does not.
+pub(crate) fn risk(approval: &Approval, screen: Screen) -> Option<String> {
+    let risk = approval.risk.as_ref()?.known()?;
+    let tone = match risk.level {
+        RiskLevel::Critical => Tone::Bad,
+        RiskLevel::High => Tone::Warn,
+        RiskLevel::Medium | RiskLevel::Low => return None,
+    };
+    let reasons: Vec<_> = risk.reasons.iter().map(|reason| sanitize::one_line(reason)).collect();
+    Some(screen.paint(tone, &reasons.join("; ")))
+}
+
+/// Says in which directory a command starts; nothing for other calls.
+pub(crate) fn starts_in(approval: &Approval, screen: Screen) -> Option<String> {
+    let ToolTarget::Shell { cwd, .. } = target(approval)? else { return None };
+    let dir = cwd.as_deref().or(approval.working_dir.as_deref())?;
+    let dir = format!("in {}", sanitize::one_line(&dir.to_string_lossy()));
+    Some(screen.paint(Tone::Faint, &dir))
+}
+
+/// Shows the call of an approval to whoever has to decide, with `input` for its own.
+pub(crate) fn call(
+    approval: &Approval,
+    input: &Value,
+    extent: Extent,
+    screen: Screen,
+) -> Vec<String> {
+    acts_on(target(approval), input, extent, screen)
+}
+
+fn target(approval: &Approval) -> Option<&ToolTarget> {
+    approval.target.as_ref()?.known()
+}
+
+/// Shows what a call acts on. Nothing of the input is left out unless its length is said.
+fn acts_on(
+    target: Option<&ToolTarget>,
+    input: &Value,
+    extent: Extent,
+    screen: Screen,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let mut pointers: Vec<&str> = Vec::new();
+    match target {
+        Some(ToolTarget::Shell { command, .. }) => {
+            lines = prefixed("$ ", "  ", command, extent, screen, Tone::Strong);
+            texts.push(command);
         }
-        ("Write", Some(path)) => {
-            let new = text("content").unwrap_or_default();
-            let (old, note) = current(path);
-            let mut lines = vec![header(path, note, screen)];
-            lines.extend(diff(&old, new, extent, screen));
-            lines.extend(rest(input, &["file_path", "content"], extent, screen));
-            lines
+        Some(ToolTarget::Fetch { url: Some(url) }) => {
+            lines.push(screen.paint(Tone::Strong, &sanitize::one_line(url)));
+            texts.push(url);
         }
-        ("Edit", Some(path)) if text("old_string").is_some() => {
-            let mut lines = vec![header(path, "", screen)];
-            let (old, new) =
-                (text("old_string").unwrap_or_default(), text("new_string").unwrap_or_default());
-            lines.extend(diff(old, new, extent, screen));
-            lines.extend(rest(input, &["file_path", "old_string", "new_string"], extent, screen));
-            lines
+        Some(ToolTarget::Read { path: Some(path), .. }) => {
+            lines.push(header(path, "", screen));
+            texts.push(path);
         }
-        ("WebFetch", _) if text("url").is_some() => {
-            let mut lines = vec![
-                screen.paint(Tone::Strong, &sanitize::one_line(text("url").unwrap_or_default())),
-            ];
-            lines.extend(rest(input, &["url"], extent, screen));
-            lines
+        Some(ToolTarget::Write { changes }) => {
+            for change in changes {
+                lines.extend(changed(change, input, extent, screen));
+                texts.push(&change.path);
+                pointers.extend(change.edit.pointers());
+            }
         }
-        ("Read", Some(path)) => {
-            let mut lines = vec![header(path, "", screen)];
-            lines.extend(rest(input, &["file_path"], extent, screen));
-            lines
-        }
-        _ => rest(input, &[], extent, screen),
+        Some(
+            ToolTarget::Fetch { url: None }
+            | ToolTarget::Read { path: None, .. }
+            | ToolTarget::Mcp { .. }
+            | ToolTarget::Agent {}
+            | ToolTarget::Think {}
+            | ToolTarget::Other {},
+        )
+        | None => {}
     }
+    lines.extend(rest(input, &shown_fields(input, &texts, &pointers), extent, screen));
+    lines
+}
+
+/// Shows the change of one file.
+fn changed(change: &FileChange, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
+    let path = &change.path;
+    let text = |at: &str| input.pointer(at).and_then(Value::as_str).unwrap_or_default();
+    let (note, shown) = match &change.edit {
+        FileEdit::Whole { after } => {
+            let (old, note) = current(path);
+            (note, diff(&old, text(after), extent, screen))
+        }
+        FileEdit::Replace { before, after, .. } => {
+            ("", diff(text(before), text(after), extent, screen))
+        }
+        FileEdit::Part { after, .. } => ("(a part of it)", diff("", text(after), extent, screen)),
+        FileEdit::Diff { diff } => ("", unified(text(diff), extent, screen)),
+        FileEdit::Delete {} => ("(deleted)", Vec::new()),
+        FileEdit::Unknown {} => ("", Vec::new()),
+    };
+    std::iter::once(header(path, note, screen)).chain(shown).collect()
+}
+
+/// Shows a unified diff as its agent wrote it.
+fn unified(diff: &str, extent: Extent, screen: Screen) -> Vec<String> {
+    let tone = |line: &str| match line.as_bytes().first() {
+        Some(b'-') => Tone::Bad,
+        Some(b'+') => Tone::Good,
+        _ => Tone::Faint,
+    };
+    let lines = diff.lines().map(|line| screen.paint(tone(line), &sanitize::one_line(line)));
+    shorten(lines.collect(), extent.lines(), screen)
+}
+
+/// The fields of an input that are shown already: those that hold one of these texts, and those that
+/// these pointers lead into. A pointer that finds no text shows nothing.
+fn shown_fields<'a>(input: &'a Value, texts: &[&str], pointers: &[&str]) -> Vec<&'a str> {
+    let fields = input.as_object().into_iter().flatten();
+    let holds = |value: &Value| value.as_str().is_some_and(|text| texts.contains(&text));
+    let leads = |name: &str| {
+        let into = |at: &&&str| at.split('/').nth(1) == Some(name);
+        let mut into = pointers.iter().filter(into).peekable();
+        into.peek().is_some() && into.all(|at| input.pointer(at).is_some_and(Value::is_string))
+    };
+    fields
+        .filter(|(name, value)| holds(value) || leads(name))
+        .map(|(name, _)| name.as_str())
+        .collect()
 }
 
 /// Returns the field of a tool's input that a person would edit, and the ending of a file that holds it.
@@ -197,6 +275,9 @@ fn header(path: &str, note: &str, screen: Screen) -> String {
 /// Reads what a file holds now. What cannot be compared is said.
 fn current(path: &str) -> (String, &'static str) {
     let path = Path::new(path);
+    if !path.is_absolute() {
+        return (String::new(), "(the whole file)");
+    }
     match path.metadata() {
         Err(_) => (String::new(), "(new file)"),
         Ok(found) if !found.is_file() => (String::new(), "(not a plain file)"),
@@ -267,32 +348,71 @@ mod tests {
 
     use super::*;
 
-    fn shown(tool: &str, input: &Value) -> String {
-        call(tool, input, Extent::Short, Screen::plain(80)).join("\n")
+    fn lines(target: &Value, input: &Value, extent: Extent) -> Vec<String> {
+        let target: ToolTarget = serde_json::from_value(target.clone()).unwrap();
+        acts_on(Some(&target), input, extent, Screen::plain(80))
+    }
+
+    fn shown(target: &Value, input: &Value) -> String {
+        lines(target, input, Extent::Short).join("\n")
+    }
+
+    fn shell(command: &str) -> Value {
+        json!({"kind": "shell", "command": command})
+    }
+
+    fn change(path: &str, edit: &Value) -> Value {
+        let mut change = edit.clone();
+        change["path"] = json!(path);
+        json!({"kind": "write", "changes": [change]})
+    }
+
+    fn whole(path: &str) -> Value {
+        change(path, &json!({"edit": "whole", "after": "/content"}))
+    }
+
+    fn replaced(path: &str) -> Value {
+        change(path, &json!({"edit": "replace", "before": "/old_string", "after": "/new_string"}))
     }
 
     #[test]
-    fn each_tool_is_shown_as_a_person_reads_it() {
-        for (tool, input, expected) in [
-            ("Bash", json!({"command": "ls\npwd", "timeout": 5}), "$ ls\n  pwd\ntimeout: 5"),
+    fn each_call_is_shown_as_a_person_reads_it() {
+        let odd = json!({"file_path": "/a", "old_string": {"x": 1}, "new_string": "z"});
+        for (target, input, expected) in [
             (
-                "WebFetch",
+                shell("ls\npwd"),
+                json!({"command": "ls\npwd", "timeout": 5}),
+                "$ ls\n  pwd\ntimeout: 5",
+            ),
+            (
+                json!({"kind": "fetch", "url": "https://a.example/"}),
                 json!({"url": "https://a.example/", "prompt": "p"}),
                 "https://a.example/\nprompt: p",
             ),
             (
-                "Edit",
+                replaced("/a"),
                 json!({"file_path": "/a", "old_string": "x\ny\n", "new_string": "x\nz\n"}),
                 "/a\n  x\n- y\n+ z",
             ),
+            (replaced("/a"), odd, "/a\n+ z\nold_string: {\"x\":1}"),
             (
-                "Write",
+                whole("/no/such/file"),
                 json!({"file_path": "/no/such/file", "content": "a\n"}),
                 "/no/such/file (new file)\n+ a",
             ),
-            ("mcp__x__y", json!({"a": {"b": 1}, "c": "d"}), "a: {\"b\":1}\nc: d"),
+            (
+                change("b", &json!({"edit": "diff", "diff": "/changes/0/diff"})),
+                json!({"changes": [{"diff": "@@ -1 +1 @@\n-x\n+y"}], "reason": "r"}),
+                "b\n@@ -1 +1 @@\n-x\n+y\nreason: r",
+            ),
+            (change("b", &json!({"edit": "delete"})), json!({"p": "b"}), "b (deleted)"),
+            (
+                json!({"kind": "mcp", "server": "x", "tool": "y"}),
+                json!({"a": {"b": 1}, "c": "d"}),
+                "a: {\"b\":1}\nc: d",
+            ),
         ] {
-            assert_eq!(shown(tool, &input), expected);
+            assert_eq!(shown(&target, &input), expected);
         }
     }
 
@@ -301,22 +421,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, "one\ntwo\n").unwrap();
-        let text = shown("Write", &json!({"file_path": path, "content": "one\n2\n"}));
+        let target = whole(path.to_str().unwrap());
+        let text = shown(&target, &json!({"file_path": path, "content": "one\n2\n"}));
         assert!(text.ends_with("(replaces the file)\n  one\n- two\n+ 2"), "{text}");
     }
 
     #[test]
     fn nothing_in_a_call_controls_the_terminal() {
         let evil = "a\u{1b}[2Jb\rc";
-        for (tool, input) in [
-            ("Bash", json!({"command": evil, evil: evil})),
-            ("Write", json!({"file_path": evil, "content": evil})),
-            ("Edit", json!({"file_path": evil, "old_string": evil, "new_string": "x"})),
-            (evil, json!({"x": [evil]})),
+        let diff = change(evil, &json!({"edit": "diff", "diff": "/diff"}));
+        for (tool, target, input) in [
+            ("Bash", shell(evil), json!({"command": evil, evil: evil})),
+            ("Write", whole(evil), json!({"file_path": evil, "content": evil})),
+            (
+                "Edit",
+                replaced(evil),
+                json!({"file_path": evil, "old_string": evil, "new_string": "x"}),
+            ),
+            ("patch", diff, json!({"diff": evil})),
+            (evil, json!({"kind": "other"}), json!({"x": [evil]})),
         ] {
             let all = format!(
                 "{}\n{}\n{}",
-                shown(tool, &input),
+                shown(&target, &input),
                 summary(tool, &input, Screen::plain(40)),
                 result(&json!(evil), Screen::plain(80)).join("\n")
             );
@@ -327,17 +454,11 @@ mod tests {
     #[test]
     fn what_is_left_out_is_counted() {
         let long = (0..100).map(|n| format!("{n}\n")).collect::<String>();
-        assert!(
-            shown("Write", &json!({"file_path": "/no/such", "content": long}))
-                .ends_with("… 40 more lines")
-        );
+        let (target, input) =
+            (whole("/no/such"), json!({"file_path": "/no/such", "content": long}));
+        assert!(shown(&target, &input).ends_with("… 40 more lines"));
         assert!(result(&json!(long), Screen::plain(80)).join("\n").ends_with("… 92 more lines"));
-        let whole = call(
-            "Write",
-            &json!({"file_path": "/no/such", "content": long}),
-            Extent::Whole,
-            Screen::plain(80),
-        );
+        let whole = lines(&target, &input, Extent::Whole);
         assert_eq!(whole.len(), 101, "the path and every line");
     }
 

@@ -150,7 +150,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     head(screen, "6  Denied, with a reason that the agent reads")?;
     let approval = waiting(&client, cast.fix).await?;
     let input = approval.input.to_value();
-    lines(render::call(&approval.tool_name, &input, Extent::Short, screen))?;
+    lines(render::call(&approval, &input, Extent::Short, screen))?;
     let no = RespondParams::deny(approval.id, "keep the build, it takes an hour");
     client.loopback().respond(&no).await.map_err(failed)?;
     ended(&client, cast.fix).await?;

@@ -59,7 +59,7 @@ impl Question {
 
     /// Shows the call.
     pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
-        let Approval { tool_name, session_name, description, working_dir, .. } = &self.approval;
+        let Approval { tool_name, session_name, description, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
         let mut lines = vec![format!(
             "{} {} wants {tool}",
@@ -71,15 +71,10 @@ impl Question {
                 .push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
         }
         // What a command does depends on where it runs.
-        if let Some(dir) = working_dir.as_deref().filter(|_| tool_name == "Bash") {
-            let dir = format!("in {}", sanitize::one_line(&dir.to_string_lossy()));
-            lines.push(format!("  {}", screen.paint(Tone::Faint, &dir)));
-        }
-        lines.extend(
-            render::call(tool_name, &self.input, extent, screen)
-                .into_iter()
-                .map(|line| format!("  {line}")),
-        );
+        let facts =
+            [render::risk(&self.approval, screen), render::starts_in(&self.approval, screen)];
+        let call = render::call(&self.approval, &self.input, extent, screen);
+        lines.extend(facts.into_iter().flatten().chain(call).map(|line| format!("  {line}")));
         lines
     }
 
@@ -303,13 +298,14 @@ mod tests {
 
     const SCREEN: fn() -> Screen = || Screen::plain(80);
 
-    fn asked_about(tool: &str, input: &Value) -> Question {
+    fn asked_about(tool: &str, input: &Value, target: &Value) -> Question {
         Question::new(
             serde_json::from_value(json!({
                 "id": ApprovalId::generate(), "session_id": SessionId::generate(),
                 "session_name": "s", "tool_name": tool, "tool_use_id": "t", "input": input,
                 "input_digest": "d", "status": "pending", "created_at": 0,
-                "working_dir": "/home/me/project",
+                "working_dir": "/home/me/project", "target": target,
+                "risk": {"level": "high", "score": 66, "reasons": ["one", "two\u{1b}"]},
                 "suggested_rules": [{"label": "l", "pattern": "Bash(ls:*)"}],
             }))
             .unwrap(),
@@ -317,13 +313,21 @@ mod tests {
     }
 
     fn question() -> Question {
-        asked_about("Bash", &json!({"command": "ls", "timeout": 1}))
+        let target = json!({"kind": "shell", "command": "ls"});
+        asked_about("Bash", &json!({"command": "ls", "timeout": 1}), &target)
     }
 
     #[test]
     fn a_command_is_shown_with_the_directory_in_which_it_runs() {
         let lines = question().shown(Extent::Whole, SCREEN());
         assert!(lines.iter().any(|line| line.contains("in /home/me/project")), "{lines:?}");
+    }
+
+    #[test]
+    fn a_call_of_high_risk_is_shown_with_its_reasons() {
+        let lines = question().shown(Extent::Whole, SCREEN());
+        assert!(lines.iter().any(|line| line.contains("one; two")), "{lines:?}");
+        assert!(!lines.join("").contains('\u{1b}'), "{lines:?}");
     }
 
     /// Plays the lines; the last must decide.
@@ -386,8 +390,10 @@ mod tests {
     #[test]
     fn a_long_call_and_a_long_edit_can_be_viewed_whole() {
         let long: String = (0..200).map(|n| format!("line {n}\n")).collect();
-        let mut asked =
-            asked_about("Write", &json!({"file_path": "/no/such/file", "content": long}));
+        let path = "/no/such/file";
+        let change = json!({"path": path, "edit": "whole", "after": "/content"});
+        let target = json!({"kind": "write", "changes": [change]});
+        let mut asked = asked_about("Write", &json!({"file_path": path, "content": long}), &target);
         assert!(asked.shown(Extent::Short, SCREEN()).last().unwrap().contains("140 more lines"));
         let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
         assert_eq!(lines.len(), 202, "who wants what, the path, and every line");
