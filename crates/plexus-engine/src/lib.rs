@@ -7,6 +7,7 @@
 //! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
 //! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
+//! - [`home`]: the directory of an agent's own settings and login, made ready.
 //! - [`hold`], [`orphans`], [`sweep`]: a shim held by a descriptor, and what to end and to remove.
 //! - [`tools`]: a tool call in one form for every agent.
 //! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
@@ -28,6 +29,7 @@ pub mod driver;
 pub mod engine;
 pub mod event;
 mod hold;
+mod home;
 pub mod hooks;
 pub mod identity;
 pub mod mcp;

@@ -23,6 +23,7 @@ use crate::driver::{
 };
 use crate::event::ToNewEvent;
 use crate::hold::Hold;
+use crate::home::{HomeError, Homes};
 use crate::identity::Identity;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
@@ -69,6 +70,8 @@ pub(crate) enum StartError {
     Unknown(CallError),
     #[error("could not start the agent: {0}")]
     Launch(#[from] LaunchError),
+    #[error("could not make the agent's home ready: {0}")]
+    Home(#[from] HomeError),
     #[error("could not prepare the run: {0}")]
     Layout(#[from] LayoutError),
     #[error("could not write {}: {source}", path.display())]
@@ -112,6 +115,7 @@ pub(crate) struct Starter {
     pub(crate) agents: Agents,
     pub(crate) identity: Arc<Identity>,
     pub(crate) address: Arc<Address>,
+    homes: Homes,
 }
 
 impl Starter {
@@ -121,7 +125,7 @@ impl Starter {
         identity: Arc<Identity>,
         address: Arc<Address>,
     ) -> Self {
-        Self { tools, agents, identity, address }
+        Self { tools, agents, identity, address, homes: Homes::default() }
     }
 
     /// Starts a process for `chat` and returns its run, not yet running.
@@ -217,6 +221,10 @@ impl Starter {
             prompt_id: chat.prompt_uuid,
             prompt,
         })?;
+        if let Some(home) = &plan.home {
+            let env = environment(&plan, begun.config, |name| std::env::var_os(name));
+            self.homes.make_ready(home, program, env).await?;
+        }
         for file in &plan.files {
             write_private(&dir.path().join(&file.name), file.content.as_bytes())?;
         }

@@ -113,6 +113,7 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         mcp_config.into_iter().map(|content| PlanFile { name: MCP_CONFIG.to_owned(), content });
     Ok(Plan {
         args,
+        home: None,
         inherited: INHERITED.iter().map(|&name| name.to_owned()).collect(),
         env: environment(launch),
         files: files.collect(),

@@ -1,7 +1,7 @@
 //! What a process is started with.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plexus_core::SecretToken;
 use uuid::Uuid;
@@ -88,6 +88,8 @@ pub struct Launch<'a> {
 pub struct Plan {
     /// The arguments.
     pub args: Vec<OsString>,
+    /// The directory of the agent's own settings and login, where it has one of ours.
+    pub home: Option<AgentHome>,
     /// The names of variables that the child inherits from the server, besides those that every
     /// child does.
     pub inherited: Vec<String>,
@@ -97,6 +99,21 @@ pub struct Plan {
     pub files: Vec<PlanFile>,
     /// What the child reads.
     pub stdin: Stdin,
+}
+
+/// The directory in which an agent keeps its settings, login and conversations, apart from the
+/// user's own. It is made ready before each start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgentHome {
+    /// The directory.
+    pub dir: PathBuf,
+    /// Files of the user that are linked into it, by their names there.
+    pub links: Vec<(String, PathBuf)>,
+    /// Directories in it that must hold nothing.
+    pub empty: Vec<String>,
+    /// The arguments of a process that runs there alone, before any other of this server. Its input
+    /// ends at once, and so must it. None: no such process is needed.
+    pub first_run: Vec<OsString>,
 }
 
 /// A private file of a run.

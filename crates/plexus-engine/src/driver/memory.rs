@@ -36,6 +36,8 @@ pub struct Report {
     pub works_in_background: bool,
     /// What the conversation has cost, also in earlier processes.
     pub conversation_cost_usd: f64,
+    /// Whether the process can serve no further turn, so that it has to go after this one.
+    pub spent: bool,
 }
 
 /// What a driver knows of a turn that runs.

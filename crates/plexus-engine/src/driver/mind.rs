@@ -27,6 +27,9 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::permit_flags`].
     fn permit_flags(&self) -> Option<&'static [&'static str]>;
 
+    /// As [`Driver::takes_edit`].
+    fn takes_edit(&self, tool_name: &str) -> bool;
+
     /// As [`Driver::identify`].
     ///
     /// # Errors
@@ -109,6 +112,10 @@ impl<D: Driver> AnyDriver for D {
 
     fn permit_flags(&self) -> Option<&'static [&'static str]> {
         Driver::permit_flags(self)
+    }
+
+    fn takes_edit(&self, tool_name: &str) -> bool {
+        Driver::takes_edit(self, tool_name)
     }
 
     fn identify(

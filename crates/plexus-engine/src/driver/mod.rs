@@ -29,7 +29,9 @@ use serde_json::Value;
 
 use crate::session::SessionConfig;
 
-pub use launch::{Channel, Conversation, Launch, LaunchError, McpDoor, Plan, PlanFile, Stdin};
+pub use launch::{
+    AgentHome, Channel, Conversation, Launch, LaunchError, McpDoor, Plan, PlanFile, Stdin,
+};
 pub use memory::{Memory, Report, TurnReport};
 pub use mind::{AnyDriver, Mind};
 pub use say::{OutLine, Say};
@@ -56,6 +58,12 @@ pub trait Driver: Send + Sync + 'static {
     /// again then, when the agent has said nothing of it; otherwise never.
     fn prompts_repeat(&self) -> bool {
         false
+    }
+
+    /// Whether an allow of this tool may carry another input than the one that was asked about. A
+    /// question to the user is answered so, whatever the agent's power to edit.
+    fn takes_edit(&self, _tool_name: &str) -> bool {
+        self.powers().edit_input
     }
 
     /// Judges what the program printed when it was asked for its version.

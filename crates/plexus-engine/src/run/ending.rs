@@ -119,9 +119,11 @@ impl Run {
     /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
     pub(super) fn may_stay_warm(&self, state: &RunState) -> bool {
         let settings = &self.settings;
+        let report = state.mind.report();
         self.channel == Channel::Control
             && self.keeping == Keeping::Kept
-            && !state.mind.report().works_in_background
+            && !report.works_in_background
+            && !report.spent
             && !self.facts.is_closing()
             && settings.max_warm > 0
             && self.since.elapsed() < settings.warm_max_age
