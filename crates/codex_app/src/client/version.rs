@@ -1,6 +1,6 @@
 //! Asks a program whether it is a Codex CLI that can be used.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use agent_lines::child::{StartError, redact};
 use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
@@ -24,6 +24,31 @@ pub struct ProbedCodex {
 }
 
 impl ProbedCodex {
+    /// Judges what a program answered when it was asked for its version. The CLI prints
+    /// `codex-cli 0.166.0`.
+    pub fn judge(
+        binary: impl Into<PathBuf>,
+        answer: Result<String, VersionError>,
+    ) -> Result<Self, ProbeError> {
+        let binary = binary.into();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(VersionError::Silent) => return Err(ProbeError::Silent { binary }),
+            Err(VersionError::Start(error)) => return Err(ProbeError::Start(error)),
+        };
+        match answer.trim().strip_prefix("codex-cli ").and_then(CliVersion::parse) {
+            None => {
+                let first_line = redact(&answer).lines().next().unwrap_or_default().to_owned();
+                let seen = first_line.chars().take(SHOWN_CHARACTERS).collect();
+                Err(ProbeError::Unrecognized { binary, seen })
+            }
+            Some(found) if found < OLDEST_SUPPORTED_VERSION => {
+                Err(ProbeError::TooOld { binary, found })
+            }
+            Some(version) => Ok(Self { binary, version }),
+        }
+    }
+
     /// Whether it is newer than [`TESTED_VERSION`]: it is used, and the user should be told.
     pub fn is_newer_than_tested(&self) -> bool {
         self.version > TESTED_VERSION
@@ -78,28 +103,8 @@ pub enum ProbeError {
 /// Runs `binary --version` and judges the answer. Must be called inside a tokio runtime.
 pub async fn probe_version(binary: impl Into<PathBuf>) -> Result<ProbedCodex, ProbeError> {
     let binary = binary.into();
-    match ask_version(&binary).await {
-        Ok(answer) => judge(&binary, &answer),
-        Err(VersionError::Silent) => Err(ProbeError::Silent { binary }),
-        Err(VersionError::Start(error)) => Err(ProbeError::Start(error)),
-    }
-}
-
-/// The CLI prints `codex-cli 0.166.0`.
-fn judge(binary: &Path, answer: &str) -> Result<ProbedCodex, ProbeError> {
-    let version = answer.trim().strip_prefix("codex-cli ").and_then(CliVersion::parse);
-    let binary = binary.to_owned();
-    match version {
-        None => {
-            let first_line = redact(answer).lines().next().unwrap_or_default().to_owned();
-            let seen = first_line.chars().take(SHOWN_CHARACTERS).collect();
-            Err(ProbeError::Unrecognized { binary, seen })
-        }
-        Some(found) if found < OLDEST_SUPPORTED_VERSION => {
-            Err(ProbeError::TooOld { binary, found })
-        }
-        Some(version) => Ok(ProbedCodex { binary, version }),
-    }
+    let answer = ask_version(&binary).await;
+    ProbedCodex::judge(binary, answer)
 }
 
 #[cfg(test)]
@@ -108,7 +113,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_judged() {
-        let judged = |answer: &str| judge(Path::new("codex"), answer);
+        let judged = |answer: &str| ProbedCodex::judge("codex", Ok(answer.to_owned()));
         assert!(judged("codex-cli 0.166.0\n").is_ok_and(|cli| !cli.is_newer_than_tested()));
         assert!(judged("codex-cli 0.170.1-alpha.2\n").is_ok_and(|cli| cli.is_newer_than_tested()));
         assert!(matches!(judged("codex-cli 0.98.0"), Err(ProbeError::TooOld { .. })));
