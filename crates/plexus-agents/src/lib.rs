@@ -2,7 +2,10 @@
 //! [`Driver`](plexus_engine::driver::Driver).
 //!
 //! - [`claude`]: Claude Code.
+//! - [`codex`]: Codex.
 
 pub mod claude;
+pub mod codex;
 
 pub use claude::ClaudeCode;
+pub use codex::{Codex, CodexOptions};

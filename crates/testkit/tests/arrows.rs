@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plexus-engine",
             "agent_lines",
             "claude_code",
+            "codex_app",
         ],
     ),
     (
@@ -76,6 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plexus-sim",
             "plexus-client",
             "claude_code",
+            "codex_app",
         ],
     ),
     (

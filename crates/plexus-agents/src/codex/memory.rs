@@ -1,0 +1,197 @@
+//! What must be known of earlier lines of a run of `codex app-server`.
+
+use std::collections::BTreeMap;
+
+use codex_app::RequestId;
+use plexus_engine::driver::{Memory, Report, TurnReport};
+use plexus_wire::Usage;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// What must be known of earlier lines.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CodexMemory {
+    /// What the agent was told to ask about.
+    pub(super) mode: Mode,
+    /// Why no prompt may be sent, once something has shown it.
+    pub(super) refusal: Option<String>,
+    /// The thread, once the agent has opened it.
+    pub(super) thread: Option<String>,
+    /// Whether the thread is on disk, so that a later process can take it up.
+    pub(super) durable: bool,
+    /// The model that is used.
+    pub(super) model: Option<String>,
+    /// The turn that runs, if one does.
+    pub(super) turn: Option<Turn>,
+    /// The turn that was over last.
+    pub(super) last_turn: Option<String>,
+    /// Calls that were announced and are not over, by [`CodexMemory::key`].
+    pub(super) calls: BTreeMap<String, Call>,
+    /// Questions that the agent waits for, by the text of their ids.
+    pub(super) questions: BTreeMap<String, Question>,
+    /// What the thread has used as it was told last; `None` while that is not known.
+    pub(super) tokens: Option<Tokens>,
+    /// What the conversation has cost, also in earlier processes.
+    pub(super) cost_usd: f64,
+    /// Whether the process must not serve another turn.
+    pub(super) spent: bool,
+}
+
+/// What the agent was told to ask about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    /// Everything.
+    #[default]
+    Strict,
+    /// What its own sandbox does not let through.
+    Sandboxed,
+    /// Nothing: what the sandbox does not let through fails.
+    Silent,
+}
+
+/// A turn: one prompt, or what the agent does by itself.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Turn {
+    /// The prompt by its uuid; `None` for a turn that the agent started itself.
+    pub(super) prompt: Option<Uuid>,
+    /// The agent's id of the turn, once it has one.
+    pub(super) id: Option<String>,
+    /// Whether the agent has repeated our prompt, which is when it is on disk.
+    pub(super) heard: bool,
+    /// Messages that were put into the turn and that the agent has not repeated, with the turn that
+    /// took them.
+    pub(super) steers: BTreeMap<Uuid, Option<String>>,
+    /// How it ended: `Err` with what went wrong.
+    pub(super) outcome: Option<Result<(), String>>,
+    /// Whether its end waits for the end of commands that it left running.
+    pub(super) cleaning: bool,
+    /// What it has used.
+    pub(super) usage: Usage,
+}
+
+/// A call that was announced.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Call {
+    /// The turn.
+    pub(super) turn: Option<String>,
+    /// What is called.
+    pub(super) what: Called,
+    /// The question about it, once it was asked.
+    pub(super) question: Option<String>,
+    /// The question about what is typed into it.
+    pub(super) typing: Option<String>,
+    /// Whether another open call has the same id, so that an answer to one may run the other.
+    pub(super) ambiguous: bool,
+}
+
+/// What is called. The input is kept only where the question does not repeat it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Called {
+    /// A command.
+    Command,
+    /// A patch, with its changes as JSON until the question about it takes them.
+    Patch(Option<String>),
+    /// A tool of an MCP server.
+    Mcp {
+        /// The server.
+        server: String,
+        /// The tool.
+        tool: String,
+        /// Its arguments as JSON.
+        arguments: String,
+    },
+}
+
+/// A question that the agent waits for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Question {
+    /// Its id as the agent wrote it.
+    pub(super) id: RequestId,
+    /// Which form of answer it takes.
+    pub(super) form: Form,
+    /// The thread.
+    pub(super) thread: String,
+    /// The turn.
+    pub(super) turn: Option<String>,
+    /// The call, by [`CodexMemory::key`].
+    pub(super) call: Option<String>,
+    /// Tells questions about the same call apart.
+    pub(super) approval: Option<String>,
+}
+
+/// Which form of answer a question takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Form {
+    /// A decision about a command, what is typed into it, or a patch.
+    Decision,
+    /// Permissions for the turn.
+    Permissions,
+    /// Whether a tool of an MCP server may run.
+    McpTool,
+    /// What an MCP server itself wants to know.
+    McpQuestion,
+    /// What the model wants to know.
+    UserInput,
+}
+
+/// Numbers of tokens since a thread began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    /// Read by the model.
+    pub(super) input: u64,
+    /// Of those, read from the cache.
+    pub(super) cached: u64,
+    /// Written by the model.
+    pub(super) output: u64,
+}
+
+impl CodexMemory {
+    /// The name under which a call is kept. Calls of other threads, which only subagents have, are
+    /// told apart.
+    pub(super) fn key(&self, thread: Option<&str>, item: &str) -> String {
+        match thread {
+            Some(thread) if self.thread.as_deref() != Some(thread) => format!("{thread}/{item}"),
+            _ => item.to_owned(),
+        }
+    }
+
+    /// Ends the open turn because the agent cannot take its prompt.
+    pub(super) fn fail(&mut self, why: String) {
+        if let Some(turn) = &mut self.turn {
+            turn.outcome.get_or_insert(Err(why));
+        }
+    }
+}
+
+impl Memory for CodexMemory {
+    fn begin_turn(&mut self, prompt: Option<Uuid>) {
+        self.turn = Some(Turn { prompt, ..Turn::default() });
+    }
+
+    fn steered(&mut self, message: Uuid) {
+        if let Some(turn) = &mut self.turn {
+            turn.steers.insert(message, None);
+        }
+    }
+
+    fn end_turn(&mut self) {
+        self.turn = None;
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            turn: self.turn.as_ref().map(|turn| TurnReport {
+                heard_of_prompt: turn.heard,
+                outcome: turn.outcome.clone(),
+                usage: turn.usage,
+                last_message: self.last_turn.as_ref().and_then(|id| Uuid::try_parse(id).ok()),
+            }),
+            works_in_background: false,
+            conversation_cost_usd: self.cost_usd,
+            spent: self.spent,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Codex: everything that is particular to `codex app-server`.
+//!
+//! - [`launch`]: its arguments, its home and the handshake.
+//! - [`read`]: what its lines mean.
+//! - [`write`]: what we say to it.
+//! - [`memory`]: what must be known of earlier lines.
+//! - [`tools`]: what a call would act on.
+//! - [`command`]: the script in a command line.
+//! - [`price`]: what a model costs.
+
+mod command;
+mod launch;
+mod memory;
+mod price;
+mod read;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use agent_lines::journal::LineContent;
+use codex_app::ProbedCodex;
+use plexus_engine::driver::{
+    Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
+    UnusableProgram, VersionAnswer,
+};
+use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
+use serde_json::Value;
+
+pub use self::memory::CodexMemory;
+pub use self::price::{Price, Prices};
+
+/// The tool that runs a command, by the name under which the model calls it.
+const EXEC: &str = "exec_command";
+
+/// The tool that types into a running command.
+const TYPE: &str = "write_stdin";
+
+/// The tool that changes files.
+const PATCH: &str = "apply_patch";
+
+/// The tool that asks for more than the sandbox lets through.
+const PERMISSIONS: &str = "request_permissions";
+
+/// The tool with which the model asks the user.
+const ASK_USER: &str = "request_user_input";
+
+/// A question that an MCP server asks the user itself.
+const MCP_ASK: &str = "mcp_elicitation";
+
+/// What the driver is built from.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CodexOptions {
+    /// Where Codex keeps settings, login and conversations of all children.
+    pub home: PathBuf,
+    /// The user's own login, which is linked into the home.
+    pub login: Option<PathBuf>,
+    /// What models cost.
+    pub prices: Prices,
+}
+
+/// The driver of Codex.
+#[derive(Clone, Debug, Default)]
+pub struct Codex {
+    options: CodexOptions,
+}
+
+impl Codex {
+    /// Makes the driver.
+    #[must_use]
+    pub fn new(options: CodexOptions) -> Self {
+        Self { options }
+    }
+}
+
+impl Driver for Codex {
+    type Memory = CodexMemory;
+
+    fn kind(&self) -> &'static str {
+        "codex"
+    }
+
+    fn powers(&self) -> AgentPowers {
+        AgentPowers {
+            edit_input: false,
+            deny_reason: DenyReason::AsNextMessage,
+            steer: true,
+            resume: true,
+            fork: ForkPower::Anywhere,
+            warm: true,
+            park: false,
+            cost: if self.options.prices.is_empty() { CostPower::Tokens } else { CostPower::Usd },
+            says_who_accepted: false,
+            asks_for: AsksFor::Everything,
+        }
+    }
+
+    fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
+        tools::read(tool_name, input)
+    }
+
+    fn takes_edit(&self, tool_name: &str) -> bool {
+        [ASK_USER, MCP_ASK].contains(&tool_name)
+    }
+
+    fn identify(
+        &self,
+        program: &Path,
+        version: VersionAnswer,
+    ) -> Result<Identified, UnusableProgram> {
+        let label = match version {
+            VersionAnswer::BuiltIn => "the built-in simulator (no codex CLI)".to_owned(),
+            VersionAnswer::Said(answer) => {
+                let cli = ProbedCodex::judge(program, answer)
+                    .map_err(|error| UnusableProgram(error.to_string()))?;
+                let newer = cli.is_newer_than_tested();
+                let note = if newer { ", newer than any we have tested" } else { "" };
+                format!("codex {}{note}", cli.version)
+            }
+        };
+        Ok(Identified { label, channel: Channel::Control })
+    }
+
+    fn begin(&self, begin: &Begin<'_>) -> CodexMemory {
+        read::begin(begin)
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+        launch::plan(&self.options, launch)
+    }
+
+    fn read(&self, memory: &mut CodexMemory, line: &LineContent) -> Vec<Step> {
+        read::line(memory, &self.options.prices, line)
+    }
+
+    fn write(&self, memory: &CodexMemory, say: &Say<'_>) -> Vec<OutLine> {
+        write::lines(memory, say)
+    }
+}

@@ -1,0 +1,341 @@
+//! Questions of the agent, each bound to the call that it is about.
+//!
+//! What is asked about is what the question says, or what was announced of the call just before
+//! where the question does not repeat it. A question that cannot be bound is refused.
+
+use agent_lines::json::RawJson;
+use codex_app::event::request::{
+    CommandApproval, Elicitation, FileChangeApproval, PermissionsApproval, UserInput,
+};
+use codex_app::{ClientLine, RequestId, ServerRequest};
+use plexus_engine::driver::{Ask, Step};
+use serde_json::{Map, Value, json};
+
+use super::super::command::script_of;
+use super::super::memory::{Call, Called, CodexMemory, Form, Question};
+use super::super::write::{denial, out};
+use super::super::{ASK_USER, EXEC, MCP_ASK, PATCH, PERMISSIONS, TYPE};
+
+/// Why both of two questions are refused.
+const TWO_CALLS: &str =
+    "two open calls have the same id, so that an answer to one could run the other";
+
+/// Why a question is refused while its call runs.
+const SECOND_CALL: &str = "a call that runs has the same id";
+
+/// A question before it is asked.
+struct Draft {
+    question: Question,
+    tool: String,
+    /// The call as the agent names it.
+    call: String,
+    input: Value,
+    description: Option<String>,
+}
+
+impl CodexMemory {
+    pub(super) fn question(&mut self, id: &RequestId, request: &ServerRequest) -> Vec<Step> {
+        let drafted = match request {
+            ServerRequest::CommandApproval(ask) => Ok(self.command(id, ask)),
+            ServerRequest::FileChangeApproval(ask) => self.patch(id, ask),
+            ServerRequest::PermissionsApproval(ask) => self.permissions(id, ask),
+            ServerRequest::Elicitation(ask) => self.elicitation(id, ask),
+            ServerRequest::UserInput(ask) => Ok(self.user_input(id, ask)),
+            ServerRequest::ToolCall(_) => return vec![unserved(id, "a tool of the client")],
+            ServerRequest::Unknown { method, .. } => return vec![unserved(id, method)],
+        };
+        match drafted {
+            Ok(draft) => self.ask(draft),
+            Err((question, why)) => vec![refused(&question, why)],
+        }
+    }
+
+    /// The agent does not wait for an answer any more.
+    pub(super) fn resolved(&mut self, request_id: &str) -> Vec<Step> {
+        match self.questions.remove(request_id) {
+            Some(_) => vec![Step::Settled { request_id: request_id.to_owned() }],
+            None => Vec::new(),
+        }
+    }
+
+    /// Forgets the questions of a turn that is over, and the calls that waited for them.
+    pub(super) fn withdraw_questions(&mut self, turn: &str) -> Vec<Step> {
+        let is_open = |question: &Question| question.turn.as_deref() == Some(turn);
+        let open = self.questions.iter().filter(|(_, question)| is_open(question));
+        let open: Vec<(String, Option<String>)> =
+            open.map(|(id, question)| (id.clone(), question.call.clone())).collect();
+        let mut steps = Vec::new();
+        for (request_id, call) in open {
+            self.questions.remove(&request_id);
+            if let Some(call) = call {
+                self.calls.remove(&call);
+            }
+            steps.push(Step::Withdrawn { request_id });
+        }
+        steps
+    }
+
+    fn ask(&mut self, draft: Draft) -> Vec<Step> {
+        let Draft { question, tool, call, input, description } = draft;
+        let request_id = question.id.to_string();
+        if let Some(twin) = self.twin(&question) {
+            return self.refuse_both(&question, &twin);
+        }
+        let Ok(input) = RawJson::from_text(input.to_string()) else {
+            return vec![unserved(&question.id, "a question that cannot be written down")];
+        };
+        if let Some(call) = question.call.as_ref().and_then(|key| self.calls.get_mut(key)) {
+            match (tool.as_str(), &call.question, &question.approval) {
+                (TYPE, ..) => call.typing = Some(request_id.clone()),
+                (_, None, _) => call.question = Some(request_id.clone()),
+                // A further question about the same call says that it is one.
+                (_, Some(_), Some(_)) => {}
+                (_, Some(_), None) => return vec![refused(&question, SECOND_CALL)],
+            }
+        }
+        self.questions.insert(request_id.clone(), question);
+        vec![Step::Asked(Box::new(Ask {
+            request_id,
+            tool_name: tool,
+            tool_use_id: call,
+            input,
+            description,
+        }))]
+    }
+
+    /// An open question about a call of the same id: an answer to one of the two may run the other.
+    fn twin(&self, question: &Question) -> Option<String> {
+        question.call.as_ref()?;
+        let same = |other: &Question| {
+            (&other.thread, &other.turn, &other.call, &other.approval)
+                == (&question.thread, &question.turn, &question.call, &question.approval)
+        };
+        self.questions.iter().find(|(_, other)| same(other)).map(|(id, _)| id.clone())
+    }
+
+    fn refuse_both(&mut self, question: &Question, twin: &str) -> Vec<Step> {
+        if let Some(call) = question.call.as_ref().and_then(|key| self.calls.get_mut(key)) {
+            call.ambiguous = true;
+        }
+        let mut steps = vec![refused(question, TWO_CALLS)];
+        if let Some(other) = self.questions.remove(twin) {
+            steps.push(Step::Withdrawn { request_id: twin.to_owned() });
+            steps.push(Step::Send(vec![denial(&other)]));
+        }
+        steps
+    }
+
+    fn command(&self, id: &RequestId, ask: &CommandApproval) -> Draft {
+        let line = ask.command.as_ref().map_or("", |command| command.as_str());
+        let mut input = Map::new();
+        let tool = if ask.kind.as_deref() == Some("writeStdin") {
+            input.insert("text".to_owned(), line.into());
+            TYPE
+        } else {
+            input = command_input(line, ask.cwd.as_deref());
+            EXEC
+        };
+        let mut question = Question {
+            turn: Some(ask.turn_id.as_str().to_owned()),
+            call: Some(self.key(Some(&ask.thread_id), &ask.item_id)),
+            ..question(id, Form::Decision, &ask.thread_id)
+        };
+        if let Some(approval) = &ask.approval_id {
+            // It says which question about the call this is, and is approved with the rest.
+            input.insert("approval_id".to_owned(), approval.as_str().into());
+            question.approval = Some(approval.as_str().to_owned());
+        }
+        Draft {
+            question,
+            tool: tool.to_owned(),
+            call: ask.item_id.as_str().to_owned(),
+            input: Value::Object(input),
+            description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+        }
+    }
+
+    /// The question about a patch says nothing of it: its changes were announced just before.
+    fn patch(
+        &mut self,
+        id: &RequestId,
+        ask: &FileChangeApproval,
+    ) -> Result<Draft, (Question, &'static str)> {
+        let key = self.key(Some(&ask.thread_id), &ask.item_id);
+        let question = Question {
+            turn: Some(ask.turn_id.as_str().to_owned()),
+            call: Some(key.clone()),
+            ..question(id, Form::Decision, &ask.thread_id)
+        };
+        let mut announced = self.calls.get_mut(&key);
+        let changes = match &mut announced {
+            Some(Call { what: Called::Patch(changes), .. }) => changes.take(),
+            Some(_) | None => None,
+        };
+        let changes = changes.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let Some(changes) = changes else {
+            // A second open call of the same id: nothing of it was kept, and it is refused.
+            if announced.is_some_and(|call| call.question.is_some()) {
+                let call = ask.item_id.as_str().to_owned();
+                let (tool, input) = (PATCH.to_owned(), Value::Null);
+                return Ok(Draft { question, tool, call, input, description: None });
+            }
+            return Err((question, "it asks about a patch whose changes nobody has seen"));
+        };
+        let mut input = Map::from_iter([("changes".to_owned(), changes)]);
+        if let Some(root) = &ask.grant_root {
+            input.insert("grant_root".to_owned(), root.as_str().into());
+        }
+        Ok(Draft {
+            question,
+            tool: PATCH.to_owned(),
+            call: ask.item_id.as_str().to_owned(),
+            input: Value::Object(input),
+            description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+        })
+    }
+
+    fn permissions(
+        &self,
+        id: &RequestId,
+        ask: &PermissionsApproval,
+    ) -> Result<Draft, (Question, &'static str)> {
+        let question = Question {
+            turn: Some(ask.turn_id.as_str().to_owned()),
+            call: Some(self.key(Some(&ask.thread_id), &ask.item_id)),
+            ..question(id, Form::Permissions, &ask.thread_id)
+        };
+        let Ok(permissions) = serde_json::from_str::<Value>(ask.permissions.get()) else {
+            return Err((question, "it asks for permissions that cannot be read"));
+        };
+        Ok(Draft {
+            question,
+            tool: PERMISSIONS.to_owned(),
+            call: ask.item_id.as_str().to_owned(),
+            input: json!({ "permissions": permissions, "cwd": ask.cwd.as_deref() }),
+            description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+        })
+    }
+
+    /// The agent asks whether a tool of an MCP server may run, or the server asks for itself. A
+    /// server can forge what the agent says, but not a call that the agent has announced.
+    fn elicitation(
+        &self,
+        id: &RequestId,
+        ask: &Elicitation,
+    ) -> Result<Draft, (Question, &'static str)> {
+        let turn = ask.turn_id.as_ref().map(|turn| turn.as_str().to_owned());
+        let server = ask.server_name.as_str();
+        if ask.meta.approval_kind.is_none() {
+            let schema = ask.requested_schema.as_ref();
+            let schema: Value =
+                schema.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+            let input = json!({
+                "server": server,
+                "message": ask.message.as_str(),
+                "requested_schema": schema,
+            });
+            let question = Question { turn, ..question(id, Form::McpQuestion, &ask.thread_id) };
+            let (tool, call) = (MCP_ASK.to_owned(), String::new());
+            return Ok(Draft { question, tool, call, input, description: None });
+        }
+        let params = ask.meta.tool_params.as_ref().map_or("{}", |params| params.get());
+        let asked: Option<Value> = serde_json::from_str(params).ok();
+        let is_it = |call: &Call| match &call.what {
+            Called::Mcp { server: of, arguments, .. } => {
+                of == server
+                    && call.question.is_none()
+                    && call.turn == turn
+                    && asked.is_some()
+                    && serde_json::from_str::<Value>(arguments).ok() == asked
+            }
+            Called::Command | Called::Patch(_) => false,
+        };
+        let mut question =
+            Question { turn: turn.clone(), ..question(id, Form::McpTool, &ask.thread_id) };
+        let found = self.calls.iter().find(|(_, call)| is_it(call));
+        let Some((key, Call { what: Called::Mcp { tool, arguments, .. }, .. })) = found else {
+            return Err((question, "it is about no call of an MCP tool that was announced"));
+        };
+        question.call = Some(key.clone());
+        Ok(Draft {
+            question,
+            tool: format!("mcp__{server}__{tool}"),
+            call: key.rsplit('/').next().unwrap_or_default().to_owned(),
+            input: serde_json::from_str(arguments).unwrap_or_default(),
+            description: Some(ask.message.as_str().to_owned()),
+        })
+    }
+
+    fn user_input(&self, id: &RequestId, ask: &UserInput) -> Draft {
+        let questions = ask.questions.iter().map(|one| {
+            let options = one.options.iter().map(|option| {
+                json!({ "label": option.label.as_str(), "description": option.description.as_deref() })
+            });
+            json!({
+                "id": one.id.as_str(),
+                "header": one.header.as_deref(),
+                "question": one.question.as_str(),
+                "options": options.collect::<Vec<_>>(),
+            })
+        });
+        Draft {
+            input: json!({ "questions": questions.collect::<Vec<_>>() }),
+            question: Question {
+                turn: Some(ask.turn_id.as_str().to_owned()),
+                call: Some(self.key(Some(&ask.thread_id), &ask.item_id)),
+                ..question(id, Form::UserInput, &ask.thread_id)
+            },
+            tool: ASK_USER.to_owned(),
+            call: ask.item_id.as_str().to_owned(),
+            description: None,
+        }
+    }
+}
+
+/// A command as people and rules read it: the script, and the shell that runs it apart.
+pub(super) fn command_input(line: &str, cwd: Option<&str>) -> Map<String, Value> {
+    let mut input = Map::new();
+    match script_of(line) {
+        Some(script) => {
+            let shell = line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+            input.insert("command".to_owned(), script.into());
+            input.insert("shell".to_owned(), shell.into());
+        }
+        None => {
+            input.insert("command".to_owned(), line.into());
+        }
+    }
+    if let Some(cwd) = cwd {
+        input.insert("cwd".to_owned(), cwd.into());
+    }
+    input
+}
+
+fn question(id: &RequestId, form: Form, thread: &str) -> Question {
+    Question {
+        id: id.clone(),
+        form,
+        thread: thread.to_owned(),
+        turn: None,
+        call: None,
+        approval: None,
+    }
+}
+
+/// A question that nobody is asked.
+fn refused(question: &Question, why: &str) -> Step {
+    Step::Refused {
+        request_id: Some(question.id.to_string()),
+        notice: format!("a question of the agent was refused: {why}"),
+        reply: denial(question),
+    }
+}
+
+/// The agent asks for something that we do not serve. It must have an answer, or it waits.
+fn unserved(id: &RequestId, what: &str) -> Step {
+    Step::Refused {
+        request_id: Some(id.to_string()),
+        notice: format!("the agent asked for {what}, which is not served here"),
+        reply: out(&ClientLine::refuse(id.clone(), "this supervisor does not serve it")),
+    }
+}
