@@ -22,6 +22,7 @@ pub(crate) use testkit::wait::PATIENCE as DEADLINE;
 pub(crate) struct World {
     folder: Folder,
     settings: Settings,
+    drivers: Drivers,
     store: Arc<dyn Store>,
     engine: Arc<Engine>,
     hub: Arc<Hub>,
@@ -35,6 +36,12 @@ impl World {
 
     /// A hub with other settings.
     pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let drivers = Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode));
+        Self::with_drivers(drivers, change).await
+    }
+
+    /// A hub with other agents and settings.
+    pub(crate) async fn with_drivers(drivers: Drivers, change: impl FnOnce(&mut Settings)) -> Self {
         let folder = Folder(tempfile::Builder::new().prefix("plexus-hub-").tempdir().unwrap());
         for dir in ["data", "work", "config"] {
             std::fs::create_dir(folder.path().join(dir)).unwrap();
@@ -49,9 +56,9 @@ impl World {
         settings.install(FIRST_AGENT, agent);
         settings.grace = Duration::from_secs(1);
         change(&mut settings);
-        let (store, engine, hub) = build(&settings);
+        let (store, engine, hub) = build(&settings, &drivers);
         engine.start().await.unwrap();
-        Self { folder, settings, store, engine, hub }
+        Self { folder, settings, drivers, store, engine, hub }
     }
 
     /// Ends everything of the server but its children, and starts it again on the same folder. Returns how many runs it picked up.
@@ -63,8 +70,8 @@ impl World {
     pub(crate) async fn down(self) -> Down {
         self.engine.stop().await;
         self.store.close().await.unwrap();
-        let Self { folder, settings, .. } = self;
-        Down { folder, settings }
+        let Self { folder, settings, drivers, .. } = self;
+        Down { folder, settings, drivers }
     }
 
     /// Calls a method as the operator.
@@ -332,6 +339,7 @@ impl World {
 pub(crate) struct Down {
     folder: Folder,
     settings: Settings,
+    drivers: Drivers,
 }
 
 impl Down {
@@ -345,11 +353,11 @@ impl Down {
         self,
         somebody: impl AsyncFnOnce(Arc<dyn Store>),
     ) -> (World, usize) {
-        let Self { folder, settings } = self;
-        let (store, engine, hub) = build(&settings);
+        let Self { folder, settings, drivers } = self;
+        let (store, engine, hub) = build(&settings, &drivers);
         let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), engine.start());
         let picked_up = picked_up.unwrap();
-        (World { folder, settings, store, engine, hub }, picked_up)
+        (World { folder, settings, drivers, store, engine, hub }, picked_up)
     }
 
     /// The server's data directory.
@@ -363,14 +371,13 @@ impl Down {
     }
 }
 
-fn build(settings: &Settings) -> (Arc<dyn Store>, Arc<Engine>, Arc<Hub>) {
+fn build(settings: &Settings, drivers: &Drivers) -> (Arc<dyn Store>, Arc<Engine>, Arc<Hub>) {
     // What a test checks is the order of things, not the disk: flushing every commit would only make it slow.
     let options =
         SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options).unwrap());
     let operator = SecretToken::new("plx_operator-of-the-test-hub-0123456789");
-    let drivers = Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode));
-    let engine = Engine::new(Arc::clone(&store), settings.clone(), &drivers, &operator);
+    let engine = Engine::new(Arc::clone(&store), settings.clone(), drivers, &operator);
     let hub = Hub::new(ActivationInfo {
         namespace: "plexus",
         version: (1, 0, 0),

@@ -1,0 +1,60 @@
+//! Sessions and chats with the real Codex CLI, which talks to a scripted stand-in for the Responses
+//! API.
+//!
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure.
+//!
+//! - [`asks`]: what is asked about, and what an answer does.
+//! - [`turns`]: warm turns, steering, interrupts, resuming, forking, failures, restarts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[cfg(target_os = "linux")]
+mod asks;
+#[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
+mod turns;
+
+/// Makes a suite of functions, each under its own name.
+#[cfg(target_os = "linux")]
+macro_rules! suite {
+    ($($module:ident::$case:ident,)*) => {
+        testkit::real_cli::suite::Suite::of(testkit::real_codex::CLI)
+            $(.case(concat!(stringify!($module), "::", stringify!($case)), $module::$case))*
+    };
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    suite! {
+        asks::a_command_asks_is_allowed_and_runs_once,
+        asks::a_denial_reaches_the_model_with_its_reason,
+        asks::a_change_of_files_is_asked_about_with_its_diff,
+        asks::two_commands_ask_at_once_and_are_answered_apart,
+        asks::an_edited_input_is_refused_by_the_name_of_the_power,
+        asks::a_question_of_the_model_is_answered,
+        asks::a_hostile_repository_changes_nothing,
+        asks::a_sandboxed_command_runs_and_an_escalation_asks,
+        asks::a_rule_in_the_home_of_codex_keeps_it_from_starting,
+        turns::a_message_reaches_a_running_turn,
+        turns::an_interrupt_leaves_nothing_alive,
+        turns::a_chat_after_the_process_has_left_resumes_the_conversation,
+        turns::a_fork_remembers_what_it_shows,
+        turns::an_error_of_the_model_fails_the_chat_and_not_the_session,
+        turns::a_killed_process_fails_its_chat_and_the_next_one_resumes,
+        turns::a_restart_while_it_asks_is_answered_once_and_runs_once,
+        turns::a_restart_in_the_middle_of_an_answer_loses_nothing,
+    }
+    .run()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
