@@ -75,6 +75,21 @@ impl Agent {
     }
 }
 
+/// Chooses the program of Codex; `None` when nobody named one and there is none in `PATH`.
+#[must_use]
+pub fn choose_codex(named: &Path, own: &Path, path: Option<&OsStr>) -> Option<ProgramLine> {
+    if named == Path::new(SIMULATOR) {
+        let leading = [SIMULATOR, "--as", "codex"].map(Into::into).into();
+        return Some(ProgramLine { program: own.to_owned(), leading });
+    }
+    let program = match named.components().count() {
+        0 => find_in(OsStr::new("codex"), path)?,
+        1 => find_in(named.as_os_str(), path).unwrap_or_else(|| named.to_owned()),
+        _ => named.to_owned(),
+    };
+    Some(ProgramLine { program, leading: Vec::new() })
+}
+
 /// How to get the real agent, for whoever meets the simulator.
 pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-ai/claude-code) and sign in, then restart the server; or name it with --claude-bin";
 
@@ -120,5 +135,9 @@ mod tests {
             ProgramLine { program: own.into(), leading: vec!["sim".into()] }
         );
         assert!(Agent::choose(Path::new(""), own, None).is_simulated());
+        // Nobody plays Codex unasked.
+        assert_eq!(choose_codex(Path::new(""), own, path), None);
+        let simulated = choose_codex(Path::new("sim"), own, path).unwrap();
+        assert_eq!(simulated.leading, ["sim", "--as", "codex"].map(OsStr::new));
     }
 }

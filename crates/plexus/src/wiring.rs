@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_agents::ClaudeCode;
+use plexus_agents::{ClaudeCode, Codex, CodexOptions};
 use plexus_core::{
     ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
@@ -75,10 +75,14 @@ pub enum BuildError {
     Listener(#[source] std::io::Error),
 }
 
+/// What users call Codex.
+const CODEX: &str = "codex";
+
 /// What a Plexus is built from. Without any `with_…` it has everything.
 #[derive(Clone, Debug)]
 pub struct PlexusBuilder {
     settings: Settings,
+    codex: CodexOptions,
     durability: Durability,
     limits: Limits,
     allowed_hosts: Vec<String>,
@@ -128,8 +132,10 @@ impl PlexusBuilder {
         let mut settings = Settings::new(data_dir, shim);
         let claude = ProgramLine { program: "claude".into(), leading: Vec::new() };
         settings.install(FIRST_AGENT, claude);
+        let home = settings.data_dir.join(CODEX);
         Self {
             settings,
+            codex: CodexOptions { home, ..CodexOptions::default() },
             durability: Durability::Full,
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
@@ -137,6 +143,14 @@ impl PlexusBuilder {
             parts: Vec::new(),
             shared: None,
         }
+    }
+
+    /// Names the program of Codex, and says where it keeps its files and what its models cost.
+    #[must_use]
+    pub fn codex(mut self, program: ProgramLine, options: CodexOptions) -> Self {
+        self.settings.install(CODEX, program);
+        self.codex = options;
+        self
     }
 
     /// Uses a store that several servers share instead of the file in the data directory.
@@ -267,7 +281,9 @@ impl PlexusBuilder {
         // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
-        let drivers = Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode));
+        let drivers = Drivers::default()
+            .with(FIRST_AGENT, Arc::new(ClaudeCode))
+            .with(CODEX, Arc::new(Codex::new(self.codex)));
         let engine = Engine::new(Arc::clone(&store), self.settings, &drivers, &operator);
         engine.set_relay(Arc::new(HttpRelay));
         let receivers = Receivers::new(Arc::clone(&engine), self.receivers);

@@ -354,8 +354,11 @@ pub struct Run {
     #[arg(required = true)]
     pub prompt: Vec<String>,
     /// Go on with this session instead of creating one.
-    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["name", "model", "supervise_all"])]
+    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all"])]
     pub session: Option<String>,
+    /// The agent of the new session, such as `codex` [default: claude_code].
+    #[arg(long, short)]
+    pub agent: Option<String>,
     /// The new session's name [default: made from the directory].
     #[arg(long, short)]
     pub name: Option<String>,
@@ -368,6 +371,9 @@ pub struct Run {
     /// The agent for a server that has to be started: a path, or `sim`.
     #[arg(long, value_name = "PATH")]
     pub claude_bin: Option<String>,
+    /// The same for Codex.
+    #[arg(long, value_name = "PATH")]
+    pub codex_bin: Option<String>,
     /// Print events as JSON, one a line. Nothing is asked.
     #[arg(long)]
     pub json: bool,
@@ -377,7 +383,9 @@ impl Run {
     /// Returns what a server that has to be started is told.
     #[must_use]
     pub fn serve_arguments(&self) -> Vec<String> {
-        self.claude_bin.iter().flat_map(|path| ["--claude-bin".to_owned(), path.clone()]).collect()
+        let programs = [("--claude-bin", &self.claude_bin), ("--codex-bin", &self.codex_bin)];
+        let named = programs.into_iter().filter_map(|(flag, path)| Some((flag, path.clone()?)));
+        named.flat_map(|(flag, path)| [flag.to_owned(), path]).collect()
     }
 }
 
@@ -404,6 +412,9 @@ pub struct Serve {
     /// The agent: a path, or `sim` for the built-in simulator [default: claude from PATH, else the simulator].
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<String>,
+    /// The CLI of Codex: a path, or `sim` for the built-in simulator [default: codex from PATH].
+    #[arg(long, value_name = "PATH")]
+    codex_bin: Option<String>,
     /// How permission requests travel.
     #[arg(long, value_parser = ["auto", "control", "mcp"])]
     channel: Option<String>,
@@ -446,6 +457,7 @@ impl Serve {
         let flags = [
             ("listen", self.listen),
             ("claude_bin", self.claude_bin),
+            ("codex_bin", self.codex_bin),
             ("channel", self.channel),
             ("log", self.log),
         ];

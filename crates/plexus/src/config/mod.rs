@@ -4,6 +4,7 @@
 //! variable (`limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`) and something that `--set` takes. `layers` puts them over each other; `paths` knows
 //! where files are.
 
+mod codex;
 mod layers;
 mod paths;
 mod store_url;
@@ -17,6 +18,7 @@ use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
 
 pub use crate::hooks::receiver::Webhook;
+pub use codex::{CodexConfig, ModelPrice};
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
 pub use store_url::StoreUrl;
@@ -33,6 +35,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// The CLI that children run: a path, `sim` for the built-in simulator, or empty for `claude` from `PATH` and else the simulator.
     pub claude_bin: PathBuf,
+    /// The CLI of Codex: a path, `sim` for the built-in simulator, or empty for `codex` from `PATH`, without which it is not installed.
+    pub codex_bin: PathBuf,
     /// How permission requests travel when a session does not say.
     pub channel: ChannelChoice,
     /// How long a permission request waits when its session does not say, in seconds; 0 is for ever.
@@ -55,6 +59,8 @@ pub struct Config {
     pub limits: Limits,
     /// Idle children that wait for the next prompt.
     pub warm: Warm,
+    /// What is configured of Codex.
+    pub codex: CodexConfig,
     /// Where everything durable is.
     pub store: StoreConfig,
     /// This server among others that share its store.
@@ -175,6 +181,7 @@ impl Default for Config {
             allow_non_loopback: false,
             allowed_hosts: Vec::new(),
             claude_bin: PathBuf::new(),
+            codex_bin: PathBuf::new(),
             channel: ChannelChoice::Auto,
             approval_timeout_secs: 300,
             live_deltas: true,
@@ -186,6 +193,7 @@ impl Default for Config {
             webhooks: Vec::new(),
             limits: Limits::default(),
             warm: Warm::default(),
+            codex: CodexConfig::default(),
             store: StoreConfig::default(),
             node: Node::default(),
         }

@@ -32,7 +32,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use self::telemetry::Telemetry;
-use crate::agent::{Agent, INSTALL_HINT};
+use crate::agent::{Agent, INSTALL_HINT, choose_codex};
 use crate::cli::could_not;
 use crate::config::{Sources, StoreUrl};
 use crate::hooks::{Receivers, receiver};
@@ -68,7 +68,9 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     descriptors::make_room(&mut door_limits);
     small_pages();
     let own = std::env::current_exe().context("could not find this program itself")?;
-    let agent = Agent::choose(&config.claude_bin, &own, std::env::var_os("PATH").as_deref());
+    let path = std::env::var_os("PATH");
+    let agent = Agent::choose(&config.claude_bin, &own, path.as_deref());
+    let codex = choose_codex(&config.codex_bin, &own, path.as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
     let receivers =
@@ -81,6 +83,10 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         .limits(door_limits)
         .allowed_hosts(config.allowed_hosts.iter().cloned())
         .receivers(receivers);
+    if let Some(codex) = codex {
+        let options = config.codex.options(&options.data_dir, |name| std::env::var_os(name));
+        builder = builder.codex(codex, options);
+    }
     if !config.store.url.is_empty() {
         builder = builder
             .shared_store(shared::open(&config.store.url).await?, shared::membership(&config));

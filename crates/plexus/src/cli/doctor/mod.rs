@@ -5,6 +5,7 @@
 //! this machine can enforce around a program.
 
 mod agent;
+mod codex;
 mod data;
 mod nodes;
 mod server;
@@ -78,6 +79,8 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         configuration,
         agent::look(&config).await,
         agent::look_at_login(&config),
+        codex::look(&config).await,
+        codex::look_at_login(&config, &data_dir),
         agent::look_at_tools(),
         data::look(&data_dir),
         data::look_at_token(&data_dir),

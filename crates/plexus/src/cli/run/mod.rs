@@ -17,8 +17,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{
-    ChatParams, CreateParams, ErrorKind, PageLimit, PollParams, Polled, Session, SessionId,
-    SessionRef, SessionStatus, Supervise,
+    ChatParams, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams, Polled, Session,
+    SessionId, SessionRef, SessionStatus, Supervise,
 };
 use plexus_client::{Client, ClientError};
 
@@ -52,7 +52,9 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
             log.display()
         );
         screen::line(&screen.paint(Tone::Faint, &words))?;
-        tell_of_simulator(&arguments, screen)?;
+        if arguments.agent.as_deref().is_none_or(|agent| agent == FIRST_AGENT) {
+            tell_of_simulator(&arguments, screen)?;
+        }
     }
     let session = match &arguments.session {
         Some(name) => find_session(&client, name).await.map_err(failed)?,
@@ -141,6 +143,7 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             None => drawn_name(here),
         };
         let session = CreateParams {
+            agent: arguments.agent.clone(),
             model: arguments.model.clone(),
             supervise: arguments.supervise_all.then_some(Supervise::All),
             ..CreateParams::new(name, here)
