@@ -396,7 +396,7 @@ mod tests {
         let mut asked = asked_about("Write", &json!({"file_path": path, "content": long}), &target);
         assert!(asked.shown(Extent::Short, SCREEN()).last().unwrap().contains("140 more lines"));
         let Move::View(lines) = asked.take("v", SCREEN()) else { panic!("no view") };
-        assert_eq!(lines.len(), 202, "who wants what, the path, and every line");
+        assert_eq!(lines.len(), 203, "who wants what, its risk, the path, and every line");
 
         let Move::Edit(editing) = asked.take("e", SCREEN()) else { panic!("no editor") };
         let Move::Ask(short) = asked.edited(&editing, &long.replace("line", "word"), SCREEN())
