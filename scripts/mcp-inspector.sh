@@ -62,15 +62,15 @@ chmod +x "$work/bridge"
 stdio=("$work/bridge")
 for way in http stdio; do
     declare -n server_of=$way
-    expect '"claudecode_create"' "${server_of[@]}" --method tools/list --strict
+    expect '"agents_create"' "${server_of[@]}" --method tools/list --strict
     if grep -qi 'warning' <(grep -v '"description"' "$work/said"); then
         echo "the inspector warns about our tools:" >&2
         grep -i -A 3 'warning' "$work/said" | head -40 >&2
         exit 1
     fi
     expect '"plexus://approvals"' "${server_of[@]}" --method resources/list
-    expect 'created' "${server_of[@]}" --method tools/call --tool-name claudecode_create \
+    expect 'created' "${server_of[@]}" --method tools/call --tool-name agents_create \
         --tool-arg "name=by-$way" --tool-arg "working_dir=$work/project"
-    expect "by-$way" "${server_of[@]}" --method tools/call --tool-name claudecode_list
+    expect "by-$way" "${server_of[@]}" --method tools/call --tool-name agents_list
 done
 echo "the inspector lists and calls our tools over HTTP and stdio"

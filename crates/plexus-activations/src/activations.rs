@@ -4,17 +4,18 @@ use plexus_core::{Hub, RegisterError};
 use plexus_engine::Engine;
 
 use crate::arbor::Arbor;
-use crate::claudecode::ClaudeCode;
+use crate::claudecode::{ClaudeCode, Namespace};
 use crate::health::Health;
 use crate::loopback::Loopback;
 use crate::parents::Parents;
 
-/// Registers `claudecode`.
+/// Registers sessions, as `agents` and as `claudecode`.
 ///
 /// # Errors
 /// As [`Hub::register`].
-pub fn register_claudecode(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> {
-    hub.register(ClaudeCode::new(engine))
+pub fn register_sessions(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> {
+    hub.register(ClaudeCode::new(engine, Namespace::Agents))?;
+    hub.register(ClaudeCode::new(engine, Namespace::ClaudeCode))
 }
 
 /// Registers `loopback`.
@@ -54,7 +55,7 @@ pub fn register_identity(engine: &Engine, hub: &Hub) -> Result<(), RegisterError
 /// # Errors
 /// As [`Hub::register`].
 pub fn register_all(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> {
-    register_claudecode(engine, hub)?;
+    register_sessions(engine, hub)?;
     register_loopback(engine, hub)?;
     register_arbor(engine, hub)?;
     register_health(engine, hub)?;

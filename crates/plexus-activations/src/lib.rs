@@ -2,7 +2,7 @@
 //! has the engine do it, and shows what came of it.
 //!
 //! In reading order:
-//! - [`claudecode`]: sessions, chats, events.
+//! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.
 //! - [`loopback`]: permission requests and what decides them.
 //! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for
 //!   parents outside.
@@ -18,6 +18,6 @@ pub mod loopback;
 pub mod parents;
 
 pub use activations::{
-    register_all, register_arbor, register_claudecode, register_health, register_identity,
-    register_loopback,
+    register_all, register_arbor, register_health, register_identity, register_loopback,
+    register_sessions,
 };

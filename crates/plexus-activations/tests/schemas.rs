@@ -142,6 +142,7 @@ async fn the_schemas_in_the_folder_are_those_of_the_code() {
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
         let ours = [
+            "agents.",
             "claudecode.",
             "loopback.",
             "arbor.",

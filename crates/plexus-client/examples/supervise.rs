@@ -24,9 +24,9 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let directory = Path::new(directory).canonicalize()?;
     let client = Client::from_data_dir(data_dir()?);
     let name = format!("rust-{}", std::process::id());
-    let session = client.claudecode().create(&CreateParams::new(name, &directory)).await?.id;
+    let session = client.agents().create(&CreateParams::new(name, &directory)).await?.id;
     let chat = ChatParams::new(SessionRef::id(session), prompt);
-    client.claudecode().chat_async(&chat).await?;
+    client.agents().chat_async(&chat).await?;
 
     // The stream reconnects by itself, and neither loses nor repeats an event.
     let mut events = client.follow(FollowParams::of(session));

@@ -61,7 +61,7 @@ impl Client {
         &self.endpoint
     }
 
-    /// Calls a method by its marker, such as [`plexus_wire::method::claudecode::Create`]. The
+    /// Calls a method by its marker, such as [`plexus_wire::method::agents::Create`]. The
     /// functions of the namespaces do this; an activation of somebody else can bring markers of
     /// its own.
     ///

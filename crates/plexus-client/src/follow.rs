@@ -166,7 +166,7 @@ impl Follower {
         }
         let mut params = WaitParams::default();
         loop {
-            let waited = self.client.claudecode().wait(&params).await?;
+            let waited = self.client.agents().wait(&params).await?;
             if waited.sessions.is_empty() {
                 return Ok(waited.after.to_string());
             }

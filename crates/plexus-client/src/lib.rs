@@ -11,9 +11,9 @@
 //! # async fn example() -> Result<(), ClientError> {
 //! let client = Client::from_data_dir("/home/me/.local/state/plexus");
 //! let session = CreateParams::new("review", "/home/me/project");
-//! let id = client.claudecode().create(&session).await?.id;
+//! let id = client.agents().create(&session).await?.id;
 //! let chat = ChatParams::new(SessionRef::id(id), "Review the last commit");
-//! client.claudecode().chat_async(&chat).await?;
+//! client.agents().chat_async(&chat).await?;
 //! let mut events = client.follow(FollowParams::of(id));
 //! while let Some(item) = events.next().await {
 //!     let FollowItem::Event(event) = item? else { continue };

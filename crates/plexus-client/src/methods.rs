@@ -16,19 +16,19 @@ macro_rules! given {
     };
 }
 
-macro_rules! namespaces {
-    ($($(#[$about:meta])* $namespace:ident: $type:ident {
+macro_rules! namespace {
+    ($(#[$about:meta])* $namespace:ident: $type:ident {
         $($(#[$doc:meta])* $function:ident($($params:ty)?) -> $result:ty = $marker:ident;)*
-    })*) => {
+    }) => {
         impl Client {
-            $($(#[$about])*
+            $(#[$about])*
             #[must_use]
             pub fn $namespace(&self) -> $type<'_> {
                 $type { client: self }
-            })*
+            }
         }
 
-        $($(#[$about])*
+        $(#[$about])*
         #[derive(Clone, Copy, Debug)]
         pub struct $type<'a> {
             client: &'a Client,
@@ -46,55 +46,76 @@ macro_rules! namespaces {
                 let params = given!(params: $($params)?);
                 self.client.call::<method::$namespace::$marker>(params).await
             })*
-        })*
 
-        /// The full name of every method that has a function here.
-        #[cfg(test)]
-        const TYPED: &[&str] = &[$($(method::$namespace::$marker::FULL_NAME,)*)*];
+            /// The full name of every method that has a function here.
+            #[cfg(test)]
+            const TYPED: &'static [&'static str] = &[$(method::$namespace::$marker::FULL_NAME,)*];
+        }
     };
 }
 
-namespaces! {
-    /// Sessions and chats: `claudecode.*`. Its stream of events is [`Client::follow`].
-    claudecode: ClaudeCode {
-        /// Creates a session; `conflict` for a name that is taken.
-        create(CreateParams) -> SessionCreated = Create;
-        /// Starts a chat and returns at once; `busy` while another chat of the session runs.
-        chat_async(ChatParams) -> ChatStarted = ChatAsync;
-        /// Starts a chat and waits for its end, a question or the end of the wait.
-        chat(ChatParams) -> Polled = Chat;
-        /// Reads events of a chat; [`PolledEvent::read`] gives each one typed.
-        poll(PollParams) -> Polled = Poll;
-        /// Waits for sessions to change, and says which did.
-        wait(WaitParams) -> Waited = Wait;
-        /// Puts a message into the running chat; `conflict` when none runs.
-        send(SendParams) -> MessageSent = Send;
-        /// Asks the running chat to end; `conflict` when none runs.
-        cancel(CancelParams) -> ChatCancelled = Cancel;
-        /// Returns a session.
-        get(SessionRef) -> SessionGot = Get;
-        /// Gives a session other limits.
-        budget_set(BudgetSetParams) -> Done = BudgetSet;
-        /// Returns a page of sessions, oldest first; [`Client::sessions`] reads all pages.
-        list(ListParams) -> SessionList = List;
-        /// Removes a session and everything below it.
-        delete(SessionRef) -> SessionDeleted = Delete;
-        /// Makes a session that goes on from a place of another.
-        fork(ForkParams) -> SessionForked = Fork;
-        /// Returns a page of chats.
-        streams(StreamsParams) -> StreamList = Streams;
-        /// Returns the tree of a session.
-        get_tree(SessionRef) -> TreeOf = GetTree;
-        /// Returns a conversation as the model's API takes it.
-        render_context(RenderParams) -> Rendered = RenderContext;
-        /// Returns the named readers of a session.
-        cursors(SessionRef) -> ConsumerList = Cursors;
-        /// Moves a named reader.
-        cursor_set(CursorSetParams) -> Done = CursorSet;
-        /// Forgets a named reader.
-        cursor_delete(CursorDeleteParams) -> Done = CursorDelete;
-    }
+/// The methods of sessions, which stand in two namespaces.
+macro_rules! sessions {
+    ($(#[$about:meta])* $namespace:ident: $type:ident { $($more:tt)* }) => {
+        namespace! {
+            $(#[$about])*
+            $namespace: $type {
+                /// Creates a session; `conflict` for a name that is taken.
+                create(CreateParams) -> SessionCreated = Create;
+                /// Starts a chat and returns at once; `busy` while another chat of the session runs.
+                chat_async(ChatParams) -> ChatStarted = ChatAsync;
+                /// Starts a chat and waits for its end, a question or the end of the wait.
+                chat(ChatParams) -> Polled = Chat;
+                /// Reads events of a chat; [`PolledEvent::read`] gives each one typed.
+                poll(PollParams) -> Polled = Poll;
+                /// Waits for sessions to change, and says which did.
+                wait(WaitParams) -> Waited = Wait;
+                /// Puts a message into the running chat; `conflict` when none runs.
+                send(SendParams) -> MessageSent = Send;
+                /// Asks the running chat to end; `conflict` when none runs.
+                cancel(CancelParams) -> ChatCancelled = Cancel;
+                /// Returns a session.
+                get(SessionRef) -> SessionGot = Get;
+                /// Gives a session other limits.
+                budget_set(BudgetSetParams) -> Done = BudgetSet;
+                /// Returns a page of sessions, oldest first; [`Client::sessions`] reads all pages.
+                list(ListParams) -> SessionList = List;
+                /// Removes a session and everything below it.
+                delete(SessionRef) -> SessionDeleted = Delete;
+                /// Makes a session that goes on from a place of another.
+                fork(ForkParams) -> SessionForked = Fork;
+                /// Returns a page of chats.
+                streams(StreamsParams) -> StreamList = Streams;
+                /// Returns the tree of a session.
+                get_tree(SessionRef) -> TreeOf = GetTree;
+                /// Returns a conversation as the model's API takes it.
+                render_context(RenderParams) -> Rendered = RenderContext;
+                /// Returns the named readers of a session.
+                cursors(SessionRef) -> ConsumerList = Cursors;
+                /// Moves a named reader.
+                cursor_set(CursorSetParams) -> Done = CursorSet;
+                /// Forgets a named reader.
+                cursor_delete(CursorDeleteParams) -> Done = CursorDelete;
+                $($more)*
+            }
+        }
+    };
+}
 
+sessions! {
+    /// Sessions and chats of every agent: `agents.*`. Its stream of events is [`Client::follow`].
+    agents: Agents {
+        /// Says which agents the server knows, and what each can do.
+        kinds() -> AgentKinds = Kinds;
+    }
+}
+
+sessions! {
+    /// Sessions and chats, as the first stage names them: `claudecode.*`.
+    claudecode: ClaudeCode {}
+}
+
+namespace! {
     /// Permission requests and what decides them: `loopback.*`.
     loopback: Loopback {
         /// Asks for permission as the CLI does.
@@ -127,7 +148,9 @@ namespaces! {
         /// Makes what a child needs that somebody else starts.
         configure(ConfigureParams) -> Configured = Configure;
     }
+}
 
+namespace! {
     /// Trees of nodes: `arbor.*`.
     arbor: Arbor {
         /// Makes a tree.
@@ -159,7 +182,9 @@ namespaces! {
         /// Returns the handles along a path.
         context_get_handles(PathParams) -> HandleList = ContextGetHandles;
     }
+}
 
+namespace! {
     /// Identities for parents outside, and sign-in codes: `identity.*`.
     identity: Identity {
         /// Makes a token for a parent outside.
@@ -171,13 +196,17 @@ namespaces! {
         /// Makes a one-time code for the dashboard.
         code() -> SignInCode = Code;
     }
+}
 
+namespace! {
     /// What the server is doing: `health.*`.
     health: Health {
         /// Returns how much there is.
         state() -> HealthState = State;
     }
+}
 
+namespace! {
     /// The hub's own methods: `plexus.*`.
     plexus: Plexus {
         /// Returns what a handle stands for.
@@ -191,7 +220,9 @@ namespaces! {
         /// Says how the server and its activations are.
         health() -> HealthReport = Health;
     }
+}
 
+namespace! {
     /// The operator's methods over the server itself: `server.*`.
     server: Server {
         /// Stops the server.
@@ -215,8 +246,19 @@ mod tests {
         let all: BTreeSet<&str> =
             document["methods"].as_object().unwrap().keys().map(String::as_str).collect();
         // A stream is no call.
-        let streamed = <method::claudecode::Follow as Method>::FULL_NAME;
-        let typed: BTreeSet<&str> = TYPED.iter().copied().chain([streamed]).collect();
+        let streams = [method::agents::Follow::FULL_NAME, method::claudecode::Follow::FULL_NAME];
+        let typed = [
+            &streams,
+            Agents::TYPED,
+            ClaudeCode::TYPED,
+            Loopback::TYPED,
+            Arbor::TYPED,
+            Identity::TYPED,
+            Health::TYPED,
+            Plexus::TYPED,
+            Server::TYPED,
+        ];
+        let typed: BTreeSet<&str> = typed.into_iter().flatten().copied().collect();
         assert_eq!(typed, all);
     }
 }

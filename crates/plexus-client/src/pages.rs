@@ -15,7 +15,7 @@ impl Client {
     /// As [`Client::call`].
     pub async fn sessions(&self) -> Result<Vec<Session>, ClientError> {
         every_page(async |cursor| {
-            let page = self.claudecode().list(&ListParams::page(cursor)).await?;
+            let page = self.agents().list(&ListParams::page(cursor)).await?;
             Ok((page.sessions, page.cursor))
         })
         .await
@@ -55,7 +55,7 @@ impl Client {
     /// # Errors
     /// As [`Client::call`].
     pub async fn session(&self, which: &SessionRef) -> Result<Session, ClientError> {
-        Ok(self.claudecode().get(which).await?.session)
+        Ok(self.agents().get(which).await?.session)
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) enum Heard {
 }
 
 /// The method that a socket calls.
-const FOLLOW: &str = <method::claudecode::Follow as Method>::FULL_NAME;
+const FOLLOW: &str = <method::agents::Follow as Method>::FULL_NAME;
 
 pub(crate) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,

@@ -24,13 +24,13 @@ async fn newer_server() -> Client {
                 "chat": 0, "colour": "blue"})
         };
         let result = match call["method"].as_str().unwrap() {
-            "claudecode.list" => json!({"type": "ok", "sessions": [{
+            "agents.list" => json!({"type": "ok", "sessions": [{
                 "id": ID, "name": "n", "working_dir": "/w", "model": null, "channel": "telepathy",
                 "loopback_enabled": true, "can_spawn": false, "status": "dreaming", "chat": 0,
                 "head": position, "spent": {"cost_usd": 0.0, "turns": 0, "input_tokens": 0,
                 "output_tokens": 0, "wall_ms": 0}, "metadata": {}, "created_at": 1,
                 "updated_at": 1, "mode": {"mode": "ask_twice", "until": 1}, "mood": "good"}]}),
-            "claudecode.poll" => json!({"type": "ok", "status": "dreaming",
+            "agents.poll" => json!({"type": "ok", "status": "dreaming",
                 "events": [
                     event(json!({"type": "dream", "of": ["sheep"]})),
                     event(json!({"type": "approval_resolved", "approval_id": ID,
@@ -38,7 +38,7 @@ async fn newer_server() -> Client {
                 ],
                 "pending_approvals": [], "read_position": 0, "total_events": 2, "has_more": false,
                 "cursor": null, "chat": 0}),
-            "claudecode.render_context" => json!({"type": "ok", "messages": [
+            "agents.render_context" => json!({"type": "ok", "messages": [
                 {"role": "narrator", "content": [{"type": "hologram", "x": 1}]}]}),
             "loopback.history" => json!({"type": "ok", "decisions": [{
                 "approval_id": ID, "session_id": ID, "tool_name": "T", "tool_use_id": "t",
@@ -70,7 +70,7 @@ async fn newer_server() -> Client {
 #[tokio::test]
 async fn unknown_words_are_kept_and_the_rest_is_read() {
     let client = newer_server().await;
-    let sessions = client.claudecode().list(&ListParams::default()).await.unwrap().sessions;
+    let sessions = client.agents().list(&ListParams::default()).await.unwrap().sessions;
     let [session] = sessions.as_slice() else { panic!("{sessions:?}") };
     assert_eq!(session.name, "n");
     assert_eq!(session.status, Said::Unknown(json!("dreaming")));
@@ -92,7 +92,7 @@ async fn unknown_words_are_kept_and_the_rest_is_read() {
     assert_eq!(node.node.unwrap().data, Said::Unknown(picture));
 
     let whole = RenderParams::new(SessionRef::named("n"));
-    let rendered = client.claudecode().render_context(&whole).await.unwrap();
+    let rendered = client.agents().render_context(&whole).await.unwrap();
     assert_eq!(rendered.messages[0].role, Said::Unknown(json!("narrator")));
     assert_eq!(rendered.messages[0].content[0], Said::Unknown(json!({"type": "hologram", "x": 1})));
 }
@@ -101,7 +101,7 @@ async fn unknown_words_are_kept_and_the_rest_is_read() {
 async fn unknown_events_are_kept_whole() {
     let client = newer_server().await;
     let session: SessionId = ID.parse().unwrap();
-    let polled = client.claudecode().poll(&PollParams::new(session)).await.unwrap();
+    let polled = client.agents().poll(&PollParams::new(session)).await.unwrap();
     assert_eq!(polled.status, Said::Unknown(json!("dreaming")));
     let events: Vec<ChatEvent> = polled.events.iter().map(|event| event.read().unwrap()).collect();
     let dream = json!({"type": "dream", "of": ["sheep"]});
@@ -113,7 +113,7 @@ async fn unknown_events_are_kept_whole() {
 #[tokio::test]
 async fn an_unknown_kind_of_error_is_an_answer_all_the_same() {
     let client = newer_server().await;
-    let error = client.claudecode().get(&SessionRef::named("n")).await.unwrap_err();
+    let error = client.agents().get(&SessionRef::named("n")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal, "nothing is known to help");
     let ClientError::Call(said) = error else { panic!("{error}") };
     assert_eq!(said.kind, Said::Unknown(json!("asleep")));

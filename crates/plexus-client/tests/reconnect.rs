@@ -85,12 +85,12 @@ async fn server_and_proxy() -> (TestServer, Proxy) {
 async fn session(client: &Client, server: &TestServer, name: &str) -> SessionId {
     let work = server.data_dir().with_file_name("work");
     std::fs::create_dir_all(&work).unwrap();
-    client.claudecode().create(&CreateParams::new(name, work)).await.unwrap().id
+    client.agents().create(&CreateParams::new(name, work)).await.unwrap().id
 }
 
 async fn chat(client: &Client, session: SessionId, prompt: &str) {
     let chat = ChatParams::new(SessionRef::id(session), prompt);
-    client.claudecode().chat_async(&chat).await.unwrap();
+    client.agents().chat_async(&chat).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,7 +112,7 @@ async fn a_killed_and_restarted_server_repeats_and_skips_nothing() {
     let mut params = PollParams::new(session);
     params.from_seq = Some(0);
     params.limit = Some(PageLimit::MAX);
-    let polled = client.claudecode().poll(&params).await.unwrap();
+    let polled = client.agents().poll(&params).await.unwrap();
     let polled: Vec<ChatEvent> = polled.events.iter().map(|event| event.read().unwrap()).collect();
     let followed: Vec<ChatEvent> = heard.events.iter().map(|event| event.event.clone()).collect();
     assert_eq!(polled, followed);
@@ -225,7 +225,7 @@ async fn a_named_reader_is_where_to_begin() {
     let mut first = Heard::by(&client, FollowParams::of(session));
     first.until_complete().await;
     let third = first.events[2].cursor.clone();
-    client.claudecode().cursor_set(&CursorSetParams::new(session, "r", &third)).await.unwrap();
+    client.agents().cursor_set(&CursorSetParams::new(session, "r", &third)).await.unwrap();
 
     let mut named = FollowParams::of(session);
     named.consumer = Some("r".to_owned());

@@ -213,6 +213,8 @@ pub struct MethodDescriptor {
     pub resource: Option<ResourceForm>,
     /// What a door serves by way of it.
     pub door: Door,
+    /// Whether MCP lists it among its tools. It can be called either way.
+    pub is_tool: bool,
     /// Hints for whoever chooses.
     pub hints: Hints,
 }
@@ -266,6 +268,18 @@ impl MethodTable {
     #[must_use]
     pub fn new(namespace: &'static str) -> Self {
         Self { namespace, methods: BTreeMap::new() }
+    }
+
+    /// Has MCP list none of these methods, as tools or as resources: they are listed under another
+    /// name.
+    #[must_use]
+    pub fn called_by_name(mut self) -> Self {
+        for method in self.methods.values_mut() {
+            let descriptor = Arc::make_mut(&mut method.descriptor);
+            descriptor.is_tool = false;
+            descriptor.resource = None;
+        }
+        self
     }
 
     /// Adds a method of the wire with one answer. `adjust` sets what differs from the defaults (for parents, ordinary,
@@ -407,6 +421,7 @@ impl MethodTable {
             changes_when_given: false,
             resource: None,
             door: Door::Listed,
+            is_tool: true,
             hints: Hints::default(),
         };
         adjust(&mut descriptor);

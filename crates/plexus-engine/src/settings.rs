@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plexus_wire::ChannelChoice;
+use serde::{Deserialize, Serialize};
 
 /// A program with the arguments that always come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,8 +48,21 @@ pub struct Settings {
     pub live_deltas: bool,
     /// The shim ends its child when no server has touched the lease for this long (only with a shared store).
     pub leash: Option<Duration>,
+    /// Under which names MCP lists the methods of sessions.
+    pub tool_names: ToolNames,
     /// Who this server is among those that share its store; `None` where it has the store to itself.
     pub node: Option<NodeSettings>,
+}
+
+/// Under which names MCP lists the methods of sessions. Both names can be called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolNames {
+    /// `agents_create` and so on.
+    #[default]
+    Agents,
+    /// `claudecode_create` and so on, as the first stage did.
+    ClaudeCode,
 }
 
 /// Who a server is among those that share its store.
@@ -82,6 +96,7 @@ impl Settings {
             approval_timeout: Duration::from_secs(300),
             live_deltas: true,
             leash: None,
+            tool_names: ToolNames::Agents,
             node: None,
         }
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::tagged;
+
 /// The agent of a session that names none, and of every session of the first stage.
 pub const FIRST_AGENT: &str = "claude_code";
 
@@ -86,4 +88,30 @@ pub enum AsksFor {
     Changes,
     /// Everything, when the session says so.
     Everything,
+}
+
+/// One agent that the server knows.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct AgentKind {
+    /// The name that `create` takes.
+    pub agent: String,
+    /// Whose protocol it speaks: `claude_code`, `codex` or `acp`.
+    pub kind: String,
+    /// Whether its program can be used on this server's machine.
+    pub usable: bool,
+    /// The program and its version; of one that cannot be used, why and what to do about it.
+    pub about: String,
+    /// What it can do.
+    pub powers: AgentPowers,
+}
+
+/// A result of `kinds`: the agent of a session that names none first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "kinds")]
+#[schemars(rename = "AgentKinds", transform = tagged("kinds"))]
+pub struct AgentKinds {
+    /// The agents.
+    pub agents: Vec<AgentKind>,
 }

@@ -27,11 +27,11 @@ pub trait Visitor {
     fn visit<M: Method>(&mut self, params: &'static str, result: &'static str);
 }
 
-macro_rules! methods {
-    ($($(#[$about:meta])* $namespace:ident {
+macro_rules! namespace {
+    ($(#[$about:meta])* $namespace:ident {
         $($marker:ident = $name:literal ($params:ident) -> $result:ident;)*
-    })*) => {
-        $($(#[$about])*
+    }) => {
+        $(#[$about])*
         pub mod $namespace {
             $(#[doc = concat!("`", stringify!($namespace), ".", $name, "`.")]
             #[derive(Clone, Copy, Debug)]
@@ -44,39 +44,60 @@ macro_rules! methods {
                 type Params = super::$params;
                 type Result = super::$result;
             })*
-        })*
 
-        /// Shows every method to `visitor`.
-        pub fn each(visitor: &mut impl Visitor) {
-            $($(visitor.visit::<$namespace::$marker>(stringify!($params), stringify!($result));)*)*
+            /// Shows every method of this namespace to `visitor`.
+            pub(super) fn each(visitor: &mut impl super::Visitor) {
+                $(visitor.visit::<$marker>(stringify!($params), stringify!($result));)*
+            }
         }
     };
 }
 
-methods! {
-    /// Sessions and chats.
-    claudecode {
-        Create = "create" (CreateParams) -> SessionCreated;
-        ChatAsync = "chat_async" (ChatParams) -> ChatStarted;
-        Chat = "chat" (ChatParams) -> Polled;
-        Poll = "poll" (PollParams) -> Polled;
-        Follow = "follow" (FollowParams) -> Followed;
-        Wait = "wait" (WaitParams) -> Waited;
-        Send = "send" (SendParams) -> MessageSent;
-        Cancel = "cancel" (CancelParams) -> ChatCancelled;
-        Get = "get" (SessionRef) -> SessionGot;
-        BudgetSet = "budget_set" (BudgetSetParams) -> Done;
-        List = "list" (ListParams) -> SessionList;
-        Delete = "delete" (SessionRef) -> SessionDeleted;
-        Fork = "fork" (ForkParams) -> SessionForked;
-        Streams = "streams" (StreamsParams) -> StreamList;
-        GetTree = "get_tree" (SessionRef) -> TreeOf;
-        RenderContext = "render_context" (RenderParams) -> Rendered;
-        Cursors = "cursors" (SessionRef) -> ConsumerList;
-        CursorSet = "cursor_set" (CursorSetParams) -> Done;
-        CursorDelete = "cursor_delete" (CursorDeleteParams) -> Done;
-    }
+/// The methods of sessions and chats. They stand in two namespaces: `agents`, for every agent, and
+/// `claudecode`, the name that the first stage gave them.
+macro_rules! sessions {
+    ($(#[$about:meta])* $namespace:ident { $($more:tt)* }) => {
+        namespace! {
+            $(#[$about])*
+            $namespace {
+                Create = "create" (CreateParams) -> SessionCreated;
+                ChatAsync = "chat_async" (ChatParams) -> ChatStarted;
+                Chat = "chat" (ChatParams) -> Polled;
+                Poll = "poll" (PollParams) -> Polled;
+                Follow = "follow" (FollowParams) -> Followed;
+                Wait = "wait" (WaitParams) -> Waited;
+                Send = "send" (SendParams) -> MessageSent;
+                Cancel = "cancel" (CancelParams) -> ChatCancelled;
+                Get = "get" (SessionRef) -> SessionGot;
+                BudgetSet = "budget_set" (BudgetSetParams) -> Done;
+                List = "list" (ListParams) -> SessionList;
+                Delete = "delete" (SessionRef) -> SessionDeleted;
+                Fork = "fork" (ForkParams) -> SessionForked;
+                Streams = "streams" (StreamsParams) -> StreamList;
+                GetTree = "get_tree" (SessionRef) -> TreeOf;
+                RenderContext = "render_context" (RenderParams) -> Rendered;
+                Cursors = "cursors" (SessionRef) -> ConsumerList;
+                CursorSet = "cursor_set" (CursorSetParams) -> Done;
+                CursorDelete = "cursor_delete" (CursorDeleteParams) -> Done;
+                $($more)*
+            }
+        }
+    };
+}
 
+sessions! {
+    /// Sessions and chats of every agent.
+    agents {
+        Kinds = "kinds" (NoParams) -> AgentKinds;
+    }
+}
+
+sessions! {
+    /// Sessions and chats, as the first stage names them: `create` makes sessions of Claude Code.
+    claudecode {}
+}
+
+namespace! {
     /// Permission requests and what decides them.
     loopback {
         Permit = "permit" (PermitRequest) -> PermitAnswer;
@@ -94,7 +115,9 @@ methods! {
         RulePreview = "rule_preview" (RulePreviewParams) -> RulePreviewed;
         Configure = "configure" (ConfigureParams) -> Configured;
     }
+}
 
+namespace! {
     /// Trees of nodes.
     arbor {
         TreeCreate = "tree_create" (TreeCreateParams) -> NodeCreated;
@@ -112,7 +135,9 @@ methods! {
         ContextGetPath = "context_get_path" (PathParams) -> NodeList;
         ContextGetHandles = "context_get_handles" (PathParams) -> HandleList;
     }
+}
 
+namespace! {
     /// Identities for parents outside, and sign-in codes.
     identity {
         Parent = "parent" (ParentParams) -> ParentIdentity;
@@ -120,12 +145,16 @@ methods! {
         Revoke = "revoke" (RevokeParams) -> Revoked;
         Code = "code" (NoParams) -> SignInCode;
     }
+}
 
+namespace! {
     /// What the server is doing.
     health {
         State = "state" (NoParams) -> HealthState;
     }
+}
 
+namespace! {
     /// The hub's own methods.
     plexus {
         ResolveHandle = "resolve_handle" (ResolveParams) -> Resolved;
@@ -134,11 +163,25 @@ methods! {
         Version = "version" (NoParams) -> Version;
         Health = "health" (NoParams) -> HealthReport;
     }
+}
 
+namespace! {
     /// The operator's methods over the server itself.
     server {
         Stop = "stop" (StopParams) -> Stopping;
         Prune = "prune" (PruneParams) -> Pruned;
         Backup = "backup" (BackupParams) -> Done;
     }
+}
+
+/// Shows every method to `visitor`.
+pub fn each(visitor: &mut impl Visitor) {
+    agents::each(visitor);
+    claudecode::each(visitor);
+    loopback::each(visitor);
+    arbor::each(visitor);
+    identity::each(visitor);
+    health::each(visitor);
+    plexus::each(visitor);
+    server::each(visitor);
 }

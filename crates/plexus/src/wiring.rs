@@ -292,7 +292,7 @@ impl PlexusBuilder {
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
         for part in parts {
             match part {
-                Part::ClaudeCode => plexus_activations::register_claudecode(&engine, &hub)?,
+                Part::ClaudeCode => plexus_activations::register_sessions(&engine, &hub)?,
                 Part::Loopback => plexus_activations::register_loopback(&engine, &hub)?,
                 Part::Arbor => plexus_activations::register_arbor(&engine, &hub)?,
                 Part::Health => plexus_activations::register_health(&engine, &hub)?,

@@ -20,34 +20,36 @@ use shape::Names;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::{PATIENCE, within};
 
-/// Every method, in the order of the story. A step in capitals is what happens between two examples.
+/// Every method, in the order of the story. Those of `agents` have the names of `claudecode` on the
+/// page of the first stage. A step in capitals is what happens between two examples.
 const STORY: &[&str] = &[
     "plexus.version",
     "plexus.health",
     "plexus.methods",
     "plexus.schema",
-    "claudecode.create",
-    "claudecode.chat_async",
+    "agents.kinds",
+    "agents.create",
+    "agents.chat_async",
     "loopback.wait_for_approval",
     "loopback.pending",
     "loopback.rule_preview",
     // Before `poll`, whose cursor is then behind the message.
-    "claudecode.send",
-    "claudecode.poll",
-    "claudecode.wait",
+    "agents.send",
+    "agents.poll",
+    "agents.wait",
     "loopback.respond",
     "WAIT UNTIL docs HAS ENDED",
-    "claudecode.follow",
+    "agents.follow",
     "loopback.history",
-    "claudecode.get",
-    "claudecode.list",
-    "claudecode.streams",
-    "claudecode.get_tree",
-    "claudecode.render_context",
-    "claudecode.cursor_set",
-    "claudecode.cursors",
-    "claudecode.cursor_delete",
-    "claudecode.fork",
+    "agents.get",
+    "agents.list",
+    "agents.streams",
+    "agents.get_tree",
+    "agents.render_context",
+    "agents.cursor_set",
+    "agents.cursors",
+    "agents.cursor_delete",
+    "agents.fork",
     "plexus.resolve_handle",
     "arbor.tree_create",
     "arbor.node_create_text",
@@ -63,11 +65,11 @@ const STORY: &[&str] = &[
     "arbor.context_list_leaves",
     "arbor.context_get_path",
     "arbor.context_get_handles",
-    "claudecode.chat",
+    "agents.chat",
     "loopback.respond_many",
     "WAIT UNTIL docs HAS ENDED",
     "START A CHAT THAT HANGS",
-    "claudecode.cancel",
+    "agents.cancel",
     "WAIT UNTIL docs HAS ENDED",
     "loopback.rule_add",
     "loopback.rules",
@@ -85,13 +87,13 @@ const STORY: &[&str] = &[
     "health.state",
     "server.backup",
     "server.prune",
-    "claudecode.budget_set",
-    "claudecode.delete",
+    "agents.budget_set",
+    "agents.delete",
     "server.stop",
 ];
 
 /// Methods that the first stage did not have.
-const NEW_METHODS: &[&str] = &["identity.parents", "identity.revoke"];
+const NEW_METHODS: &[&str] = &["agents.kinds", "identity.parents", "identity.revoke"];
 
 /// Fields that answers have gained since the first stage, and why.
 const ADDED: &[(&str, &str)] = &[
@@ -105,6 +107,7 @@ const ADDED: &[(&str, &str)] = &[
     ("loopback.pending .approvals[].risk", "whoever decides sees how much harm a call could do"),
     ("loopback.pending .approvals[].target", "tool calls have one form for every agent"),
     ("loopback.pending .approvals[].working_dir", "whoever decides sees where a command starts"),
+    ("plexus.health .activations.agents", "each activation says how it is"),
     ("plexus.health .activations.arbor", "each activation says how it is"),
     ("plexus.health .activations.claudecode", "each activation says how it is"),
     ("plexus.health .activations.health", "each activation says how it is"),
@@ -139,7 +142,7 @@ impl Stage {
     async fn play(&mut self, method: &str, example: &Example) -> Result<(), String> {
         let params = self.names.meant(&example.params);
         let answer = match method {
-            "claudecode.follow" => self.first_item(method, params).await,
+            "agents.follow" | "claudecode.follow" => self.first_item(method, params).await,
             "loopback.permit" => self.permit(params).await,
             _ => self.server.call(method, params).await.map_err(|error| error.to_string()),
         }?;
@@ -223,7 +226,7 @@ impl Stage {
 
 /// Plays every example of a page. A method that the page does not show must be in `unshown`, and a
 /// field of an answer in `added`, with the reason.
-async fn play(page: &str, unshown: &[&str], added: &[(&str, &str)]) {
+async fn play(page: &str, sessions: &str, unshown: &[&str], added: &[(&str, &str)]) {
     let examples = page::read(page);
     let mut stage = Stage::new().await;
     let listed = stage.server.call("plexus.methods", json!({})).await.unwrap();
@@ -235,8 +238,9 @@ async fn play(page: &str, unshown: &[&str], added: &[(&str, &str)]) {
         .collect();
     // For a child alone, so that the operator's list does not have it.
     methods.insert("loopback.permit".to_owned());
+    let in_story = STORY.iter().filter(|step| step.contains('.'));
     let told: BTreeSet<String> =
-        STORY.iter().filter(|step| step.contains('.')).map(|step| (*step).to_owned()).collect();
+        in_story.flat_map(|step| [(*step).to_owned(), named(step, "claudecode")]).collect();
     assert_eq!(methods, told, "the story and the server have the same methods");
     for method in examples.keys() {
         assert!(told.contains(method), "{method} is shown and no longer there");
@@ -244,15 +248,16 @@ async fn play(page: &str, unshown: &[&str], added: &[(&str, &str)]) {
 
     let mut wrong = BTreeMap::new();
     for step in STORY {
-        match examples.get(*step) {
+        let name = named(step, sessions);
+        match examples.get(&name) {
             None if unshown.contains(step) => {}
             None if step.contains('.') => {
-                wrong.insert(*step, "the page shows no request with its answer".to_owned());
+                wrong.insert(name, "the page shows no request with its answer".to_owned());
             }
             None => stage.between(step).await,
             Some(example) => {
-                if let Err(problem) = stage.play(step, example).await {
-                    wrong.insert(*step, problem);
+                if let Err(problem) = stage.play(&name, example).await {
+                    wrong.insert(name, problem);
                 }
             }
         }
@@ -264,12 +269,21 @@ async fn play(page: &str, unshown: &[&str], added: &[(&str, &str)]) {
     assert_eq!(stage.names.added, listed, "fields that are not shown, and those that are listed");
 }
 
+/// The name of a method, with the methods of sessions in this namespace. `kinds` is in one alone.
+fn named(method: &str, sessions: &str) -> String {
+    match method.strip_prefix("agents.") {
+        Some(name) if name != "kinds" => format!("{sessions}.{name}"),
+        _ => method.to_owned(),
+    }
+}
+
 #[tokio::test]
 async fn every_example_of_the_protocol_is_answered_as_it_is_shown() {
-    play("docs/protocol.md", &[], &[]).await;
+    play("docs/protocol.md", "agents", &[], &[]).await;
 }
 
 #[tokio::test]
 async fn every_example_of_the_first_stage_still_means_the_same() {
-    play("crates/plexus/tests/fixtures/protocol-first-stage.md", NEW_METHODS, ADDED).await;
+    let page = "crates/plexus/tests/fixtures/protocol-first-stage.md";
+    play(page, "claudecode", NEW_METHODS, ADDED).await;
 }

@@ -3,6 +3,51 @@
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
+/** One agent that the server knows. */
+export type AgentKind = {
+  /** The program and its version; of one that cannot be used, why and what to do about it. */
+  about: string;
+  /** The name that `create` takes. */
+  agent: string;
+  /** Whose protocol it speaks: `claude_code`, `codex` or `acp`. */
+  kind: string;
+  /** What it can do. */
+  powers: AgentPowers;
+  /** Whether its program can be used on this server's machine. */
+  usable: boolean;
+};
+
+/** A result of `kinds`: the agent of a session that names none first. */
+export type AgentKinds = {
+  type: "kinds";
+  /** The agents. */
+  agents: AgentKind[];
+};
+
+/** What an agent can do. A method that needs a power which the session's agent has not says so. */
+export type AgentPowers = {
+  /** What the agent asks about. */
+  asks_for: AsksFor;
+  /** What is known of what a chat costs. */
+  cost: CostPower;
+  /** How the reason of a denial reaches the agent. */
+  deny_reason: DenyReason;
+  /** Whether an allow may carry another input than the one that was asked about. */
+  edit_input: boolean;
+  /** Where a conversation can be forked. */
+  fork: ForkPower;
+  /** Whether a waiting agent can be parked without a process. */
+  park: boolean;
+  /** Whether an ended conversation can be taken up again. */
+  resume: boolean;
+  /** Whether the agent says who let a tool run, so that a tool nobody allowed shows. */
+  says_who_accepted: boolean;
+  /** Whether a message can be put into a running chat. */
+  steer: boolean;
+  /** Whether a process can wait for the next prompt. */
+  warm: boolean;
+};
+
 /** A permission request that somebody outside decided. */
 export type AnsweredOutside = {
   /** The approval. */
@@ -104,6 +149,9 @@ export type AskedApproval = {
   /** The directory in which the session's commands and relative paths start. */
   working_dir?: string | null;
 };
+
+/** What an agent asks about before it does it. */
+export type AsksFor = "configured" | "changes" | "everything";
 
 /** What an audit line says, by its kind. */
 export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | JsonObject;
@@ -512,6 +560,9 @@ export type ConsumerList = {
   cursors: Consumer[];
 };
 
+/** What is known of what a chat costs. */
+export type CostPower = "none" | "tokens" | "usd";
+
 /** How much there is. */
 export type Counts = {
   /** Approvals that were allowed. */
@@ -667,6 +718,9 @@ export type Delta =
     text: string;
   };
 
+/** How the reason of a denial reaches an agent. */
+export type DenyReason = "none" | "in_answer" | "as_next_message";
+
 /** A result that says only that it is done. */
 export type Done = { type: "ok" };
 
@@ -767,6 +821,9 @@ export type ForkParams = {
   /** The session's id. */
   session_id?: SessionId | null;
 };
+
+/** Where the conversation of an agent can be forked. */
+export type ForkPower = "none" | "head" | "anywhere";
 
 /** A message to somebody outside that will never arrive. */
 export type GivenUp = {
@@ -2100,6 +2157,26 @@ export type WakeOn = "change" | "asks_or_ends";
 
 /** Every method with its parameters and its result. */
 export type Methods = {
+  "agents.budget_set": { params: BudgetSetParams; result: Done };
+  "agents.cancel": { params: CancelParams; result: ChatCancelled };
+  "agents.chat": { params: ChatParams; result: Polled };
+  "agents.chat_async": { params: ChatParams; result: ChatStarted };
+  "agents.create": { params: CreateParams; result: SessionCreated };
+  "agents.cursor_delete": { params: CursorDeleteParams; result: Done };
+  "agents.cursor_set": { params: CursorSetParams; result: Done };
+  "agents.cursors": { params: SessionRef; result: ConsumerList };
+  "agents.delete": { params: SessionRef; result: SessionDeleted };
+  "agents.follow": { params: FollowParams; result: Followed };
+  "agents.fork": { params: ForkParams; result: SessionForked };
+  "agents.get": { params: SessionRef; result: SessionGot };
+  "agents.get_tree": { params: SessionRef; result: TreeOf };
+  "agents.kinds": { params: NoParams; result: AgentKinds };
+  "agents.list": { params: ListParams; result: SessionList };
+  "agents.poll": { params: PollParams; result: Polled };
+  "agents.render_context": { params: RenderParams; result: Rendered };
+  "agents.send": { params: SendParams; result: MessageSent };
+  "agents.streams": { params: StreamsParams; result: StreamList };
+  "agents.wait": { params: WaitParams; result: Waited };
   "arbor.context_get_handles": { params: PathParams; result: HandleList };
   "arbor.context_get_path": { params: PathParams; result: NodeList };
   "arbor.context_list_leaves": { params: LeavesParams; result: NodeList };

@@ -16,7 +16,7 @@ use plexus_wire::{
 };
 use uuid::Uuid;
 
-use super::ClaudeCode;
+use super::{ClaudeCode, Namespace};
 
 impl ClaudeCode {
     pub(super) async fn create(
@@ -26,6 +26,14 @@ impl ClaudeCode {
     ) -> Result<SessionCreated, CallError> {
         let parent = self.parent_for(&call.caller, params.parent).await?;
         let mut config = self.config_of(&params)?;
+        if self.namespace == Namespace::ClaudeCode && config.agent != FIRST_AGENT {
+            return Err(CallError::invalid(format_args!(
+                "create a session of {}: claudecode.create makes sessions of Claude Code",
+                config.agent
+            ))
+            .with_field("agent")
+            .with_hint("use agents.create"));
+        }
         if let Some(parent) = parent {
             let above = self.store.session(parent).await?;
             let above = SessionConfig::of(&above)?;

@@ -1,9 +1,11 @@
-//! The `claudecode` activation: its method table, and who may touch what. Each group of methods has a file of its own.
+//! The activation of sessions, in both of its namespaces: its method table, and who may touch what.
+//! Each group of methods has a file of its own.
 
 mod budgets;
 mod chats;
 mod create;
 mod elsewhere;
+mod kinds;
 mod live;
 mod reading;
 mod rendering;
@@ -29,18 +31,40 @@ use plexus_engine::reading::feed::{Feed, followed};
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
-use plexus_engine::settings::Settings;
+use plexus_engine::settings::{Settings, ToolNames};
 use plexus_engine::supervisor::Supervisor;
 use plexus_store::{
     Cursor, EVENT_OWNER, Node, NodeData, PageRequest, SessionRecord, Store, StoreError, Thing,
 };
-use plexus_wire::method::claudecode as wire;
 use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
 
 use crate::handler::handler;
 
+/// The name under which the methods of sessions stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Namespace {
+    /// `agents`: sessions of every agent.
+    Agents,
+    /// `claudecode`: as the first stage names them. `create` makes sessions of Claude Code; all else
+    /// works on every session.
+    ClaudeCode,
+}
+
+impl Namespace {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Agents => "agents",
+            Self::ClaudeCode => EVENT_OWNER.0,
+        }
+    }
+}
+
 /// Sessions and chats.
 pub struct ClaudeCode {
+    namespace: Namespace,
+    /// Whether its methods are among the tools and resources that MCP lists. Those of the other
+    /// namespace are the same.
+    listed: bool,
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
     authority: Authority,
@@ -56,8 +80,14 @@ pub struct ClaudeCode {
 }
 
 impl ClaudeCode {
-    pub(crate) fn new(engine: &Engine) -> Arc<Self> {
+    pub(crate) fn new(engine: &Engine, namespace: Namespace) -> Arc<Self> {
+        let listed = match namespace {
+            Namespace::Agents => engine.settings.tool_names == ToolNames::Agents,
+            Namespace::ClaudeCode => engine.settings.tool_names == ToolNames::ClaudeCode,
+        };
         Arc::new(Self {
+            namespace,
+            listed,
             store: Arc::clone(&engine.store),
             settings: Arc::clone(&engine.settings),
             authority: engine.authority.clone(),
@@ -93,9 +123,9 @@ impl ClaudeCode {
 impl Activation for ClaudeCode {
     fn info(&self) -> ActivationInfo {
         ActivationInfo {
-            namespace: EVENT_OWNER.0,
+            namespace: self.namespace.name(),
             version: (EVENT_OWNER.1, 0, 0),
-            description: "Creates child Claude Code sessions, starts chats that return at once, and reads their events from durable streams.",
+            description: "Creates sessions of coding agents, starts chats that return at once, and reads their events from durable streams.",
         }
     }
 
@@ -142,27 +172,41 @@ impl Activation for ClaudeCode {
                 changes: "follow",
             });
         };
-        MethodTable::new(EVENT_OWNER.0)
-            .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
-            .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
-            .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-            .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
-            .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
-            .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
-            .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
-            .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
-            .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
-            .serves::<wire::Get, _, _>("Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
-            .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
-            .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
-            .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
-            .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
-            .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
-            .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
-            .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
-            .serves::<wire::Cursors, _, _>("Lists the named readers of a session and where they stand.", reads, with!(cursors))
-            .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
-            .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
+        // The same methods under the name of either namespace.
+        macro_rules! sessions {
+            ($namespace:ident) => {{
+                use plexus_wire::method::$namespace as wire;
+                MethodTable::new(stringify!($namespace))
+                    .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
+                    .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
+                    .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
+                    .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
+                    .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
+                    .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
+                    .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
+                    .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
+                    .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
+                    .serves::<wire::Get, _, _>("Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
+                    .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
+                    .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
+                    .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
+                    .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
+                    .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
+                    .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
+                    .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
+                    .serves::<wire::Cursors, _, _>("Lists the named readers of a session and where they stand.", reads, with!(cursors))
+                    .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
+                    .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
+            }};
+        }
+        let table = match self.namespace {
+            Namespace::Agents => {
+                use plexus_wire::method::agents::Kinds;
+                sessions!(agents).serves::<Kinds, _, _>("Lists the agents that this server knows: the name that create takes, whether its program is installed, and what it can do.", reads, with!(kinds))
+            }
+            Namespace::ClaudeCode => sessions!(claudecode),
+        };
+        if self.listed { table } else { table.called_by_name() }
     }
 
     async fn health(&self) -> Result<Option<serde_json::Value>, CallError> {

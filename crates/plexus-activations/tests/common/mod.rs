@@ -128,7 +128,7 @@ impl World {
 
     /// Creates a session that works in the folder of this world. `more` adds to the parameters of `create` or replaces them.
     pub(crate) async fn create(&self, name: &str, more: Value) -> String {
-        let created = self.ok("claudecode.create", self.create_params(name, more)).await;
+        let created = self.ok("agents.create", self.create_params(name, more)).await;
         created["id"].as_str().unwrap().to_owned()
     }
 

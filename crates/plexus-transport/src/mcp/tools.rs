@@ -15,7 +15,7 @@ pub(crate) const IDEMPOTENT_WITH: &str = "plexus/idempotentWith";
 pub(super) fn list(hub: &Hub, caller: &Caller) -> Vec<Tool> {
     hub.methods_for(caller)
         .iter()
-        .filter(|method| method.shape != Shape::Streaming)
+        .filter(|method| method.is_tool && method.shape != Shape::Streaming)
         .map(|method| tool(method))
         .collect()
 }

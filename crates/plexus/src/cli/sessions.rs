@@ -95,7 +95,7 @@ pub(super) async fn tree(global: &Global, which: Option<&str>, json: bool) -> Re
     let Some(which) = which else { return ps(global, json).await };
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
-    let tree = client.claudecode().get_tree(&SessionRef::id(session.id)).await.map_err(failed)?;
+    let tree = client.agents().get_tree(&SessionRef::id(session.id)).await.map_err(failed)?;
     let rendered = client.arbor().tree_render(&TreeParams::new(tree.tree_id)).await;
     let rendered = rendered.map_err(failed)?;
     screen::line(&if json {
@@ -184,7 +184,7 @@ pub(super) async fn cancel(global: &Global, which: &str, reason: Option<&str>) -
     let reason = reason.unwrap_or("the operator asked for it").to_owned();
     let params =
         CancelParams { reason: Some(reason), ..CancelParams::new(SessionRef::id(session.id)) };
-    client.claudecode().cancel(&params).await.map_err(failed)?;
+    client.agents().cancel(&params).await.map_err(failed)?;
     screen::line(&format!(
         "asked {} to stop; `plexus logs {}` shows how it ends",
         sanitize::one_line(&session.name),

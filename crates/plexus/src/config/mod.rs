@@ -12,7 +12,7 @@ mod store_url;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plexus_engine::settings::Settings;
+use plexus_engine::settings::{Settings, ToolNames};
 use plexus_store::Durability;
 use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,9 @@ pub struct Config {
     pub approval_timeout_secs: u64,
     /// Whether children write partial messages, for live text.
     pub live_deltas: bool,
+    /// Under which names MCP lists the methods of sessions: `agents`, or `claudecode` as the first
+    /// stage did. Both can be called.
+    pub tool_names: ToolNames,
     /// `full`: every commit survives power loss; `normal`: it survives the death of the server.
     pub sync: Sync,
     /// What is logged, as `tracing` filters say it: `info`, `plexus_activations=debug`, …
@@ -185,6 +188,7 @@ impl Default for Config {
             channel: ChannelChoice::Auto,
             approval_timeout_secs: 300,
             live_deltas: true,
+            tool_names: ToolNames::Agents,
             sync: Sync::Full,
             log: "info".into(),
             log_format: LogFormat::Text,
@@ -269,6 +273,7 @@ impl Config {
         settings.channel = self.channel;
         settings.approval_timeout = Duration::from_secs(self.approval_timeout_secs);
         settings.live_deltas = self.live_deltas;
+        settings.tool_names = self.tool_names;
         settings.max_running = self.limits.running_children;
         settings.grace = Duration::from_secs(self.limits.grace_secs);
         settings.max_warm = self.warm.max;

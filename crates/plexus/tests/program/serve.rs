@@ -288,7 +288,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     let server = Server::start(&place, &[]);
     let client = Client::from_data_dir(place.data());
     let session = CreateParams::new("s", place.work());
-    let session = client.claudecode().create(&session).await.unwrap().id;
+    let session = client.agents().create(&session).await.unwrap().id;
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let events = |more: &str| {
         let request = http.get(format!("{}/events?session_id={session}{more}", server.url));
@@ -297,7 +297,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     let mut lively = events("&deltas=true").await.unwrap();
     let mut plain = events("").await.unwrap();
     let chat = ChatParams::new(SessionRef::id(session), "sim:\nslowly 1 one two three");
-    client.claudecode().chat_async(&chat).await.unwrap();
+    client.agents().chat_async(&chat).await.unwrap();
 
     /// Reads a stream until the chat has ended and a word has come so many times; returns the bodies of its messages.
     async fn bodies(response: &mut reqwest::Response, times: usize) -> Vec<Value> {
@@ -332,7 +332,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
         .await
         .unwrap();
     assert_eq!(all.status(), 400);
-    client.claudecode().delete(&SessionRef::id(session)).await.unwrap();
+    client.agents().delete(&SessionRef::id(session)).await.unwrap();
     server.kill_9();
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(
     );
     // With many tools the CLI names them to the model, which loads what it wants; with few it sends them whole.
     ensure!(
-        told.contains("mcp__plexus__claudecode_create"),
+        told.contains("mcp__plexus__agents_create"),
         "the tools did not reach the model: {told}"
     );
     ensure!(

@@ -137,11 +137,11 @@ fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
     let session = said.first().map(|created| created["id"].clone()).unwrap_or_default();
     match said.last() {
         None => tool(
-            "claudecode_create",
+            "agents_create",
             json!({"name": "child", "working_dir": work, "channel": plan.channel}),
         ),
         Some(last) if last["type"] == "created" => {
-            tool("claudecode_chat_async", json!({"session_id": session, "prompt": plan.prompt}))
+            tool("agents_chat_async", json!({"session_id": session, "prompt": plan.prompt}))
         }
         Some(last) => match last["pending_approvals"].get(0) {
             Some(asked) => tool("loopback_respond", decision(plan, asked)),
@@ -152,9 +152,7 @@ fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
                 Step::text(&format!("The child failed: {}", json!(said)))
             }
             None if said.len() > MOST_TURNS => Step::text(&format!("It takes too long: {last}")),
-            None => {
-                tool("claudecode_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS}))
-            }
+            None => tool("agents_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS})),
         },
     }
 }

@@ -105,7 +105,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
         ),
     ] {
         let chat = ChatParams::new(SessionRef::id(session), script);
-        client.claudecode().chat_async(&chat).await.map_err(failed)?;
+        client.agents().chat_async(&chat).await.map_err(failed)?;
     }
 
     head(screen, "3  Allowed by a rule: nobody was asked")?;
@@ -187,7 +187,7 @@ async fn cast(client: &Client, stage: &Stage) -> Result<Cast> {
             ..CreateParams::new(name, stage.work())
         };
         async move {
-            let created = client.claudecode().create(&session).await;
+            let created = client.agents().create(&session).await;
             created.map(|created| created.id).map_err(failed)
         }
     };

@@ -62,7 +62,7 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     };
     let before = position_behind(&client, session.id, session.chat).await.map_err(failed)?;
     let params = ChatParams::new(SessionRef::id(session.id), prompt);
-    let chat = client.claudecode().chat_async(&params).await.map_err(failed)?.chat;
+    let chat = client.agents().chat_async(&params).await.map_err(failed)?.chat;
     if form == Form::Text {
         let name = sanitize::one_line(&session.name).into_owned();
         let folder = session.working_dir.display().to_string();
@@ -148,7 +148,7 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             supervise: arguments.supervise_all.then_some(Supervise::All),
             ..CreateParams::new(name, here)
         };
-        match client.claudecode().create(&session).await {
+        match client.agents().create(&session).await {
             Ok(created) => {
                 return client.session(&SessionRef::id(created.id)).await.map_err(failed);
             }
@@ -185,7 +185,7 @@ pub(super) async fn poll_from(
         limit: Some(PageLimit::MAX),
         ..PollParams::new(session)
     };
-    client.claudecode().poll(&params).await
+    client.agents().poll(&params).await
 }
 
 /// Returns the position behind everything that a session has up to a chat; none before its first.

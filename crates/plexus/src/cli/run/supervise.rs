@@ -320,8 +320,7 @@ impl Supervision {
             reason: Some(reason.to_owned()),
             ..CancelParams::new(SessionRef::id(self.session.id))
         };
-        self.cancelling =
-            Some(tokio::spawn(async move { client.claudecode().cancel(&params).await }));
+        self.cancelling = Some(tokio::spawn(async move { client.agents().cancel(&params).await }));
         Ok(Flow::On)
     }
 
