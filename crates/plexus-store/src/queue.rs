@@ -49,6 +49,8 @@ struct State<T> {
     normal: VecDeque<Entry<T>>,
     bytes: usize,
     closed: bool,
+    /// Whether the writer waits for work. Waking one that does not is a system call for nothing.
+    idle: bool,
 }
 
 /// The queue.
@@ -61,8 +63,8 @@ pub(crate) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let state =
-            State { urgent: VecDeque::new(), normal: VecDeque::new(), bytes: 0, closed: false };
+        let (urgent, normal) = (VecDeque::new(), VecDeque::new());
+        let state = State { urgent, normal, bytes: 0, closed: false, idle: false };
         Self { state: Mutex::new(state), filled: Condvar::new(), filled_async: Notify::new() }
     }
 }
@@ -115,7 +117,7 @@ impl<T> Queue<T> {
             Priority::Urgent => state.urgent.push_back(Entry::Job(job)),
             Priority::Normal => state.normal.push_back(Entry::Job(job)),
         }
-        self.wake_writer();
+        self.wake_writer(state);
         Ok(())
     }
 
@@ -126,7 +128,7 @@ impl<T> Queue<T> {
             return Err(StoreError::Closed);
         }
         state.normal.push_back(Entry::Task(task));
-        self.wake_writer();
+        self.wake_writer(state);
         Ok(())
     }
 
@@ -137,6 +139,7 @@ impl<T> Queue<T> {
             if state.closed {
                 return None;
             }
+            state.idle = true;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         Some(take(&mut state))
@@ -153,6 +156,7 @@ impl<T> Queue<T> {
                 if state.closed {
                     return None;
                 }
+                state.idle = true;
             }
             // A permit that was given between the look and here is still there.
             self.filled_async.notified().await;
@@ -164,9 +168,14 @@ impl<T> Queue<T> {
         self.state().closed
     }
 
-    fn wake_writer(&self) {
-        self.filled.notify_all();
-        self.filled_async.notify_one();
+    /// Wakes the writer if it waits, after the lock is free: it takes the lock first of all.
+    fn wake_writer(&self, mut state: MutexGuard<'_, State<T>>) {
+        let idle = std::mem::take(&mut state.idle);
+        drop(state);
+        if idle {
+            self.filled.notify_one();
+            self.filled_async.notify_one();
+        }
     }
 
     /// Returns how many lists wait.
@@ -177,20 +186,19 @@ impl<T> Queue<T> {
 
     /// Takes no more; what is there is still done.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
-        self.wake_writer();
+        let mut state = self.state();
+        state.closed = true;
+        self.wake_writer(state);
     }
 
     /// Takes no more and drops what is there, which its callers learn as their answers are dropped.
     pub(crate) fn abandon(&self) {
-        let dropped = {
-            let mut state = self.state();
-            state.closed = true;
-            state.bytes = 0;
-            (std::mem::take(&mut state.urgent), std::mem::take(&mut state.normal))
-        };
+        let mut state = self.state();
+        state.closed = true;
+        state.bytes = 0;
+        let dropped = (std::mem::take(&mut state.urgent), std::mem::take(&mut state.normal));
+        self.wake_writer(state);
         drop(dropped);
-        self.wake_writer();
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
