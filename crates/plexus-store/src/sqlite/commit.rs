@@ -1,5 +1,5 @@
-//! Group commit: lists of changes that wait go into one transaction, each in a savepoint of its
-//! own, so that one refused list leaves the others alone.
+//! Group commit: lists of changes that wait go into one transaction, and one refused list leaves the
+//! others alone.
 //!
 //! Answers and wakes follow the commit; a refusal too, because it may quote what another list of
 //! the same group has just written.
@@ -31,19 +31,26 @@ pub(crate) struct Committer {
 type Reply = oneshot::Sender<Result<Committed, StoreError>>;
 
 /// One list that was written.
-struct Applied {
-    reply: Reply,
+pub(crate) struct Written {
     committed: Committed,
     topics: Vec<Topic>,
 }
 
 /// A group of lists after its transaction, before anybody is told.
 pub(crate) struct Group {
-    applied: Vec<Applied>,
-    refused: Vec<(Reply, StoreError)>,
+    replies: Vec<Reply>,
+    /// What became of each list, in the order of `replies`; or why nothing of the group is written.
+    pub(crate) result: Result<Vec<Result<Written, StoreError>>, StoreError>,
+}
+
+/// A group that is applied, before its commit.
+struct Applied {
+    lists: Vec<Result<Written, StoreError>>,
+    /// The number of the newest commit, with the group.
+    commits: u64,
+    /// How many events the group appended.
     events: u64,
-    /// Whether the transaction was committed.
-    pub(crate) result: Result<(), StoreError>,
+    standing: Standing,
 }
 
 impl Committer {
@@ -61,77 +68,90 @@ impl Committer {
 
     /// Writes a group in one transaction. On an error nothing of it is written.
     pub(crate) fn write(&mut self, jobs: Vec<Job>) -> Group {
-        let mut group =
-            Group { applied: Vec::new(), refused: Vec::new(), events: 0, result: Ok(()) };
-        match self.apply(jobs, &mut group) {
-            Ok(standing) => {
-                self.commits += group.applied.len() as u64;
-                *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = standing.lease;
-            }
-            Err(error) => group.result = Err(error),
-        }
-        group
+        let result = self.transact(&jobs).map(|applied| {
+            self.commits = applied.commits;
+            *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = applied.standing.lease;
+            applied.lists
+        });
+        Group { replies: jobs.into_iter().map(|job| job.reply).collect(), result }
     }
 
     /// Wakes, then answers.
     pub(crate) fn answer(&self, group: Group) {
-        if let Err(error) = group.result {
-            tracing::warn!(%error, "a group of changes could not be written");
-            let applied = group.applied.into_iter().map(|it| it.reply);
-            for reply in applied.chain(group.refused.into_iter().map(|(reply, _)| reply)) {
-                tell(reply, Err(error.clone()));
+        let lists = match group.result {
+            Ok(lists) => lists,
+            Err(error) => {
+                tracing::warn!(%error, "a group of changes could not be written");
+                for reply in group.replies {
+                    tell(reply, Err(error.clone()));
+                }
+                return;
             }
-            return;
-        }
+        };
         plexus_fault::point!(
             "approval.committed",
-            when group.applied.iter().flat_map(|it| &it.topics).any(|topic| matches!(topic, Topic::Approval(_)))
+            when lists.iter().flatten().flat_map(|it| &it.topics).any(|topic| matches!(topic, Topic::Approval(_)))
         );
-        for applied in group.applied {
-            let topics = applied.topics.into_iter().chain([Topic::Commits]);
-            self.wakes.wake(topics, applied.committed.commit);
-            tell(applied.reply, Ok(applied.committed));
-        }
-        for (reply, error) in group.refused {
-            tell(reply, Err(error));
+        for (reply, list) in group.replies.into_iter().zip(lists) {
+            let answer = list.map(|Written { committed, topics }| {
+                self.wakes.wake(topics.into_iter().chain([Topic::Commits]), committed.commit);
+                committed
+            });
+            tell(reply, answer);
         }
     }
 
-    /// Applies and commits a group. Every caller is in `group` afterwards, also after an error.
-    fn apply(&self, jobs: Vec<Job>, group: &mut Group) -> Result<Standing, StoreError> {
-        let begun = self.begin();
-        let mut failed = begun.as_ref().err().cloned();
-        let mut standing = begun.unwrap_or_default();
-        let alone = jobs.len() == 1;
-        for Job { changes, reply, .. } in jobs {
-            if let Some(error) = &failed {
-                group.refused.push((reply, error.clone()));
-                continue;
+    /// Applies and commits a group, or takes all of it back.
+    fn transact(&self, jobs: &[Job]) -> Result<Applied, StoreError> {
+        let result = self.apply(jobs, false).and_then(|applied| {
+            if applied.commits > self.commits {
+                self.count(&applied)?;
+                self.commit()?;
             }
-            let commit = self.commits + 1 + group.applied.len() as u64;
-            let mut tx = Tx::new(&self.conn, standing);
-            match in_savepoint(&self.conn, alone, || apply_list(&mut tx, changes, commit)) {
+            Ok(applied)
+        });
+        // Does nothing after a commit.
+        self.rollback()?;
+        result
+    }
+
+    /// Begins a transaction and applies the lists, so that a refused one leaves the others alone.
+    ///
+    /// In a savepoint SQLite copies every page before a list changes it, and nearly no list is
+    /// refused after it has changed something. So a group has no savepoints until that happens;
+    /// then it begins anew, each list in one.
+    fn apply(&self, jobs: &[Job], savepoints: bool) -> Result<Applied, StoreError> {
+        let standing = self.begin()?;
+        let lists = Vec::with_capacity(jobs.len());
+        let mut group = Applied { lists, commits: self.commits, events: 0, standing };
+        for job in jobs {
+            let before = self.conn.total_changes();
+            let commit = group.commits + 1;
+            let mut tx = Tx::new(&self.conn, group.standing);
+            let mut apply = || apply_list(&mut tx, &job.changes, commit);
+            let result = if savepoints { in_savepoint(&self.conn, apply) } else { apply() };
+            let list = match result {
                 Ok(outcomes) => {
-                    standing = tx.standing;
+                    group.commits = commit;
+                    group.standing = tx.standing;
                     group.events += tx.batches.iter().map(|it| u64::from(it.count)).sum::<u64>();
                     let committed = Committed { commit, outcomes };
-                    group.applied.push(Applied { reply, committed, topics: tx.topics });
+                    Ok(Written { committed, topics: tx.topics })
                 }
+                Err(error) if ends_transaction(&error) => return Err(error),
                 Err(error) => {
-                    failed = Some(error.clone()).filter(ends_transaction);
-                    group.refused.push((reply, error));
+                    let undone = savepoints || self.conn.total_changes() == before;
+                    // A list that is alone goes with its transaction.
+                    if !undone && jobs.len() > 1 {
+                        self.rollback()?;
+                        return self.apply(jobs, true);
+                    }
+                    Err(error)
                 }
-            }
+            };
+            group.lists.push(list);
         }
-        let result = match failed {
-            Some(error) => Err(error),
-            None if group.applied.is_empty() => return self.rollback().map(|()| standing),
-            None => self.count(group).and_then(|()| self.commit()),
-        };
-        if result.is_err() {
-            self.rollback()?;
-        }
-        result.map(|()| standing)
+        Ok(group)
     }
 
     /// Begins the transaction. Returns the lease it is written under, and whether that stands.
@@ -159,10 +179,9 @@ impl Committer {
     }
 
     /// Writes the two counters once for the whole group.
-    fn count(&self, group: &Group) -> Result<(), StoreError> {
-        let newest = self.commits + group.applied.len() as u64;
+    fn count(&self, group: &Applied) -> Result<(), StoreError> {
         let commits = "UPDATE store_meta SET value = ?1 WHERE key = 'commits'";
-        ready(self.conn.run(commits, params![newest]))?;
+        ready(self.conn.run(commits, params![group.commits]))?;
         if group.events > 0 {
             let events = "UPDATE store_meta SET value = value + ?1 WHERE key = 'events'";
             ready(self.conn.run(events, params![group.events]))?;
@@ -182,7 +201,7 @@ impl Committer {
 /// Applies one list, and writes what carries the number of its commit.
 fn apply_list(
     tx: &mut Tx<'_, Connection>,
-    changes: Vec<Change>,
+    changes: &[Change],
     commit: u64,
 ) -> Result<Vec<Outcome>, StoreError> {
     let outcomes = ready(tx.apply_all(changes))?;
@@ -211,16 +230,11 @@ pub(crate) fn in_transaction<T>(
     result
 }
 
-/// Runs `apply` so that a refusal takes back what it wrote. A list that is alone in its transaction
-/// needs no savepoint.
+/// Runs `apply` so that a refusal takes back what it wrote.
 fn in_savepoint<T>(
     conn: &Connection,
-    alone: bool,
     apply: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    if alone {
-        return apply();
-    }
     execute(conn, "SAVEPOINT list")?;
     let result = apply();
     match &result {
@@ -242,4 +256,43 @@ pub(super) fn execute(conn: &Connection, sql: &str) -> Result<(), StoreError> {
 fn tell(reply: Reply, result: Result<Committed, StoreError>) {
     // A caller that left has no use for its answer; the changes stand all the same.
     let _gone = reply.send(result);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::CreateSession;
+    use crate::sqlite::open_in_memory;
+
+    #[test]
+    fn a_list_that_is_refused_half_written_leaves_the_others_of_its_group_alone() {
+        let mut committer = Committer::new(open_in_memory().unwrap(), &Handle::default()).unwrap();
+        let [first, half, last] =
+            ["first", "half", "last"].map(|name| CreateSession::new(name, None));
+        let lists = [
+            vec![Change::CreateSession(first.clone())],
+            vec![Change::CreateSession(half.clone()), Change::CreateSession(first.clone())],
+            vec![Change::CreateSession(last.clone())],
+        ];
+        let (jobs, answers): (Vec<_>, Vec<_>) = lists
+            .into_iter()
+            .map(|changes| {
+                let (reply, answer) = oneshot::channel();
+                (Job { changes, bytes: 0, reply }, answer)
+            })
+            .unzip();
+        let group = committer.write(jobs);
+        committer.answer(group);
+        let numbers = answers
+            .into_iter()
+            .map(|mut answer| answer.try_recv().unwrap().map(|committed| committed.commit));
+        let numbers: Vec<_> = numbers.collect();
+        assert!(
+            matches!(numbers[..], [Ok(1), Err(StoreError::Conflict { .. }), Ok(2)]),
+            "{numbers:?}"
+        );
+        let stored = |id| ready(sessions::get(committer.conn(), id)).is_ok();
+        assert_eq!([first.id, half.id, last.id].map(stored), [true, false, true]);
+        assert_eq!(ready(sessions::newest_commit(committer.conn())).unwrap(), 2);
+    }
 }

@@ -88,7 +88,11 @@ impl Writer {
         let bytes: usize = jobs.iter().map(|job| job.bytes).sum();
         let mut group = self.committer.write(jobs);
         match &group.result {
-            Ok(()) => group.result = self.health.check_files(),
+            Ok(_) => {
+                if let Err(error) = self.health.check_files() {
+                    group.result = Err(error);
+                }
+            }
             Err(error) => self.health.note(error),
         }
         let committed = group.result.is_ok();

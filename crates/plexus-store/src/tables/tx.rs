@@ -85,7 +85,7 @@ impl<'c, C: Sql> Tx<'c, C> {
     /// Applies every change, in order.
     pub(crate) async fn apply_all(
         &mut self,
-        changes: Vec<Change>,
+        changes: &[Change],
     ) -> Result<Vec<Outcome>, StoreError> {
         let mut outcomes = Vec::with_capacity(changes.len());
         for change in changes {
@@ -94,45 +94,45 @@ impl<'c, C: Sql> Tx<'c, C> {
         Ok(outcomes)
     }
 
-    async fn apply(&mut self, change: Change) -> Result<Outcome, StoreError> {
+    async fn apply(&mut self, change: &Change) -> Result<Outcome, StoreError> {
         match change {
-            Change::CreateSession(it) => sessions::create(self, it).await,
-            Change::UpdateSession(it) => sessions::update(self, it).await,
-            Change::DeleteSession(it) => sessions::delete(self, it).await,
-            Change::StartChat(it) => chats::start(self, it).await,
-            Change::AssignRun(it) => chats::assign_run(self, it).await,
-            Change::EndChat(it) => chats::end(self, it).await,
-            Change::AppendEvents(it) => events::append(self, &it).await,
-            Change::CreateRun(it) => runs::create(self, &it).await,
-            Change::UpdateRun(it) => runs::update(self, it).await,
-            Change::SetJournalPosition(it) => runs::set_journal(self, it).await,
-            Change::EndRun(it) => runs::end(self, &it).await,
-            Change::OpenApproval(it) => approvals::open(self, it).await,
-            Change::DecideApproval(it) => approvals::decide(self, it).await,
-            Change::EscalateApproval(it) => approvals::escalate(self, it).await,
-            Change::SettleApproval(it) => approvals::settle(self, it).await,
-            Change::RetireApproval(id) => approvals::retire(self, id).await,
-            Change::MarkBreach { id, what } => approvals::mark_breach(self, id, &what).await,
-            Change::SetCursor(it) => consumers::set(self, &it).await,
+            Change::CreateSession(it) => sessions::create(self, it.clone()).await,
+            Change::UpdateSession(it) => sessions::update(self, it.clone()).await,
+            Change::DeleteSession(it) => sessions::delete(self, *it).await,
+            Change::StartChat(it) => chats::start(self, it.clone()).await,
+            Change::AssignRun(it) => chats::assign_run(self, *it).await,
+            Change::EndChat(it) => chats::end(self, it.clone()).await,
+            Change::AppendEvents(it) => events::append(self, it).await,
+            Change::CreateRun(it) => runs::create(self, it).await,
+            Change::UpdateRun(it) => runs::update(self, it.clone()).await,
+            Change::SetJournalPosition(it) => runs::set_journal(self, *it).await,
+            Change::EndRun(it) => runs::end(self, it).await,
+            Change::OpenApproval(it) => approvals::open(self, it.clone()).await,
+            Change::DecideApproval(it) => approvals::decide(self, it.clone()).await,
+            Change::EscalateApproval(it) => approvals::escalate(self, it.clone()).await,
+            Change::SettleApproval(it) => approvals::settle(self, *it).await,
+            Change::RetireApproval(id) => approvals::retire(self, *id).await,
+            Change::MarkBreach { id, what } => approvals::mark_breach(self, *id, what).await,
+            Change::SetCursor(it) => consumers::set(self, it).await,
             Change::DeleteCursor { session, consumer } => {
-                consumers::delete(self, session, &consumer).await
+                consumers::delete(self, *session, consumer).await
             }
-            Change::SetReadPosition(it) => consumers::set_read_position(self, it).await,
-            Change::AddRule(it) => rules::add(self, &it).await,
-            Change::RemoveRules(it) => rules::remove(self, it).await,
-            Change::UseRule(it) => rules::use_once(self, it).await,
-            Change::AddToken(it) => tokens::add(self, it).await,
-            Change::RevokeTokens(it) => tokens::revoke(self, it).await,
-            Change::AppendAudit(it) => audit::append(self, &it).await,
-            Change::Enqueue(it) => audit::enqueue(self, &it).await,
-            Change::MarkOutbox(it) => audit::mark(self, it).await,
+            Change::SetReadPosition(it) => consumers::set_read_position(self, *it).await,
+            Change::AddRule(it) => rules::add(self, it).await,
+            Change::RemoveRules(it) => rules::remove(self, *it).await,
+            Change::UseRule(it) => rules::use_once(self, *it).await,
+            Change::AddToken(it) => tokens::add(self, *it).await,
+            Change::RevokeTokens(it) => tokens::revoke(self, *it).await,
+            Change::AppendAudit(it) => audit::append(self, it).await,
+            Change::Enqueue(it) => audit::enqueue(self, it).await,
+            Change::MarkOutbox(it) => audit::mark(self, it.clone()).await,
             Change::AddSpend(it) => budget::add(self, it.session, it.amount).await,
-            Change::CreateTree(it) => arbor::create_tree(self, &it).await,
-            Change::AppendNode(it) => arbor::append_node(self, it).await,
-            Change::RegisterServer(it) => servers::register(self, &it).await,
-            Change::RenewLease(it) => servers::renew(self, it).await,
-            Change::RetireServer(lease) => servers::retire(self, lease).await,
-            Change::TakeOver(it) => servers::take_over(self, &it).await,
+            Change::CreateTree(it) => arbor::create_tree(self, it).await,
+            Change::AppendNode(it) => arbor::append_node(self, it.clone()).await,
+            Change::RegisterServer(it) => servers::register(self, it).await,
+            Change::RenewLease(it) => servers::renew(self, *it).await,
+            Change::RetireServer(lease) => servers::retire(self, *lease).await,
+            Change::TakeOver(it) => servers::take_over(self, it).await,
         }
     }
 }

@@ -188,7 +188,7 @@ impl Writing<'_> {
             tries += 1;
             let mut tx = Tx::new(self.conn, group.standing);
             self.conn.send("SAVEPOINT list");
-            match tx.apply_all(job.changes.clone()).await {
+            match tx.apply_all(&job.changes).await {
                 Ok(outcomes) => {
                     self.conn.send("RELEASE list");
                     let topics = std::mem::take(&mut tx.topics);
