@@ -30,6 +30,8 @@ done < <(grep -oE '\[`[a-z0-9_]+`\]\([^)]+\)' docs/promises.md | sed -E 's/^\[`(
 # Every method has a schema (a test holds them to the code), so each of those must be on the page; what is listed nowhere has none.
 for schema in schemas/*.*.json; do
   method=$(basename "$schema" .json)
+  # The same methods under the name of the first stage.
+  method=${method/#claudecode./agents.}
   grep -qxF "### $method" docs/protocol.md || complain "docs/protocol.md: $method is missing"
 done
 
