@@ -15,7 +15,8 @@
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
 //! - [`node`]: this server among others that share its store.
 //! - [`reading`], [`deltas`], [`event`], [`prompt`]: events and live text, written and read.
-//! - [`wait`]: subscribe, read, wait: one order for everybody.
+//! - [`wait`]: waiting for a decision.
+//! - [`replan`]: planning again what lost against another change.
 //! - [`scrub`]: tokens of ours never reach an event.
 //! - [`engine`]: all of it built together.
 
@@ -37,6 +38,7 @@ pub mod node;
 mod orphans;
 pub mod prompt;
 pub mod reading;
+pub mod replan;
 pub mod rulebook;
 pub mod run;
 pub mod scrub;

@@ -25,6 +25,7 @@ use crate::event::ToNewEvent;
 use crate::hold::Hold;
 use crate::home::{HomeError, Homes};
 use crate::identity::Identity;
+use crate::replan::Replans;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
 use crate::session::{SessionConfig, SessionState};
@@ -54,10 +55,6 @@ const INHERITED: &[&str] = &[
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
 ];
-
-/// How often the end of a run is tried anew because an answer to one of its questions came in between. One try an answer: far more than a run has
-/// open questions.
-const END_TRIES: u32 = 100;
 
 /// Why a child could not be started. The text goes to the reader of the chat.
 #[derive(Debug, thiserror::Error)]
@@ -287,7 +284,7 @@ impl Starter {
             tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
         }
         let exit = JsonText::of(&NoExit { reason })?;
-        let mut tries = 0;
+        let mut replans = Replans::default();
         loop {
             // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open
             // would keep its chat from being served anew.
@@ -295,9 +292,9 @@ impl Starter {
             let end = EndRun { run: key, exit: exit.clone() };
             changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);
             match self.tools.store.commit(changes, Priority::Normal).await {
+                Ok(_) => return Ok(()),
                 // Somebody answered between the look and the commit.
-                Err(StoreError::Conflict { .. }) if tries < END_TRIES => tries += 1,
-                ended => return ended.map(drop),
+                Err(error) => replans.after(error)?,
             }
         }
     }

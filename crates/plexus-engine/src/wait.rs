@@ -1,5 +1,5 @@
-//! Waiting for the store: subscribe, read, wait. One order for everybody who waits, since a commit
-//! between the read and the subscription would otherwise wake nobody.
+//! Waiting for decisions: subscribe, read, wait. A commit between the read and the subscription would
+//! otherwise wake nobody. Methods that wait use [`LongPoll`](crate::reading::long_poll::LongPoll).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,10 +15,6 @@ pub const STORE_RETRY: Duration = Duration::from_millis(250);
 /// How long somebody who waits for a row goes without looking at it: one that is deleted with its
 /// session wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
-
-/// How often a list of changes is planned again when what it was planned on has changed meanwhile.
-/// Enough for an operator who sets modes as fast as they can.
-pub const REPLANS: usize = 16;
 
 /// Waits until an approval is decided. Returns its record, or `None` when it is gone.
 ///

@@ -3,14 +3,12 @@
 use plexus_core::{Call, CallError, Caller};
 use plexus_engine::authority::narrowed_budget;
 use plexus_engine::budget;
+use plexus_engine::replan::Replans;
 use plexus_engine::session::SessionConfig;
-use plexus_store::{Change, Priority, StoreError, UpdateSession};
+use plexus_store::{Change, Priority, UpdateSession};
 use plexus_wire::{BudgetSetParams, Done};
 
 use super::ClaudeCode;
-
-/// How often it is tried again when the session changed meanwhile.
-const TRIES: usize = 8;
 
 impl ClaudeCode {
     pub(super) async fn budget_set(
@@ -18,9 +16,8 @@ impl ClaudeCode {
         call: Call,
         params: BudgetSetParams,
     ) -> Result<Done, CallError> {
-        let mut tries = 0;
+        let mut replans = Replans::default();
         loop {
-            tries += 1;
             let session =
                 self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
             if let Caller::Session(own) = call.caller {
@@ -38,8 +35,7 @@ impl ClaudeCode {
             match self.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
                 Ok(_) => return Ok(Done {}),
                 // The session's own run changed something else of it.
-                Err(StoreError::Conflict { .. }) if tries < TRIES => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => replans.after(error)?,
             }
         }
     }

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
 use plexus_engine::reading::feed::paged;
-use plexus_engine::reading::scopes::Watch;
+use plexus_engine::reading::long_poll::LongPoll;
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
-    SessionRecord, SetCursor, SetReadPosition, Stage, Topic, Wake, limits,
+    SessionRecord, SetCursor, SetReadPosition, Stage, Topic, limits,
 };
 use plexus_wire::{
     Approval, PageLimit, PollParams, Polled, SessionRef, WaitParams, Waited, WakeOn,
 };
-use tokio::time::Instant;
 
 use super::ClaudeCode;
 use super::shown::as_session_status;
@@ -31,39 +30,6 @@ enum From {
     Cursor(Cursor),
     /// There is no chat yet.
     Nothing,
-}
-
-/// What a `wait` is woken by.
-enum News {
-    /// Any session of the caller's scope.
-    Any(Watch),
-    /// These sessions.
-    Of(Vec<Wake>),
-}
-
-impl News {
-    /// Counts what was heard so far as known: what is read after this holds it.
-    fn seen(&mut self) {
-        match self {
-            Self::Any(watch) => watch.seen(),
-            Self::Of(wakes) => {
-                for wake in wakes {
-                    wake.seen();
-                }
-            }
-        }
-    }
-
-    /// Waits until something may have changed after commit `after`.
-    async fn after(&mut self, after: u64) {
-        match self {
-            Self::Any(watch) => watch.changed_after(after).await,
-            Self::Of(wakes) => {
-                let any = wakes.iter_mut().map(|wake| Box::pin(wake.changed()));
-                futures::future::select_all(any).await;
-            }
-        }
-    }
 }
 
 impl ClaudeCode {
@@ -92,17 +58,21 @@ impl ClaudeCode {
         params: PollParams,
     ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
         let limit = params.limit.unwrap_or_default().get();
-        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let wait = params.wait_ms.unwrap_or_default().duration();
         let id = match (params.session_id, &params.name) {
             (Some(id), None) => id,
             (id, name) => self.find(&call.caller, id, name.as_deref()).await?.id,
         };
-        // Subscribed before the first read: an event that lands between the two would otherwise wake nobody.
-        let mut wake = self.store.watch(Topic::Session(id));
-        let mut session = self.authority.reach(&call.caller, id).await?;
+        let mut poll = LongPoll::new(&self.turns, call.caller, wait)
+            .on([self.store.watch(Topic::Session(id))]);
+        let mut reached = Some(self.authority.reach(&call.caller, id).await?);
         self.acknowledge(id, &params).await?;
         loop {
-            let turn = self.turns.take(call.caller).await;
+            let turn = poll.turn().await;
+            let session = match reached.take() {
+                Some(session) => session,
+                None => self.store.session(id).await?,
+            };
             let from = self.from(&session, &params).await?;
             let (page, chat) = self.page(&session, &from, limit).await?;
             let more_may_come = match &from {
@@ -111,14 +81,12 @@ impl ClaudeCode {
                 }
                 From::Cursor(_) | From::Nothing => true,
             };
-            drop(turn);
             let empty = page.as_ref().is_none_or(|page| page.events.is_empty());
-            if !empty || !more_may_come || Instant::now() >= deadline {
+            if !empty || !more_may_come || poll.is_over() {
+                drop(turn);
                 return self.polled(&session, &from, page, chat).await;
             }
-            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
-            let _turn = self.turns.take(call.caller).await;
-            session = self.store.session(id).await?;
+            poll.wait(turn, 0).await;
         }
     }
 
@@ -302,37 +270,31 @@ impl ClaudeCode {
         chat: u32,
         wait: Duration,
     ) -> Result<(), CallError> {
-        let deadline = Instant::now() + wait;
-        let mut wake = self.store.watch(Topic::Session(session));
+        let mut poll = LongPoll::new(&self.turns, caller, wait)
+            .on([self.store.watch(Topic::Session(session))]);
         loop {
-            wake.seen();
-            let turn = self.turns.take(caller).await;
+            let turn = poll.turn().await;
             let now = self.store.session(session).await?;
-            drop(turn);
-            if now.open_chat() != Some(chat)
-                || now.pending_approvals > 0
-                || Instant::now() >= deadline
-            {
+            if now.open_chat() != Some(chat) || now.pending_approvals > 0 || poll.is_over() {
                 return Ok(());
             }
-            let _either = tokio::time::timeout_at(deadline, wake.changed()).await;
+            poll.wait(turn, 0).await;
         }
     }
 
     pub(super) async fn wait(&self, call: Call, params: WaitParams) -> Result<Waited, CallError> {
-        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let wait = params.wait_ms.unwrap_or_default().duration();
         let wanted = params.session_ids.unwrap_or_default();
         for id in &wanted {
             self.authority.reach(&call.caller, *id).await?;
         }
         let mut after = params.after.unwrap_or(0);
-        let mut news = match wanted.as_slice() {
-            [] => News::Any(self.scopes.watch(call.caller.session())),
-            ids => News::Of(ids.iter().map(|id| self.store.watch(Topic::Session(*id))).collect()),
-        };
+        let any = wanted.is_empty().then(|| self.scopes.watch(call.caller.session()));
+        let mut poll = LongPoll::new(&self.turns, call.caller, wait)
+            .on(wanted.iter().map(|id| self.store.watch(Topic::Session(*id))))
+            .on_scope(any);
         loop {
-            news.seen();
-            let turn = self.turns.take(call.caller).await;
+            let turn = poll.turn().await;
             let found = match params.wake_on.unwrap_or_default() {
                 WakeOn::Change => self.news.changed_after(&call.caller, after).await?,
                 WakeOn::AsksOrEnds => self.news.asked_or_ended(&call.caller, after).await?,
@@ -342,17 +304,16 @@ impl ClaudeCode {
                 .iter()
                 .filter(|session| wanted.is_empty() || wanted.contains(&session.id))
                 .collect();
-            if !changed.is_empty() || Instant::now() >= deadline {
+            if !changed.is_empty() || poll.is_over() {
                 let mut sessions = Vec::with_capacity(changed.len());
                 for session in changed {
                     sessions.push(self.news.changed(session).await?);
                 }
                 return Ok(Waited { after: found.after.max(after), sessions });
             }
-            drop(turn);
             // What was looked at and told nobody needs no second look.
             after = found.after.max(after);
-            let _either = tokio::time::timeout_at(deadline, news.after(after)).await;
+            poll.wait(turn, after).await;
         }
     }
 }

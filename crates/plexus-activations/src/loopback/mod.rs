@@ -24,9 +24,11 @@ use plexus_engine::approvals::{Answer, Approvals};
 use plexus_engine::audit::Refusals;
 use plexus_engine::identity::Identity;
 use plexus_engine::mcp::{PERMIT_SERVER, mcp_permit_server};
+use plexus_engine::reading::long_poll::LongPoll;
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
+use plexus_engine::replan::Replans;
 use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
 use plexus_engine::start::Address;
@@ -42,16 +44,12 @@ use plexus_wire::{
     Seconds, SessionRef, TimedMode, WaitForApprovalParams,
 };
 use serde_json::Value;
-use tokio::time::Instant;
 
 use self::listening::Waiting;
 use self::permit::RejoinParams;
 use self::rules::Remembered;
 use crate::claudecode::{as_value, page, said};
 use crate::handler::handler;
-
-/// How often a mode is set again when the session changed meanwhile.
-const MODE_TRIES: usize = 8;
 
 /// Permission requests and what decides them.
 pub struct Loopback {
@@ -180,21 +178,20 @@ impl Loopback {
         call: Call,
         params: WaitForApprovalParams,
     ) -> Result<PendingApprovals, CallError> {
-        let deadline = Instant::now() + params.wait_ms.unwrap_or_default().duration();
+        let wait = params.wait_ms.unwrap_or_default().duration();
         let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
         let topic = match filter.session {
             Some(id) => Topic::Session(id),
             None => Topic::Pending,
         };
-        let mut wake = self.store.watch(topic);
-        let mut ends = params.after.map(|_| self.scopes.watch(call.caller.session()));
+        // Only who says what it knows already is told of chats that end.
+        let ends = params.after.map(|_| self.scopes.watch(call.caller.session()));
+        let mut poll = LongPoll::new(&self.turns, call.caller, wait)
+            .on([self.store.watch(topic)])
+            .on_scope(ends);
         let mut after = params.after;
         loop {
-            wake.seen();
-            if let Some(ends) = &mut ends {
-                ends.seen();
-            }
-            let turn = self.turns.take(call.caller).await;
+            let turn = poll.turn().await;
             let found = self.store.approvals(filter, page(None, None)?).await?;
             let mut ended = Vec::new();
             if let Some(known) = after {
@@ -216,20 +213,10 @@ impl Loopback {
                     after,
                 });
             }
-            if Instant::now() >= deadline {
+            if poll.is_over() {
                 return Ok(PendingApprovals::Timeout { after });
             }
-            drop(turn);
-            let woken = async {
-                match (&mut ends, after) {
-                    (Some(ends), Some(after)) => tokio::select! {
-                        _ = wake.changed() => {}
-                        () = ends.changed_after(after) => {}
-                    },
-                    _ => drop(wake.changed().await),
-                }
-            };
-            let _either = tokio::time::timeout_at(deadline, woken).await;
+            poll.wait(turn, after.unwrap_or_default()).await;
         }
     }
 
@@ -271,9 +258,8 @@ impl Loopback {
     }
 
     async fn mode_set(&self, call: Call, params: ModeSetParams) -> Result<Done, CallError> {
-        let mut tries = 0;
+        let mut replans = Replans::default();
         loop {
-            tries += 1;
             let session = self.approvals.authority.reach(&call.caller, params.session_id).await?;
             let mut state = SessionState::of(&session)?;
             let until =
@@ -287,8 +273,7 @@ impl Loopback {
             match self.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await {
                 Ok(_) => break,
                 // The session's own run changed something else of it.
-                Err(StoreError::Conflict { .. }) if tries < MODE_TRIES => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => replans.after(error)?,
             }
         }
         self.release(&call.caller).await?;

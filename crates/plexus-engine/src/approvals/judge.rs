@@ -8,10 +8,8 @@ use plexus_wire::{Mode, ToolCall};
 
 use super::Approvals;
 use crate::authority::Deed;
+use crate::replan::Replans;
 use crate::session::{SessionConfig, SessionState};
-
-/// How often the rules are read anew when one that decided is gone or used up by the time it is looked at.
-const FRESH_TRIES: usize = 4;
 
 /// What rules and modes say of a call.
 pub struct Judgement {
@@ -95,7 +93,8 @@ impl Approvals {
         tool: &ToolCall,
     ) -> Result<rules::Ruling, StoreError> {
         let deed = Deed { asker: session.id, asker_config: config, tool };
-        for _ in 0..FRESH_TRIES {
+        let mut replans = Replans::default();
+        while replans.once_more() {
             let ruling = self.rulebook.decide(session, config, tool).await?;
             match self.check_used(&ruling, &deed).await? {
                 Used::InForce => return Ok(ruling),

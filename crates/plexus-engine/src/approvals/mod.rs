@@ -33,9 +33,9 @@ use crate::agents::Agents;
 use crate::authority::{Authority, Deed};
 use crate::event::ToNewEvent;
 use crate::hooks::Hooks;
+use crate::replan::Replans;
 use crate::rulebook::Rulebook;
 use crate::session::SessionConfig;
-use crate::wait::REPLANS;
 
 /// When a session that asked for no deadline is reminded of, and how often.
 pub(crate) const REMIND_EVERY: Duration = Duration::from_secs(300);
@@ -235,9 +235,8 @@ impl Approvals {
     ///
     /// The same request may come twice at once, and the rule that answered may be gone between the look and the commit; then it is planned again.
     pub async fn open(&self, question: &Question<'_>) -> Result<ApprovalRecord, StoreError> {
-        let mut tries = 0;
+        let mut replans = Replans::default();
         loop {
-            tries += 1;
             let changes = self.plan(question).await?;
             match self.store.commit(changes, Priority::Urgent).await {
                 Ok(committed) => {
@@ -256,8 +255,8 @@ impl Approvals {
                     match standing {
                         Some(record) if record.input_digest == digest => return Ok(record),
                         Some(_) => return Err(error),
-                        None if tries >= REPLANS => return Err(error),
-                        None => {}
+                        None if replans.once_more() => {}
+                        None => return Err(error),
                     }
                 }
                 Err(error) => return Err(error),
@@ -469,7 +468,8 @@ impl Approvals {
         if !self.is_judged_here(record).await? {
             return Ok(false);
         }
-        for _ in 0..REPLANS {
+        let mut replans = Replans::default();
+        while replans.once_more() {
             let session = match self.store.session(record.session).await {
                 Ok(session) => session,
                 Err(StoreError::NotFound { .. }) => return Ok(false),

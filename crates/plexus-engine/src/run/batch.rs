@@ -20,7 +20,8 @@ use crate::driver::{Channel, OutLine, Say, Step};
 use crate::event::ToNewEvent;
 use crate::prompt::prompt_text;
 use crate::session::{SessionConfig, SessionState};
-use crate::wait::{REPLANS, STORE_RETRY};
+use crate::replan::Replans;
+use crate::wait::STORE_RETRY;
 
 /// Lines that go into one transaction at most: more would make the first of them wait for the last.
 const LINES_PER_COMMIT: usize = 512;
@@ -94,7 +95,7 @@ impl Run {
     /// Stores everything in `unwritten`. Waits while the store cannot be written; nothing is lost meanwhile.
     pub(super) async fn store_lines(&mut self) -> Result<(), Over> {
         let mut stretch = LINES_PER_COMMIT;
-        let mut replans = 0;
+        let mut replans = Replans::default();
         while !self.unwritten.is_empty() {
             if self.disowned {
                 self.unwritten.clear();
@@ -109,7 +110,7 @@ impl Run {
                 Ok(Tried::Stored(stored)) => {
                     self.unwritten.drain(..stored);
                     stretch = LINES_PER_COMMIT;
-                    replans = 0;
+                    replans = Replans::default();
                 }
                 Ok(Tried::NeedsChat) => {
                     if let Err(error) = self.open_own_chat().await {
@@ -129,13 +130,10 @@ impl Run {
                     return Ok(());
                 }
                 Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
-                Err(_) if replans < REPLANS => {
-                    replans += 1;
-                    self.known = None;
-                }
+                Err(_) if replans.once_more() => self.known = None,
                 Err(_) if count > 1 => {
                     stretch = 1;
-                    replans = 0;
+                    replans = Replans::default();
                 }
                 Err(error) => self.refuse_line(error).await?,
             }
@@ -421,10 +419,9 @@ impl Run {
         let Some(line) = self.unwritten.pop_front() else { return Ok(()) };
         let error = CallError::from(error);
         tracing::error!(run = %self.key, %error, "a line of the agent could not be stored");
-        let mut tries = 0;
+        let mut replans = Replans::default();
+        let mut rest = Rest::Counts;
         loop {
-            // What it says may itself be what cannot be stored. Nobody could check it then, and the run is stopped.
-            let rest = if tries < REPLANS { Rest::Counts } else { Rest::Stops };
             match self.try_refuse(&line, &error.message, rest).await {
                 Ok(()) => return Ok(()),
                 Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
@@ -436,7 +433,11 @@ impl Run {
                     if rest == Rest::Stops {
                         return Err(Over::Fenced);
                     }
-                    tries += 1;
+                    // What it says may itself be what cannot be stored. Nobody could check it then,
+                    // and the run is stopped.
+                    if !replans.once_more() {
+                        rest = Rest::Stops;
+                    }
                     self.known = None;
                 }
                 Err(_) => tokio::time::sleep(STORE_RETRY).await,
