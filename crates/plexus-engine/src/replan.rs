@@ -45,9 +45,6 @@ mod tests {
             replans.after(conflict()).unwrap();
         }
         assert!(matches!(replans.after(conflict()), Err(StoreError::Conflict { .. })));
-        assert!(matches!(
-            Replans::default().after(StoreError::Closed),
-            Err(StoreError::Closed)
-        ));
+        assert!(matches!(Replans::default().after(StoreError::Closed), Err(StoreError::Closed)));
     }
 }

@@ -17,7 +17,7 @@
 //! - [`said`]: values that a later server may say in words that this version does not know.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
-//! - [`session`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
+//! - [`session`], [`create`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
 //! - [`tool`]: a tool call in one form for every agent, and its risk.
@@ -36,6 +36,7 @@ pub mod budget;
 pub mod caller;
 pub mod chat;
 pub mod conversation;
+pub mod create;
 pub mod cursor;
 pub mod decision;
 pub mod document;
@@ -71,6 +72,7 @@ pub use budget::*;
 pub use caller::Caller;
 pub use chat::*;
 pub use conversation::*;
+pub use create::*;
 pub use cursor::*;
 pub use decision::*;
 pub use error::{CallError, ErrorKind};

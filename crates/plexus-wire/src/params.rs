@@ -50,8 +50,8 @@ fn field(path: &str, said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::create::CreateParams;
     use crate::error::ErrorKind;
-    use crate::session::CreateParams;
     use crate::{ConfigureParams, PollParams, WaitParams};
 
     const ID: &str = "01a1de6b-3b15-70ca-afc7-c3f165592f7c";

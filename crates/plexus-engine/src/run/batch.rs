@@ -19,8 +19,8 @@ use crate::driver::step::Hidden;
 use crate::driver::{Channel, OutLine, Say, Step};
 use crate::event::ToNewEvent;
 use crate::prompt::prompt_text;
-use crate::session::{SessionConfig, SessionState};
 use crate::replan::Replans;
+use crate::session::{SessionConfig, SessionState};
 use crate::wait::STORE_RETRY;
 
 /// Lines that go into one transaction at most: more would make the first of them wait for the last.

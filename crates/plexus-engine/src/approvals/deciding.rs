@@ -1,0 +1,203 @@
+//! A decision becomes a change: who may take it, whether it is for the input that was seen, and what
+//! is told of it.
+
+use plexus_core::digest::input_digest;
+use plexus_core::{ApprovalId, CallError, Caller};
+use plexus_rules as rules;
+use plexus_store::{
+    Again, ApprovalRecord, Change, DecideApproval, DecidedBy, Decision, Fresh, JsonText, NewRule,
+    Priority, StoreError, UnixMillis, Verdict,
+};
+use plexus_wire::ChatEvent;
+
+use super::input::acceptable;
+use super::shown::as_decision;
+use super::{Answer, Approvals};
+use crate::authority::Deed;
+use crate::event::ToNewEvent;
+use crate::session::SessionConfig;
+
+impl Approvals {
+    /// Decides an approval for `caller`, then sends the answer. The same answer again is fine; another one names what stands.
+    ///
+    /// A rule that the decision is remembered as is part of the same transaction.
+    pub async fn respond(
+        &self,
+        caller: &Caller,
+        id: ApprovalId,
+        answer: Answer,
+        remembered: Option<NewRule>,
+    ) -> Result<(ApprovalRecord, Fresh), CallError> {
+        let record = self.reach(caller, id).await?;
+        let by = match caller {
+            Caller::Operator => DecidedBy::Operator,
+            Caller::Session(session) => DecidedBy::Session(*session),
+            Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
+        };
+        let verdict = self.verdict(caller, &record, &answer).await?;
+        let decision = self.decision_on(
+            &record,
+            answer.input_digest,
+            verdict,
+            by,
+            answer.message,
+            Again::Fine,
+        )?;
+        let mut changes = vec![decision];
+        changes.extend(remembered.map(Change::AddRule));
+        let committed = match self.store.commit(changes, Priority::Urgent).await {
+            Ok(committed) => committed,
+            Err(StoreError::Conflict { message, .. }) => {
+                let standing = as_decision(&self.store.approval(id).await?);
+                return Err(CallError::conflict(message).with_standing(standing).with_hint(
+                    "standing says what was decided, or asked; loopback.history has it too",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (record, fresh) = committed
+            .approval()
+            .ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
+        let record = record.clone();
+        self.decided(&record, fresh);
+        Ok((record, fresh))
+    }
+
+    /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody above may say no.
+    async fn verdict(
+        &self,
+        caller: &Caller,
+        record: &ApprovalRecord,
+        answer: &Answer,
+    ) -> Result<Verdict, CallError> {
+        if !answer.approve {
+            if answer.updated_input.is_some() {
+                return Err(CallError::invalid(
+                    "deny with updated_input: an edited input goes with an allow",
+                )
+                .with_field("updated_input"));
+            }
+            return Ok(Verdict::Deny);
+        }
+        // The same input said again is no edit.
+        let updated = answer
+            .updated_input
+            .as_ref()
+            .filter(|input| input_digest(input) != record.input_digest)
+            .map(JsonText::of)
+            .transpose()?;
+        let session = self.store.session(record.session).await?;
+        let config = SessionConfig::of(&session)?;
+        let driver = &self.agents.get(&config.agent)?.driver;
+        if updated.is_some() && !driver.takes_edit(&record.tool_name) {
+            return Err(CallError::invalid(format_args!(
+                "allow another input: {} has not the power edit_input, it runs what it asked about",
+                config.agent
+            ))
+            .with_field("updated_input")
+            .with_hint("allow it as it was asked, or deny it and say what to run instead"));
+        }
+        let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
+        let tool = self.views.tools.read(&config, &record.tool_name, &effective);
+        let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
+        if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
+            // Where a path leads decides what a session may allow, and this server cannot see the files of that machine.
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: its agent runs on another server",
+                record.tool_name
+            ))
+            .with_hint("answer through that server, or deny it, or leave it: it goes up to your own parent"));
+        }
+        if let Caller::Session(decider) = caller
+            && !self.authority.may_allow(*decider, &deed).await?
+        {
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: your creator did not list it for you",
+                record.tool_name
+            ))
+            .with_hint("deny it, or leave it: it goes up to your own parent"));
+        }
+        if updated.is_some() {
+            // What was edited is another call: a rule that forbids it forbids it here too.
+            let judgement = self.judge(&session, &config, &tool).await?;
+            if judgement.decision == rules::Decision::Deny {
+                let why = match caller {
+                    Caller::Operator => judgement.why,
+                    Caller::Session(_) | Caller::Child(_) => self.told(&judgement).await?,
+                };
+                return Err(CallError::forbidden(format_args!("allow the edited input: {why}")));
+            }
+        }
+        Ok(Verdict::Allow { updated_input: updated })
+    }
+
+    /// Decides by deadline, or because the question went away. Somebody else being first is fine.
+    pub async fn settle_by_itself(
+        &self,
+        record: &ApprovalRecord,
+        verdict: Verdict,
+        by: DecidedBy,
+        message: &str,
+    ) -> Result<(), StoreError> {
+        let change =
+            self.decision_on(record, None, verdict, by, Some(message.to_owned()), Again::Fine)?;
+        match self.store.commit(vec![change], Priority::Urgent).await {
+            Ok(committed) => {
+                if let Some((record, fresh @ Fresh::Made)) = committed.approval() {
+                    self.waited.note(record, fresh);
+                }
+                Ok(())
+            }
+            // Decided by somebody else in this moment, or gone with its session.
+            Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Builds the change that decides an approval that was asked about, with its event and what is told outside.
+    pub(crate) fn decision_on(
+        &self,
+        record: &ApprovalRecord,
+        expects_digest: Option<String>,
+        verdict: Verdict,
+        by: DecidedBy,
+        message: Option<String>,
+        again: Again,
+    ) -> Result<Change, StoreError> {
+        let decide = decision(record.id, record.chat, verdict, by, message)?;
+        let decided = Decision {
+            by,
+            at: decide.at,
+            message: decide.message.clone(),
+            updated_input: decide.verdict.updated_input().cloned(),
+        };
+        let stands = ApprovalRecord {
+            status: decide.verdict.status(),
+            decision: Some(decided),
+            ..record.clone()
+        };
+        let outbox = self.hooks.resolved(&stands)?;
+        Ok(Change::DecideApproval(DecideApproval { expects_digest, again, outbox, ..decide }))
+    }
+}
+
+/// The decision of an approval, with its event.
+pub(super) fn decision(
+    id: ApprovalId,
+    chat: Option<u32>,
+    verdict: Verdict,
+    by: DecidedBy,
+    message: Option<String>,
+) -> Result<DecideApproval, StoreError> {
+    let event = ChatEvent::ApprovalResolved {
+        approval_id: id,
+        approved: matches!(verdict, Verdict::Allow { .. }),
+        message: message.clone(),
+        updated_input: verdict.updated_input().cloned().map(Into::into),
+        decided_by: by,
+    };
+    let event = chat.is_some().then(|| event.to_new_event()).transpose()?;
+    let at = UnixMillis::now();
+    let (again, outbox) = (Again::Fine, Vec::new());
+    Ok(DecideApproval { id, expects_digest: None, verdict, by, message, at, event, again, outbox })
+}

@@ -1,0 +1,208 @@
+//! Exact rules and denies: what they are about, and that hiding a command does not get past them.
+
+use plexus_rules::{Decision, RuleSet};
+
+use super::common::{allows, rule};
+use super::{Place, any_arguments, assert_all};
+
+#[test]
+fn an_exact_rule_is_for_that_command_and_nothing_else() {
+    let rules =
+        allows(&["Bash(psql db)".into(), "Bash(cat ../secret)".into(), "Bash(echo:*)".into()]);
+    assert_all(
+        &rules,
+        &["psql db", "cat ../secret", "psql db; echo x", "psql 'db'"],
+        Decision::Allow,
+    );
+    assert_all(
+        &rules,
+        &[
+            "psql db x",
+            "psql d*",
+            "echo 'drop table x' | psql db",
+            "cat ../secre[t]",
+            "psql",
+            "psql db < f",
+        ],
+        Decision::Ask,
+    );
+}
+
+#[test]
+fn nothing_is_piped_into_a_program_that_would_obey_it() {
+    let rules = any_arguments(&[
+        "echo",
+        "python",
+        "sh",
+        "node",
+        "tee",
+        "git apply",
+        "patch",
+        "crontab -",
+        "bash build.sh",
+        "cat",
+    ]);
+    assert_all(
+        &rules,
+        &[
+            "echo x | python",
+            "echo x | sh",
+            "echo x | node",
+            "echo x | git apply",
+            "echo x | crontab -",
+            "echo x | patch",
+            "echo x | bash build.sh",
+            "echo x | { python; }",
+            "echo x | (cat; git apply)",
+        ],
+        Decision::Ask,
+    );
+    assert_all(
+        &rules,
+        &["git apply", "echo x | cat", "bash build.sh", "echo x | tee src/new"],
+        Decision::Allow,
+    );
+}
+
+#[test]
+fn a_deny_is_not_passed_by_hiding_it() {
+    let rules =
+        |deny: &str| RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, deny)]);
+    let place = Place::new();
+    for (deny, commands) in [
+        (
+            "Bash(curl:*)",
+            &[
+                "echo 'curl u' | sh",
+                "printf 'c%s u' url | bash",
+                "printf 'c%s u' url | bash -s",
+                "printf 'c%s u' url | source /dev/stdin",
+                "printf 'c%s u' url | . /dev/stdin",
+                "eval \"c''url\" u",
+                "eval c'\\'url u",
+                "bash -c 'c\\url$IFS\"u\"'",
+                "bash -c \"c''url u\"",
+                "sh -c c\\'\\'url",
+                "env sh -c \"c''url u\"",
+                "timeout 5 $X u",
+                "sudo $X u",
+                "sudo -u root \"c\"url u",
+                "xargs -a f",
+                "echo url | xargs -I{} c{} u",
+                "echo curl | xargs env",
+                "find . -exec sh -c 'c\\url$IFS\"u\"' \\;",
+                "find . -exec cur[l] {} +",
+                "trap \"c''url u\" EXIT",
+                "alias x=\"c''url\"; x u",
+                "GIT_SSH_COMMAND=\"c''url\" git fetch",
+                "X=c''url; $X u",
+                "BASH_ENV=f bash -c ls",
+                "export GIT_SSH_COMMAND=\"c''url\"; git fetch",
+                "declare -x BASH_ENV=f; ls",
+                "git -c alias.x=\"!c''url u\" x",
+                "git x",
+                "git rebase -x \"c''url u\"",
+                "git bisect run \"c''url\" u",
+                "python -c 'import os; os.system(\"cu\" + \"rl\")'",
+                "echo x | python",
+                "perl -e 'exec \"cu\".\"rl\"'",
+                "awk 'BEGIN{system(\"cu\" \"rl\")}'",
+                "sed '1e cu\\rl u' f",
+                "make test CC=\"c''url\"",
+                "tar cf x --to-command=\"c''url\" f",
+                "npx \"c\"url",
+                "npm exec 'curl'",
+                "docker run x curl u",
+                "bash f",
+                "/usr/bin/cur? u",
+                "declare 'a[$(c\"\"url)]=1'",
+                "printf -v 'a[$(c\"\"url)]' x",
+                "ssh host \"c''url u\"",
+                "less f",
+            ][..],
+        ),
+        (
+            "Bash(git push:*)",
+            &[
+                "git -C . push",
+                "git --no-pager push",
+                "git -c a.b=c push",
+                "git --git-dir=.git push origin",
+                "git --git-dir .git push origin",
+                "git -p push",
+                "git $X",
+                "git pus[h]",
+                "git pu",
+                "echo push | xargs git",
+                "env git -C . push",
+                "sh -c 'git -C . push'",
+            ],
+        ),
+        (
+            "Bash(kubectl delete:*)",
+            &["kubectl -n p delete pod x", "kubectl --context=c delete ns x"],
+        ),
+        (
+            "Bash(npm publish:*)",
+            &["npm --silent publish", "npm publ", "npm -w a publish", "npx npm publish"],
+        ),
+        ("Bash(npm install:*)", &["npm i x", "npm add x"]),
+        ("Bash(docker run:*)", &["docker --host x run y", "docker container run y"]),
+        (
+            "Bash(cargo publish:*)",
+            &["cargo +nightly publish", "cargo -q publish", "cargo --offline publish"],
+        ),
+        ("Bash(systemctl stop:*)", &["systemctl --user stop x", "systemctl -q stop x"]),
+        (
+            "Bash(rm -rf:*)",
+            &["rm -r -f x", "rm -fr x", "rm --recursive --force x", "rm -Rf x", "rm x -rf"],
+        ),
+        (
+            "Bash(git push --force:*)",
+            &["git push origin --force", "git push -f", "git push --forc", "git push origin +main"],
+        ),
+    ] {
+        for command in commands {
+            let verdict = place.bash(&rules(deny), command);
+            assert_ne!(verdict.decision, Decision::Allow, "deny {deny}: {command}");
+        }
+    }
+    for (deny, commands) in [
+        (
+            "Bash(curl:*)",
+            &[
+                "ls -l",
+                "git log --grep x",
+                "grep -rn x src",
+                "cd src && ls",
+                "npm test",
+                "python x.py",
+                "make test",
+                "CI=1 npm test",
+                "find . -name '*.rs' -exec grep x {} +",
+                "ls | xargs -n1 grep x",
+                "awk '{print $1}' f",
+                "sed -n '/a/,/b/p' f",
+                "git commit -m 'no more curl'",
+                "cargo build && ls",
+                "timeout 5 ls \"$HOME\"",
+                "export CI=1",
+                "for x in a b; do echo $x; done",
+                "gcc -o out x.c",
+            ][..],
+        ),
+        ("Bash(git push:*)", &["git status", "git log push", "git commit -m push", "git stash"]),
+        ("Bash(rm -rf:*)", &["rm x", "ls -rf"]),
+        ("Bash(npm publish:*)", &["npm test", "npm run publish-docs", "npm --silent test"]),
+    ] {
+        for command in commands {
+            let verdict = place.bash(&rules(deny), command);
+            assert_eq!(
+                verdict.decision,
+                Decision::Allow,
+                "deny {deny}: {command}: {}",
+                verdict.why
+            );
+        }
+    }
+}

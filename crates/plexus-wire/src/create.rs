@@ -1,0 +1,155 @@
+//! How a session is made.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::arbor::Position;
+use crate::budget::Budget;
+use crate::ids::SessionId;
+use crate::json::Object;
+use crate::schema::tagged;
+use crate::session::{ChannelChoice, ProjectSettings, Supervise};
+
+/// Parameters of `create`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct CreateParams {
+    /// A name, unique among the sessions you create.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
+    pub name: String,
+    /// Where the agent works; the directory must exist.
+    #[serde(deserialize_with = "crate::text::path")]
+    pub working_dir: PathBuf,
+    /// The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`
+    /// lists.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Name, _>"
+    )]
+    pub agent: Option<String>,
+    /// The session that is to be its parent. Only the operator may say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// After how many seconds an unanswered permission request goes to your own parent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub escalate_after_secs: Option<u64>,
+    /// The model, as the CLI names it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
+    pub model: Option<String>,
+    /// Added to the agent's own instructions.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
+    pub system_prompt: Option<String>,
+    /// Whether permission requests come to you (true). Without it, what would ask is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loopback_enabled: Option<bool>,
+    /// How many seconds a permission request waits before it is denied; 0 for ever (300).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loopback_timeout_secs: Option<u64>,
+    /// `default`, or `all`: ask also about what the CLI would run unasked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supervise: Option<Supervise>,
+    /// Whether it may create and supervise sessions of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_spawn: Option<bool>,
+    /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
+    pub may_decide: Option<Vec<String>>,
+    /// `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project_settings: Option<ProjectSettings>,
+    /// How permission requests travel: `auto`, `control` or `mcp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel: Option<ChannelChoice>,
+    /// Tools that it may use unasked.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that it may not use.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
+    )]
+    pub disallowed_tools: Option<Vec<String>>,
+    /// More directories it may work in.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_paths"
+    )]
+    pub add_dirs: Option<Vec<PathBuf>>,
+    /// Variables for its environment.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_variables"
+    )]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Limits for it and everything below it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Anything you want to find again; an object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Object>,
+}
+
+impl CreateParams {
+    /// A session that works in a directory, with every default.
+    pub fn new(name: impl Into<String>, working_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.into(),
+            working_dir: working_dir.into(),
+            agent: None,
+            parent: None,
+            escalate_after_secs: None,
+            model: None,
+            system_prompt: None,
+            loopback_enabled: None,
+            loopback_timeout_secs: None,
+            supervise: None,
+            can_spawn: None,
+            may_decide: None,
+            project_settings: None,
+            channel: None,
+            allowed_tools: None,
+            disallowed_tools: None,
+            add_dirs: None,
+            env: None,
+            budget: None,
+            metadata: None,
+        }
+    }
+}
+
+/// A result of `create`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "created")]
+#[schemars(rename = "SessionCreated", transform = tagged("created"))]
+pub struct SessionCreated {
+    /// The new session.
+    pub id: SessionId,
+    /// Its tree and the node its first chat starts behind.
+    pub head: Position,
+}
