@@ -1,4 +1,5 @@
-//! From lines to one transaction: what a stretch of the journal changes, together with the position behind it.
+//! From lines to one transaction: what a stretch of the journal changes, together with the position
+//! behind it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,73 +7,22 @@ use std::sync::Arc;
 use agent_lines::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, Fate, JournalPosition, NewEvent, Origin as ChatOrigin,
-    Outcome, Patch, Priority, SessionRecord, SetJournalPosition, SettleApproval, StartChat,
-    StoreError, Trace, UnixMillis, UpdateRun, UpdateSession,
+    Change, JournalPosition, Origin as ChatOrigin, Outcome, Patch, SetJournalPosition, StartChat,
+    StoreError, Trace, UnixMillis, UpdateRun,
 };
-use plexus_wire::{ChatEvent, PermitAnswer};
+use plexus_wire::ChatEvent;
 
-use super::live::{Piece, Pieces};
-use super::state::{Begun, OpenChat, RunState};
-use super::{Keeping, Over, Run};
-use crate::driver::step::Hidden;
-use crate::driver::{Channel, OutLine, Say, Step};
-use crate::event::ToNewEvent;
+use super::draft::{After, Draft, Known, as_stored};
+use super::state::{Begun, OpenChat};
+use super::{Over, Run};
+use crate::driver::{Say, Step};
 use crate::prompt::prompt_text;
 use crate::replan::Replans;
-use crate::session::{SessionConfig, SessionState};
+use crate::session::SessionConfig;
 use crate::wait::STORE_RETRY;
 
 /// Lines that go into one transaction at most: more would make the first of them wait for the last.
 const LINES_PER_COMMIT: usize = 512;
-
-/// What a run knows of its session between two commits. Nothing in it decides anything: whatever was changed meanwhile is a conflict of the commit.
-pub(super) struct Known {
-    pub(super) session: SessionRecord,
-    pub(super) config: SessionConfig,
-}
-
-/// What a stretch of lines changes, before it is committed.
-pub(super) struct Draft {
-    pub(super) state: RunState,
-    pub(super) known: Arc<Known>,
-    pub(super) changes: Vec<Change>,
-    /// Events of the open chat that are not yet among the changes.
-    events: Vec<NewEvent>,
-    /// What changes of the session itself: one update, whatever asked for it.
-    session: Option<SessionChange>,
-    pub(super) after: Vec<After>,
-    /// What the driver sends the agent once this is stored.
-    sends: Vec<OutLine>,
-    live: Pieces,
-    /// The position after the line that is looked at.
-    at: JournalPosition,
-    pub(super) priority: Priority,
-    /// Whether the stretch ends here: what comes behind looks at what this changes.
-    pub(super) commit_now: bool,
-    ended_chat: bool,
-}
-
-/// A change of the session, and the revision it was planned on.
-pub(super) struct SessionChange {
-    revision: u64,
-    pub(super) state: SessionState,
-    pub(super) conversation: Option<String>,
-}
-
-/// What is done once a stretch is committed.
-pub(super) enum After {
-    /// Send this line to the child.
-    Put(Vec<OutLine>),
-    /// Send the answers of these records again.
-    Resend(Vec<ApprovalRecord>),
-    /// Ask the CLI which requests are open: a line was lost to us.
-    AskWhatIsOpen,
-    /// Interrupt again: our prompt was still queued.
-    InterruptAgain,
-    /// The child did what nobody allowed: end it.
-    Stop(String),
-}
 
 /// What becomes of the rest of a line whose events cannot be stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,7 +42,8 @@ enum Tried {
 }
 
 impl Run {
-    /// Stores everything in `unwritten`. Waits while the store cannot be written; nothing is lost meanwhile.
+    /// Stores everything in `unwritten`. Waits while the store cannot be written; nothing is lost
+    /// meanwhile.
     pub(super) async fn store_lines(&mut self) -> Result<(), Over> {
         let mut stretch = LINES_PER_COMMIT;
         let mut replans = Replans::default();
@@ -118,14 +69,16 @@ impl Run {
                         tokio::time::sleep(STORE_RETRY).await;
                     }
                 }
-                // Also a store that is closed or broken: the journal keeps what is not stored until a server can go on.
+                // Also a store that is closed or broken: the journal keeps what is not stored until
+                // a server can go on.
                 Err(
                     StoreError::Unavailable { .. }
                     | StoreError::Busy { .. }
                     | StoreError::Closed
                     | StoreError::Poisoned { .. },
                 ) => {
-                    // Back to the loop, which looks at commands and at a child that is to be ended meanwhile.
+                    // Back to the loop, which looks at commands and at a child that is to be ended
+                    // meanwhile.
                     tokio::time::sleep(STORE_RETRY).await;
                     return Ok(());
                 }
@@ -141,7 +94,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the session anew when something has changed under us, and lets go of what is no longer ours.
+    /// Reads the session anew when something has changed under us, and lets go of what is no longer
+    /// ours.
     pub(super) async fn known(&mut self) -> Result<Option<Arc<Known>>, StoreError> {
         if let Some(known) = &self.known {
             return Ok(Some(Arc::clone(known)));
@@ -206,33 +160,13 @@ impl Run {
             LineContent::TooLong { .. } => None,
         }
         .map_or_else(|| draft.state.mind.read(line), |stderr| vec![stderr]);
-        // A child that is leaving works for nobody: no chat is opened, and none taken over, for its last words.
+        // A child that is leaving works for nobody: no chat is opened, and none taken over, for its
+        // last words.
         if draft.state.chat.is_none() && !self.is_leaving() && steps.contains(&Step::TurnBegan) {
             return None;
         }
         steps.retain(|step| *step != Step::TurnBegan);
         Some(steps)
-    }
-
-    /// A line could not be read, and a permission request may hide in it: one that names its id is
-    /// denied, any other is found by asking what is open.
-    fn unreadable(&self, draft: &mut Draft, why: &str, hides: Hidden) -> Result<(), StoreError> {
-        if self.channel == Channel::Control {
-            let asks = |after: &After| matches!(after, After::AskWhatIsOpen);
-            match hides {
-                Hidden::Question(id) => {
-                    draft.deny(&id, "the request could not be read, so nobody was asked");
-                    draft.state.refused.insert(id);
-                }
-                // The answer to that very question may be what cannot be read: asking again would go on for ever.
-                Hidden::OwnAnswer => {}
-                Hidden::Anything if draft.after.iter().any(asks) => {}
-                Hidden::Anything => draft.after.push(After::AskWhatIsOpen),
-            }
-        }
-        draft.event(&ChatEvent::Error {
-            message: format!("a line of the agent could not be read: {why}"),
-        })
     }
 
     async fn commit(&mut self, mut draft: Draft, to: JournalPosition) -> Result<(), StoreError> {
@@ -256,7 +190,8 @@ impl Run {
         }
         // Before the commit: a piece that came after the event it belongs to would be shown twice.
         let rest = self.show_before(std::mem::take(&mut draft.live));
-        // Live text alone is not worth a transaction for every word; after a crash it is read, and shown, again.
+        // Live text alone is not worth a transaction for every word; after a crash it is read, and
+        // shown, again.
         if !draft.changes.is_empty() || to.segment != self.position.segment {
             let (run, expects) = (self.key, self.position);
             draft.changes.push(Change::SetJournalPosition(SetJournalPosition { run, expects, to }));
@@ -304,117 +239,9 @@ impl Run {
         }
     }
 
-    async fn apply(&self, draft: &mut Draft, step: Step) -> Result<(), StoreError> {
-        match step {
-            Step::Event(event) => {
-                if matches!(event, ChatEvent::Content { .. }) {
-                    draft.live.push(draft.at, Piece::Whole);
-                }
-                draft.event(&event)?;
-            }
-            // Dealt with before the line is applied.
-            Step::TurnBegan => {}
-            Step::Conversation(id) => self.note_conversation(draft, id).await?,
-            Step::Asked(ask) => self.open(draft, &ask).await?,
-            Step::Withdrawn { request_id } => {
-                self.withdraw(draft, &request_id, "the agent withdrew its question").await?;
-            }
-            Step::AnswerTaken { request_id, answer } => {
-                self.answer_taken(draft, &request_id, answer).await?
-            }
-            Step::StillOpen(open) => self.reconcile(draft, open).await?,
-            Step::InterruptedTooEarly => {
-                // Only of a chat that is to end: an interrupt's late answer says nothing about the chat that came after it.
-                if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
-                    draft.after.push(After::InterruptAgain);
-                }
-            }
-            Step::OwnRequestFailed(words) => {
-                tracing::warn!(run = %self.key, words, "the agent refused a request of ours");
-            }
-            Step::Refused { request_id, notice, reply } => {
-                draft.state.refused.extend(request_id);
-                draft.event(&ChatEvent::notice(notice))?;
-                draft.after.push(After::Put(vec![reply]));
-            }
-            Step::Unreadable { why, hides } => self.unreadable(draft, &why, hides)?,
-            Step::Accepted { tool_use_id, by } => {
-                self.check_accepted(draft, &tool_use_id, &by).await?
-            }
-            Step::Stderr(text) => {
-                if let Some(notice) = draft.state.stderr(&text) {
-                    draft.event(&notice)?;
-                }
-            }
-            Step::Finished { tool_use_id } => self.tool_finished(draft, &tool_use_id).await?,
-            Step::Delta(text) => draft.live.push(draft.at, Piece::Text(text)),
-            Step::DeltaStart => draft.live.push(draft.at, Piece::MessageStart),
-            Step::DeltaEnd => draft.live.push(draft.at, Piece::TextEnd),
-            Step::TurnEnded => self.end_chat(draft).await?,
-            Step::Send(lines) => draft.sends.extend(lines),
-            Step::Ready => self.prompt_now(draft).await?,
-            Step::Settled { request_id } => self.settled(draft, &request_id).await?,
-            Step::Ran { request_id, what } => {
-                self.check_ran(draft, request_id.as_deref(), &what).await?
-            }
-            Step::Breach(what) => self.breach(draft, None, what)?,
-        }
-        Ok(())
-    }
-
-    async fn note_conversation(&self, draft: &mut Draft, id: String) -> Result<(), StoreError> {
-        if draft.state.conversation.as_ref() == Some(&id) {
-            return Ok(());
-        }
-        draft.state.conversation = Some(id.clone());
-        if self.keeping == Keeping::Ephemeral {
-            return Ok(());
-        }
-        let change = self.session_change(draft).await?;
-        change.state.fork_from = None;
-        change.state.fork_of = None;
-        change.state.fork_behind = None;
-        change.conversation = Some(id);
-        Ok(())
-    }
-
-    /// Sends the prompt of the open chat, for which the agent is ready now.
-    async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
-        let Some(chat) = &draft.state.chat else { return Ok(()) };
-        let Some(id) = chat.prompt else { return Ok(()) };
-        let text = prompt_text(&*self.store, self.key.session, chat.number).await?;
-        draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text: &text }));
-        Ok(())
-    }
-
-    async fn end_chat(&self, draft: &mut Draft) -> Result<(), StoreError> {
-        draft.flush();
-        let session = self.store.session(self.key.session).await?;
-        let changes = self.ending_changes(&mut draft.state, &session, None)?;
-        draft.changes.extend(changes);
-        draft.ended_chat = true;
-        draft.commit_now = true;
-        Ok(())
-    }
-
-    /// The one update of the session in this draft. Read anew: the operator may have set a mode since.
-    async fn session_change<'a>(
-        &self,
-        draft: &'a mut Draft,
-    ) -> Result<&'a mut SessionChange, StoreError> {
-        let change = match draft.session.take() {
-            Some(change) => change,
-            None => {
-                let session = self.store.session(self.key.session).await?;
-                let state = SessionState::of(&session)?;
-                SessionChange { revision: session.revision, state, conversation: None }
-            }
-        };
-        Ok(draft.session.insert(change))
-    }
-
-    /// A line that cannot be stored as it is: an error takes the place of its events, and a request in it is denied. Whatever else it says counts
-    /// all the same: an answer that was taken, a tool that ran, the end of the chat.
+    /// A line that cannot be stored as it is: an error takes the place of its events, and a request
+    /// in it is denied. Whatever else it says counts all the same: an answer that was taken, a tool
+    /// that ran, the end of the chat.
     async fn refuse_line(&mut self, error: StoreError) -> Result<(), Over> {
         let Some(line) = self.unwritten.pop_front() else { return Ok(()) };
         let error = CallError::from(error);
@@ -480,7 +307,8 @@ impl Run {
         self.commit(draft, as_stored(line.position_after)).await
     }
 
-    /// Opens a chat for a turn that nobody here asked for. When somebody starts one in this very moment the turn belongs to that, and its prompt follows.
+    /// Opens a chat for a turn that nobody here asked for. When somebody starts one in this very
+    /// moment the turn belongs to that, and its prompt follows.
     async fn open_own_chat(&mut self) -> Result<(), StoreError> {
         let session = self.store.session(self.key.session).await?;
         let mut state = self.state.clone();
@@ -491,7 +319,8 @@ impl Run {
             None => None,
         };
         if open.as_ref().is_some_and(|chat| chat.trace == Trace::Ephemeral) {
-            // That chat gets a process of its own, on a copy of the conversation; this one's turn waits for nobody.
+            // That chat gets a process of its own, on a copy of the conversation; this one's turn
+            // waits for nobody.
             self.end_now();
             return Ok(());
         }
@@ -523,80 +352,5 @@ impl Run {
             self.say(&Say::Prompt { id: *id, text });
         }
         Ok(())
-    }
-}
-
-impl Draft {
-    fn new(state: RunState, known: Arc<Known>) -> Self {
-        Self {
-            state,
-            known,
-            changes: Vec::new(),
-            events: Vec::new(),
-            session: None,
-            after: Vec::new(),
-            sends: Vec::new(),
-            live: Pieces::default(),
-            at: JournalPosition::default(),
-            priority: Priority::Normal,
-            commit_now: false,
-            ended_chat: false,
-        }
-    }
-
-    pub(super) fn event(&mut self, event: &ChatEvent) -> Result<(), StoreError> {
-        if self.state.chat.is_some() {
-            self.events.push(event.to_new_event()?);
-        } else {
-            tracing::debug!(session = %self.known.session.id, kind = event.type_name(), "nothing is open that this could be said in");
-        }
-        Ok(())
-    }
-
-    /// Denies a question of the agent once this is committed.
-    pub(super) fn deny(&mut self, request_id: &str, why: &str) {
-        let answer = PermitAnswer::deny(why);
-        let lines = self.state.mind.write(&Say::Answer { request_id, answer: &answer });
-        self.after.push(After::Put(lines));
-    }
-
-    /// Events keep their place among the other changes: what was said before a question is stored before it.
-    pub(super) fn flush(&mut self) {
-        if let (Some(chat), false) = (&self.state.chat, self.events.is_empty()) {
-            let (session, chat) = (self.known.session.id, chat.number);
-            let events = std::mem::take(&mut self.events);
-            self.changes.push(Change::AppendEvents(AppendEvents { session, chat, events }));
-        }
-    }
-
-    /// Adds what is left to the changes.
-    fn finish(&mut self) -> Result<(), StoreError> {
-        self.flush();
-        if let Some(change) = self.session.take() {
-            self.changes.push(Change::UpdateSession(UpdateSession {
-                expects_revision: Some(change.revision),
-                state: Some(change.state.to_json()?),
-                claude_session_id: change.conversation.map_or(Patch::Keep, Patch::Set),
-                ..UpdateSession::of(self.known.session.id)
-            }));
-        }
-        Ok(())
-    }
-
-    pub(super) fn settle(&mut self, record: &ApprovalRecord, fate: Fate) {
-        self.flush();
-        self.commit_now = true;
-        self.changes.push(Change::SettleApproval(SettleApproval {
-            id: record.id,
-            fate,
-            at: UnixMillis::now(),
-        }));
-    }
-}
-
-fn as_stored(position: Position) -> JournalPosition {
-    JournalPosition {
-        segment: u32::try_from(position.segment).unwrap_or(u32::MAX),
-        offset: position.offset,
     }
 }

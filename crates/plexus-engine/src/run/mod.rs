@@ -1,23 +1,30 @@
-//! One run: tails the journal of a child, stores what it says, carries answers to it, and ends it when asked.
+//! One run: tails the journal of a child, stores what it says, carries answers to it, and ends it
+//! when asked.
 //!
-//! A [`Run`] is a task of its own, owned by the [`Supervisor`](crate::supervisor::Supervisor). It alone moves the run's journal position and writes its
-//! inbox. Everything it learns goes to the store before anyone hears of it; the child itself is held by its shim and survives this task.
+//! A [`Run`] is a task of its own, owned by the [`Supervisor`](crate::supervisor::Supervisor). It
+//! alone moves the run's journal position and writes its inbox. Everything it learns goes to the
+//! store before anyone hears of it; the child itself is held by its shim and survives this task.
 //!
 //! In reading order:
 //! - this file: the loop, and how a run is picked up after a restart;
 //! - [`state`]: what must be known of a run to go on with it;
-//! - [`handle`]: what others hold of a run; `commands`: what they ask of it, and what leaves for the child;
-//! - `batch`: from lines to one transaction; `live`: text that is shown meanwhile; `permission`: what a line about a permission changes;
+//! - [`handle`]: what others hold of a run; `commands`: what they ask of it, and what leaves for
+//!   the child;
+//! - `batch`: from lines to one transaction; `draft`: what a stretch of lines changes; `steps`:
+//!   what each step adds to it; `permission`: what a line about a permission changes; `live`: text
+//!   that is shown meanwhile;
 //! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored.
 
 mod batch;
 mod commands;
+mod draft;
 mod ending;
 mod handle;
 mod ladder;
 mod live;
 mod permission;
 pub(crate) mod state;
+mod steps;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -32,7 +39,7 @@ use plexus_store::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::batch::Known;
+use self::draft::Known;
 pub(crate) use self::ending::{NoExit, close_questions};
 pub use self::handle::RunHandle;
 pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, Taken};
@@ -47,10 +54,12 @@ use crate::prompt::prompt_text;
 use crate::settings::Settings;
 use crate::wait::{Decisions, STORE_RETRY};
 
-/// How much of a journal one look takes, so that one talkative child does not hold up its own commands.
+/// How much of a journal one look takes, so that one talkative child does not hold up its own
+/// commands.
 const READ_BYTES: usize = 512 * 1024;
 
-/// How long a shim that lets go of its child may take after it was asked twice, which is asking it to kill.
+/// How long a shim that lets go of its child may take after it was asked twice, which is asking it
+/// to kill.
 const LET_GO_GRACE: Duration = Duration::from_millis(800);
 
 /// How far apart the two are: signals that come together count as one.
@@ -161,7 +170,8 @@ enum Pumped {
 enum Over {
     /// The process is gone and everything of it is stored.
     Ended,
-    /// It is not ours any more: somebody else moves its journal position or ended it, or this server's lease is over.
+    /// It is not ours any more: somebody else moves its journal position or ended it, or this
+    /// server's lease is over.
     Fenced,
     /// The supervisor is gone: so is the server.
     Left,
@@ -179,7 +189,8 @@ impl Run {
     ) -> Result<Self, StoreError> {
         let dir = RunDir::new(tools.settings.run_dir(stored.key));
         let state = RunState::recall(driver, stored.translation.as_ref())?;
-        // Numbers that were used must not be used again: the shim would take a new message for one it has sent.
+        // Numbers that were used must not be used again: the shim would take a new message for one
+        // it has sent.
         let inbox = dir.inbox_state().map_err(|error| StoreError::Unavailable {
             message: error.to_string(),
             source: None,
@@ -223,8 +234,9 @@ impl Run {
         })
     }
 
-    /// Runs until the child is gone and everything of it is stored, or until the server stops. Stopping in the middle of anything is safe: what
-    /// is not in the store is in the journal, and what is decided and not delivered is sent again.
+    /// Runs until the child is gone and everything of it is stored, or until the server stops.
+    /// Stopping in the middle of anything is safe: what is not in the store is in the journal, and
+    /// what is decided and not delivered is sent again.
     pub(crate) async fn run(
         mut self,
         mut commands: mpsc::Receiver<Command>,
@@ -254,7 +266,8 @@ impl Run {
         }
     }
 
-    /// Ends the child of a run that is not ours any more, with everything it started. Its directory stays for whoever looks after such.
+    /// Ends the child of a run that is not ours any more, with everything it started. Its directory
+    /// stays for whoever looks after such.
     async fn let_go(&mut self) {
         self.hold.ask_to_end();
         tokio::time::sleep(INSIST_AFTER).await;
@@ -265,14 +278,16 @@ impl Run {
         }
     }
 
-    /// Ends shim and child without asking, and waits until nobody who carries the name of the run is left.
+    /// Ends shim and child without asking, and waits until nobody who carries the name of the run
+    /// is left.
     async fn kill_all(&self) {
         if let Err(error) = self.hold.kill(&self.dir).await {
             tracing::warn!(run = %self.key, %error, "could not look for what a run left behind");
         }
     }
 
-    /// The loop. What it calls is boxed: a run that waits, for hours perhaps, then holds no room for what it does now and then.
+    /// The loop. What it calls is boxed: a run that waits, for hours perhaps, then holds no room
+    /// for what it does now and then.
     async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
         let mut growth = self.watcher.subscribe(&self.dir.journal());
         if self.origin == Origin::Found
@@ -322,7 +337,7 @@ impl Run {
         }
     }
 
-    /// After a restart: ask the CLI what is open, and send again what it may not have had.
+    /// After a restart: ask the agent what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
         plexus_fault::point!("reattach.run.before");
         self.pay_what_is_owed();
@@ -387,7 +402,8 @@ impl Run {
         }
     }
 
-    /// Gives back what only reading needs: a child that waits for an answer writes nothing meanwhile.
+    /// Gives back what only reading needs: a child that waits for an answer writes nothing
+    /// meanwhile.
     fn rest(&mut self) {
         self.unwritten.shrink_to_fit();
     }

@@ -1,7 +1,9 @@
-//! Permission requests in the journal: what a question, an answer's echo, a withdrawal and a tool's result change, and what is a breach.
+//! Permission requests in the journal: what a question, an answer's echo, a withdrawal and a tool's
+//! result change, and what is a breach.
 //!
-//! The CLI runs a tool only when an allow of ours has reached it or its own configuration says so. Whatever else shows here as accepted was not
-//! approved by anybody: the run is stopped and the audit says why.
+//! The agent runs a tool only when an allow of ours has reached it or its own configuration says
+//! so. Whatever else shows here as accepted was not approved by anybody: the run is stopped and the
+//! audit says why.
 
 use agent_lines::json::RawJson;
 use plexus_core::CallError;
@@ -13,7 +15,7 @@ use plexus_store::{
 use plexus_wire::{Breach, ChatEvent, ProjectSettings};
 
 use super::Run;
-use super::batch::{After, Draft};
+use super::draft::{After, Draft};
 use super::state::{Stop, StopReason};
 use crate::approvals::Question;
 use crate::approvals::input::acceptable;
@@ -105,7 +107,8 @@ impl Run {
         self.store.approval_by_request(self.key.session, Some(self.key.n), request_id).await
     }
 
-    /// The CLI has taken an answer. It must be one that we sent: code of the same user can write into the inbox, and that is how it shows.
+    /// The agent has taken an answer. It must be one that we sent: code of the same user can write
+    /// into the inbox, and that is how it shows.
     pub(super) async fn answer_taken(
         &self,
         draft: &mut Draft,
@@ -157,7 +160,8 @@ impl Run {
         Ok(())
     }
 
-    /// What the CLI says it let run must be what its own configuration allows, or what we allowed and it echoed.
+    /// What the agent says it let run must be what its own configuration allows, or what we allowed
+    /// and it echoed.
     pub(super) async fn check_accepted(
         &self,
         draft: &mut Draft,
@@ -229,7 +233,8 @@ impl Run {
         }
     }
 
-    /// The newest question of this run about a call, whatever became of it. On the control channel it has an id of its own.
+    /// The newest question of this run about a call, whatever became of it. On the control channel
+    /// it has an id of its own.
     async fn newest_for_call(
         &self,
         tool_use_id: &str,
@@ -266,7 +271,8 @@ impl Run {
         }));
         draft.changes.extend(self.approvals.hooks.breach(self.key.session, &what)?);
         let stopping = draft.state.stop.is_some();
-        // Kept with the run, also with no chat open: a server that dies before the child does must still end it.
+        // Kept with the run, also with no chat open: a server that dies before the child does must
+        // still end it.
         let stop = || Stop { reason: StopReason::Breach, words: what.clone() };
         draft.state.stop.get_or_insert_with(stop);
         let noted = match &mut draft.state.chat {
@@ -293,7 +299,8 @@ impl Run {
         if self.channel == Channel::Mcp
             && let Some(record) = self.by_request(tool_use_id).await?
         {
-            // The call went on without our answer (its connection was lost for too long): nobody needs to answer it now.
+            // The call went on without our answer (its connection was lost for too long): nobody
+            // needs to answer it now.
             if record.status == ApprovalStatus::Pending {
                 self.withdraw(draft, tool_use_id, "the agent went on without an answer").await?;
             }
@@ -304,7 +311,8 @@ impl Run {
         Ok(())
     }
 
-    /// What the CLI says is open against what we hold open: new ones become approvals, decided ones are answered again, others are void.
+    /// What the agent says is open against what we hold open: new ones become approvals, decided
+    /// ones are answered again, others are void.
     pub(super) async fn reconcile(
         &self,
         draft: &mut Draft,

@@ -1,18 +1,22 @@
 //! The supervisor: which sessions have a child right now, and who starts, wakes and ends them.
 //!
-//! One process of the CLI at most serves a session: two that resume one conversation at the same time would both write to it, and nothing
-//! in the CLI prevents it. A lock for each session keeps starts in line; the runs themselves are tasks of their own.
+//! One process of the agent at most serves a session: two that resume one conversation at the same
+//! time would both write to it, and nothing in the agent prevents it. A lock for each session keeps
+//! starts in line; the runs themselves are tasks of their own.
+//!
+//! - this file: serving chats, keeping children and ending them;
+//! - [`reattach`]: runs that an earlier server left.
 
-use std::collections::{HashMap, HashSet};
+mod reattach;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plexus_core::{CallError, SessionId};
-use plexus_shim::layout::{LayoutError, PidFile, RunDir};
-use plexus_store::{Change, limits};
+use plexus_shim::layout::RunDir;
 use plexus_store::{
-    Chat, ChatStatus, EndChat, Ending, PageRequest, Priority, RunKey, RunRecord, SessionFilter,
-    SessionRecord, SessionStatus, Store, StoreError, Trace,
+    Change, Chat, ChatStatus, EndChat, Ending, Priority, RunKey, Store, StoreError, Trace,
 };
 use plexus_wire::{ChatEvent, SessionsHealth};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -22,24 +26,21 @@ use tracing::Instrument as _;
 
 use crate::approvals::Approvals;
 use crate::event::ToNewEvent;
-use crate::hold::Hold;
-use crate::orphans;
 use crate::prompt::prompt_text;
 use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Taken};
 use crate::settings::Settings;
 use crate::start::{StartError, Starter};
 use crate::wait::STORE_RETRY;
 
-/// How often leases are touched and idle children looked at. The shim gives an idle child minutes, not seconds.
+/// How often leases are touched and idle children looked at. The shim gives an idle child minutes,
+/// not seconds.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// How long a shim that was started by an earlier server may take until it has written its `pid.json`.
-const LATE_SHIM: Duration = Duration::from_secs(5);
-
-/// How often that is looked at.
+/// How often something is looked at that is about to change.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How often it is looked whether a child that has just finished makes room, before a chat is refused.
+/// How often it is looked whether a child that has just finished makes room, before a chat is
+/// refused.
 const LOOKS_FOR_ROOM: u32 = 10;
 
 /// How often another idle child is asked to leave while a chat waits for a place.
@@ -98,9 +99,11 @@ impl Supervisor {
         })
     }
 
-    /// Says whether another chat could start now: the session's own warm child, a free place, or a warm child that can make room.
+    /// Says whether another chat could start now: the session's own warm child, a free place, or a
+    /// warm child that can make room.
     ///
-    /// A chat's end is in the store a moment before its child is known to be idle here, and whoever saw that end may ask at once.
+    /// A chat's end is in the store a moment before its child is known to be idle here, and whoever
+    /// saw that end may ask at once.
     pub async fn has_room_for(&self, session: SessionId) -> bool {
         for _ in 0..LOOKS_FOR_ROOM {
             if self.has_room_now(session) {
@@ -118,7 +121,8 @@ impl Supervisor {
             || live.values().any(|run| run.facts.idle_since().is_some())
     }
 
-    /// Has a chat served that is in the store. Returns at once; whatever goes wrong ends the chat with the reason.
+    /// Has a chat served that is in the store. Returns at once; whatever goes wrong ends the chat
+    /// with the reason.
     pub fn serve(&self, session: SessionId, chat: u32) {
         let Some(this) = self.this.upgrade() else { return };
         let span = tracing::info_span!("serve_chat", %session, chat);
@@ -163,7 +167,8 @@ impl Supervisor {
         }
         let run = self.starter.start(self.keeper(), &session, &chat, &prompt, keeping).await?;
         self.adopt(run, Some(place));
-        // Looked at once more, now that whoever cancels finds the run: one of the two sees the other.
+        // Looked at once more, now that whoever cancels finds the run: one of the two sees the
+        // other.
         let wanted = match self.store.chat(id, Some(number)).await {
             Ok(chat) => chat.status == ChatStatus::Running,
             Err(StoreError::NotFound { .. }) => false,
@@ -192,7 +197,8 @@ impl Supervisor {
         }
     }
 
-    /// Takes a place among the running children, asking idle ones to leave while there is none. `None` when the server stops.
+    /// Takes a place among the running children, asking idle ones to leave while there is none.
+    /// `None` when the server stops.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         loop {
             if self.draining.is_cancelled() {
@@ -388,73 +394,6 @@ impl Supervisor {
         }
     }
 
-    /// At start: picks up every run that has not ended, and starts every chat that has none.
-    pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
-        let mut runs = self.store.open_runs().await?;
-        let ours = self.store.lease().map(|lease| lease.server);
-        runs.retain(|run| run.server == ours);
-        let count = runs.len();
-        let mut unreachable = HashSet::new();
-        for run in runs {
-            if let Err(error) = self.pick_up(&run).await {
-                // Its child may live: a second process on the same conversation would be worse than a chat that waits.
-                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart the server once the cause is gone");
-                unreachable.insert(run.key.session);
-            }
-        }
-        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
-        while let Some(page) = next {
-            let filter =
-                SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
-            let sessions = self.store.sessions(filter, page).await?;
-            for session in
-                sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
-            {
-                self.start_if_nobody_serves(session).await?;
-            }
-            next = page.then(sessions.next);
-        }
-        Ok(count)
-    }
-
-    async fn start_if_nobody_serves(&self, session: &SessionRecord) -> Result<(), StoreError> {
-        let Some(number) = session.open_chat() else { return Ok(()) };
-        let chat = self.store.chat(session.id, Some(number)).await?;
-        if chat.server != self.store.lease().map(|lease| lease.server) {
-            return Ok(());
-        }
-        let served = match chat.run {
-            Some(n) => self.handle(session.id).is_some_and(|handle| handle.key.n == n),
-            None => false,
-        };
-        if !served {
-            self.serve(session.id, number);
-        }
-        Ok(())
-    }
-
-    async fn pick_up(&self, stored: &RunRecord) -> Result<(), StartError> {
-        let dir = RunDir::new(self.settings.run_dir(stored.key));
-        plexus_fault::point!("reattach.look");
-        let pid_file = wait_for_pid_file(&dir).await?;
-        if pid_file.is_none() && dir.read_exit()?.is_none() {
-            // The server ended between the row and the process. Removing the directory makes a late shim leave; the chat is served anew.
-            return self.abandon(stored, &dir).await;
-        }
-        let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
-        let run = self.starter.found(self.keeper(), stored, hold)?;
-        // A run that lives goes on, also when there are more than places: the bound is for those that are yet to start.
-        self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
-        Ok(())
-    }
-
-    async fn abandon(&self, stored: &RunRecord, dir: &RunDir) -> Result<(), StartError> {
-        // A shim that was killed before it could write anything has left a child that nobody else will find.
-        orphans::end_members(dir);
-        let why = "the server stopped before the process was started";
-        Ok(self.starter.end_unstarted(stored.key, dir, why).await?)
-    }
-
     /// What runs know of this supervisor.
     fn keeper(&self) -> Weak<dyn RunKeeper> {
         self.this.clone()
@@ -486,26 +425,5 @@ impl RunKeeper for Supervisor {
 
     fn one_more_idle(&self) {
         self.trim_warm();
-    }
-}
-
-/// Waits a little for a shim that an earlier server has just started. A file that cannot be read is an error, not an absence.
-async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError> {
-    let deadline = Instant::now() + LATE_SHIM;
-    loop {
-        match dir.read_pid() {
-            Ok(Some(pid)) => return Ok(Some(pid)),
-            Ok(None)
-                if !dir.path().exists()
-                    || dir.read_exit()?.is_some()
-                    || Instant::now() >= deadline =>
-            {
-                return Ok(None);
-            }
-            Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
-            // Too many open files, a slow disk: worth another look before a living child is given up.
-            Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
-        }
     }
 }

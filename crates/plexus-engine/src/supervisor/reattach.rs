@@ -1,0 +1,116 @@
+//! Runs that an earlier server left: those that live are picked up, and chats without one are
+//! served anew.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plexus_shim::layout::{LayoutError, PidFile, RunDir};
+use plexus_store::{
+    PageRequest, RunRecord, SessionFilter, SessionRecord, SessionStatus, StoreError, limits,
+};
+
+use super::{LOOK_AGAIN, Supervisor};
+use crate::hold::Hold;
+use crate::orphans;
+use crate::start::StartError;
+
+/// How long a shim that was started by an earlier server may take until it has written its
+/// `pid.json`.
+const LATE_SHIM: Duration = Duration::from_secs(5);
+
+impl Supervisor {
+    /// At start: picks up every run that has not ended, and starts every chat that has none.
+    pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
+        let mut runs = self.store.open_runs().await?;
+        let ours = self.store.lease().map(|lease| lease.server);
+        runs.retain(|run| run.server == ours);
+        let count = runs.len();
+        let mut unreachable = HashSet::new();
+        for run in runs {
+            if let Err(error) = self.pick_up(&run).await {
+                // Its child may live: a second process on the same conversation would be worse than
+                // a chat that waits.
+                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart the server once the cause is gone");
+                unreachable.insert(run.key.session);
+            }
+        }
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let filter =
+                SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
+            let sessions = self.store.sessions(filter, page).await?;
+            for session in
+                sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
+            {
+                self.start_if_nobody_serves(session).await?;
+            }
+            next = page.then(sessions.next);
+        }
+        Ok(count)
+    }
+
+    async fn start_if_nobody_serves(&self, session: &SessionRecord) -> Result<(), StoreError> {
+        let Some(number) = session.open_chat() else { return Ok(()) };
+        let chat = self.store.chat(session.id, Some(number)).await?;
+        if chat.server != self.store.lease().map(|lease| lease.server) {
+            return Ok(());
+        }
+        let served = match chat.run {
+            Some(n) => self.handle(session.id).is_some_and(|handle| handle.key.n == n),
+            None => false,
+        };
+        if !served {
+            self.serve(session.id, number);
+        }
+        Ok(())
+    }
+
+    async fn pick_up(&self, stored: &RunRecord) -> Result<(), StartError> {
+        let dir = RunDir::new(self.settings.run_dir(stored.key));
+        plexus_fault::point!("reattach.look");
+        let pid_file = wait_for_pid_file(&dir).await?;
+        if pid_file.is_none() && dir.read_exit()?.is_none() {
+            // The server ended between the row and the process. Removing the directory makes a late
+            // shim leave; the chat is served anew.
+            return self.abandon(stored, &dir).await;
+        }
+        let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
+        let run = self.starter.found(self.keeper(), stored, hold)?;
+        // A run that lives goes on, also when there are more than places: the bound is for those
+        // that are yet to start.
+        self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
+        Ok(())
+    }
+
+    async fn abandon(&self, stored: &RunRecord, dir: &RunDir) -> Result<(), StartError> {
+        // A shim that was killed before it could write anything has left a child that nobody else
+        // will find.
+        orphans::end_members(dir);
+        let why = "the server stopped before the process was started";
+        Ok(self.starter.end_unstarted(stored.key, dir, why).await?)
+    }
+}
+
+/// Waits a little for a shim that an earlier server has just started. A file that cannot be read is
+/// an error, not an absence.
+async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError> {
+    let deadline = Instant::now() + LATE_SHIM;
+    loop {
+        match dir.read_pid() {
+            Ok(Some(pid)) => return Ok(Some(pid)),
+            Ok(None)
+                if !dir.path().exists()
+                    || dir.read_exit()?.is_some()
+                    || Instant::now() >= deadline =>
+            {
+                return Ok(None);
+            }
+            Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
+            // Too many open files, a slow disk: worth another look before a living child is given
+            // up.
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+        }
+    }
+}
