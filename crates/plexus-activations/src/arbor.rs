@@ -1,4 +1,5 @@
-//! `arbor`: trees of nodes for everybody. A session's tree is one of them, and seen by those who may see the session.
+//! `arbor`: trees of nodes for everybody. A session's tree is one of them, and seen by those who
+//! may see the session.
 
 use std::sync::Arc;
 
@@ -22,7 +23,8 @@ use plexus_wire::{
 use crate::claudecode::{as_value, page};
 use crate::handler::handler;
 
-/// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session reads its own descendants through `claudecode`.
+/// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session
+/// reads its own descendants through `claudecode`.
 pub struct Arbor {
     store: Arc<dyn Store>,
 }

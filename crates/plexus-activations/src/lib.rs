@@ -1,11 +1,11 @@
-//! The method tables of the hub: what a caller can ask of the engine. Thin: a method checks who asks,
-//! has the engine do it, and shows what came of it.
+//! The method tables of the hub: what a caller can ask of the engine. Thin: a method checks who
+//! asks, has the engine do it, and shows what came of it.
 //!
 //! In reading order:
 //! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.
 //! - [`loopback`]: permission requests and what decides them.
-//! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities for
-//!   parents outside.
+//! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities
+//!   for parents outside.
 //! - [`handler`]: a method becomes a line of a method table.
 //! - [`activations`]: registers them, for whoever wires a server.
 

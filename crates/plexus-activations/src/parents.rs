@@ -99,7 +99,8 @@ impl Parents {
         }
         let config = SessionConfig {
             agent: plexus_wire::FIRST_AGENT.to_owned(),
-            // Whoever holds this token was given the run of the machine's directories by the operator; what its children do is still asked.
+            // Whoever holds this token was given the run of the machine's directories by the
+            // operator; what its children do is still asked.
             working_dir: "/".into(),
             model: None,
             system_prompt: None,

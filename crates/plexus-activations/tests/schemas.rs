@@ -1,4 +1,5 @@
-//! The JSON Schemas of all methods and events in `schemas/` are those of the code. `UPDATE_SCHEMAS=1` writes them anew.
+//! The JSON Schemas of all methods and events in `schemas/` are those of the code.
+//! `UPDATE_SCHEMAS=1` writes them anew.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! The record of refused attempts: who tried what, and what they were told. A child that tries every door leaves a trail.
+//! The record of refused attempts: who tried what, and what they were told. A child that tries
+//! every door leaves a trail.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use plexus_wire::RefusedAttempt;
 /// What kind of line this is.
 pub(crate) const REFUSED: &str = "refused";
 
-/// How many lines one [`WINDOW`] takes. A caller that tries faster than a person could read is counted, not written down: the disk is not its to fill.
+/// How many lines one [`WINDOW`] takes. A caller that tries faster than a person could read is
+/// counted, not written down: the disk is not its to fill.
 const LINES_PER_WINDOW: u32 = 600;
 
 /// The time over which lines are counted.
@@ -37,7 +39,8 @@ impl Refusals {
         })
     }
 
-    /// Notes that an attempt was refused. The attempt stays refused when the note cannot be written.
+    /// Notes that an attempt was refused. The attempt stays refused when the note cannot be
+    /// written.
     pub async fn note(&self, session: Option<SessionId>, mut refused: RefusedAttempt) {
         let Some(left_out) = self.room() else { return };
         if left_out > 0 {
@@ -58,7 +61,8 @@ impl Refusals {
         }
     }
 
-    /// Takes a line of the window, and says how many were left out before it; `None` when there is no room.
+    /// Takes a line of the window, and says how many were left out before it; `None` when there is
+    /// no room.
     fn room(&self) -> Option<u64> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if window.since.elapsed() >= WINDOW {
@@ -75,7 +79,8 @@ impl Refusals {
 
 #[async_trait]
 impl FailureWatcher for Refusals {
-    /// What an agent may not do, and what it may not know of, is an attempt; a wrong parameter is not. The operator only mistypes.
+    /// What an agent may not do, and what it may not know of, is an attempt; a wrong parameter is
+    /// not. The operator only mistypes.
     async fn failed(&self, caller: &Caller, method: &str, error: &CallError) {
         let attempt = matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound);
         if *caller == Caller::Operator || !attempt {

@@ -1,11 +1,13 @@
 //! Who may see, steer and decide what. Authority only narrows on the way down.
 //!
-//! The attack comes first. A child would like to: approve itself; approve a sibling; approve an ancestor; have a child of its own do what it may
-//! not do; hand a child more than it has; learn what strangers do. Against it stand three questions, and every method asks one of them:
-//! - [`Authority::reach`]: may this caller touch this session at all? The operator everything, a session its strict descendants, a child nothing.
-//!   What is out of reach is answered as if it did not exist.
-//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its creator listed (`may_decide`, `allowed_tools`), and
-//!   its creator's creator, up to the operator.
+//! The attack comes first. A child would like to: approve itself; approve a sibling; approve an
+//! ancestor; have a child of its own do what it may not do; hand a child more than it has; learn
+//! what strangers do. Against it stand three questions, and every method asks one of them:
+//! - [`Authority::reach`]: may this caller touch this session at all? The operator everything, a
+//!   session its strict descendants, a child nothing. What is out of reach is answered as if it did
+//!   not exist.
+//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its
+//!   creator listed (`may_decide`, `allowed_tools`), and its creator's creator, up to the operator.
 //! - [`narrowed`]: is what a session hands to its child no more than it has itself?
 
 use std::path::Path;
@@ -43,7 +45,8 @@ impl Authority {
         Self { store }
     }
 
-    /// Returns the session if `caller` may touch it; else it does not exist, as far as this caller can tell.
+    /// Returns the session if `caller` may touch it; else it does not exist, as far as this caller
+    /// can tell.
     pub async fn reach(&self, caller: &Caller, id: SessionId) -> Result<SessionRecord, CallError> {
         let hidden = || {
             CallError::not_found(format_args!("find the session {id}"))
@@ -125,13 +128,15 @@ impl Authority {
         }
     }
 
-    /// Returns who is asked first about a tool call: the nearest ancestor whose allow would count, else the operator.
+    /// Returns who is asked first about a tool call: the nearest ancestor whose allow would count,
+    /// else the operator.
     pub(crate) async fn owner_of(&self, deed: &Deed<'_>) -> Result<Owner, StoreError> {
         let line = self.line(deed.asker).await?;
         Ok(nearest_decider(&line, deed).map_or(Owner::Operator, Owner::Session))
     }
 
-    /// Returns who is asked when `owner` did not answer: the next one above whose allow would count, at the end the operator.
+    /// Returns who is asked when `owner` did not answer: the next one above whose allow would
+    /// count, at the end the operator.
     pub(crate) async fn above(
         &self,
         owner: SessionId,
@@ -148,8 +153,9 @@ impl Authority {
 
     /// Says whether an allow of session `decider` counts for a tool call of a session below it.
     ///
-    /// `decider` must be a strict ancestor. It may allow what its creator listed in `may_decide`, and what it may do unasked itself
-    /// (`allowed_tools`). Everything else is its own parent's to decide.
+    /// `decider` must be a strict ancestor. It may allow what its creator listed in `may_decide`,
+    /// and what it may do unasked itself (`allowed_tools`). Everything else is its own parent's to
+    /// decide.
     pub async fn may_allow(&self, decider: SessionId, deed: &Deed<'_>) -> Result<bool, StoreError> {
         let line = self.line(deed.asker).await?;
         let from = line.iter().position(|(id, _)| *id == decider).and_then(|at| line.get(at..));
@@ -173,9 +179,10 @@ fn nearest_decider(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> Opti
 
 /// Whether the first of a line, and everybody above it, has been given this call to decide.
 ///
-/// What a session hands on was compared with what it has when the child was created. That compares patterns as they are written; where a path
-/// really leads can change afterwards (a directory becomes a link). So the whole line must agree on the call itself, and a grant is never
-/// worth more than the one it came from.
+/// What a session hands on was compared with what it has when the child was created. That compares
+/// patterns as they are written; where a path really leads can change afterwards (a directory
+/// becomes a link). So the whole line must agree on the call itself, and a grant is never worth
+/// more than the one it came from.
 fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
     line.iter().all(|(_, grants)| listed(grants, deed))
 }
@@ -196,8 +203,9 @@ fn listed(grants: &SessionConfig, deed: &Deed<'_>) -> bool {
         || grants.allowed_tools.iter().any(|text| covers(text, grants, &call))
 }
 
-/// Relative paths of a grant start in the granter's directory, those of a call where it happens: a relative grant is therefore only taken for a
-/// call from that very directory. A pattern that cannot be read grants nothing.
+/// Relative paths of a grant start in the granter's directory, those of a call where it happens: a
+/// relative grant is therefore only taken for a call from that very directory. A pattern that
+/// cannot be read grants nothing.
 fn covers(pattern: &str, grants: &SessionConfig, call: &rules::Call<'_>) -> bool {
     pattern.parse::<Pattern>().is_ok_and(|pattern| {
         (!pattern.is_relative() || grants.working_dir == call.working_dir)
@@ -205,7 +213,8 @@ fn covers(pattern: &str, grants: &SessionConfig, call: &rules::Call<'_>) -> bool
     })
 }
 
-/// Says whether `grants` lets its session decide every call of `pattern`, in whatever directory below its own.
+/// Says whether `grants` lets its session decide every call of `pattern`, in whatever directory
+/// below its own.
 pub fn may_decide_all_of(grants: &SessionConfig, pattern: &Pattern) -> bool {
     grants.may_decide.iter().any(|text| text == EVERYTHING) || {
         let inner = Placed { pattern, dir: None };
@@ -226,8 +235,9 @@ fn lists(list: &[String], holder: &SessionConfig, inner: Placed<'_>) -> bool {
     })
 }
 
-/// Says whether one pattern of `list`, held by `holder`, takes in `text`, held by `inner_holder`. The same words in the same directory always do,
-/// also when we cannot read them: the CLI knows notations that we do not.
+/// Says whether one pattern of `list`, held by `holder`, takes in `text`, held by `inner_holder`.
+/// The same words in the same directory always do, also when we cannot read them: the agent knows
+/// notations that we do not.
 fn lists_text(
     list: &[String],
     holder: &SessionConfig,
@@ -257,7 +267,8 @@ pub fn narrowed(parent: &SessionConfig, child: &SessionConfig) -> Result<(), Cal
     excess(parent, child).map_or(Ok(()), |what| Err(too_much(&what)))
 }
 
-/// Names the first thing that `child` has and `parent` has not. Every field of the configuration has its line, so that a new one is not forgotten.
+/// Names the first thing that `child` has and `parent` has not. Every field of the configuration
+/// has its line, so that a new one is not forgotten.
 fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     let SessionConfig {
         working_dir,
@@ -266,7 +277,8 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         model: _,
         system_prompt: _,
         channel: _,
-        // Passing a question on sooner or later takes it from nobody: those above may answer at any time.
+        // Passing a question on sooner or later takes it from nobody: those above may answer at any
+        // time.
         escalate_after_secs: _,
         loopback_enabled,
         loopback_timeout_secs,
@@ -303,7 +315,8 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if *project_settings == ProjectSettings::Trust {
         return Some("trusted project settings".into());
     }
-    // Without a channel the CLI denies what it would ask about: less, not more. But nobody would be asked about the rest either.
+    // Without a channel the agent denies what it would ask about: less, not more. But nobody would
+    // be asked about the rest either.
     if !loopback_enabled && parent.supervise == Supervise::All {
         return Some("a run that nobody is asked about".into());
     }
@@ -339,7 +352,8 @@ fn too_much(what: &str) -> CallError {
         .with_hint("authority only narrows; ask your own parent")
 }
 
-/// Names the first limit of `child` that is above the parent's. What it does not limit is limited by the parent's own all the same.
+/// Names the first limit of `child` that is above the parent's. What it does not limit is limited
+/// by the parent's own all the same.
 fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
     let parent = parent?;
     let above = |most: Option<u64>, wanted: Option<u64>| {

@@ -1,4 +1,5 @@
-//! Live pieces of text for whoever watches: sent, never stored. A watcher that is slow misses some, and the whole text comes as an event.
+//! Live pieces of text for whoever watches: sent, never stored. A watcher that is slow misses some,
+//! and the whole text comes as an event.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +16,8 @@ const QUEUE: usize = 256;
 /// What somebody who watches gets.
 #[derive(Clone, Debug)]
 pub enum Live {
-    /// A message begins. Text that was shown and has not become an event is void: after a broken connection to the model it comes again.
+    /// A message begins. Text that was shown and has not become an event is void: after a broken
+    /// connection to the model it comes again.
     MessageStart,
     /// A piece of text.
     Text(Arc<str>),
@@ -47,7 +49,8 @@ impl Deltas {
 pub(crate) struct DeltaSender {
     deltas: Deltas,
     session: SessionId,
-    /// Sees every piece, watched or not: whoever begins to watch in the middle of a token must not get its other half.
+    /// Sees every piece, watched or not: whoever begins to watch in the middle of a token must not
+    /// get its other half.
     pieces: Pieces,
 }
 

@@ -1,7 +1,7 @@
 //! The engine: its parts built from each other, started and stopped as one.
 //!
-//! This is the only place that names all of them. Each part is given what it uses, and so is whoever
-//! is built on the engine: it takes the parts it needs from here, and keeps nothing else.
+//! This is the only place that names all of them. Each part is given what it uses, and so is
+//! whoever is built on the engine: it takes the parts it needs from here, and keeps nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -138,8 +138,8 @@ impl Engine {
         self.approvals.hooks.set_receivers(receivers);
     }
 
-    /// Writes an entry of the outbox as it is sent, the same at every attempt. It may hold a one-time
-    /// token: it is for its receiver alone.
+    /// Writes an entry of the outbox as it is sent, the same at every attempt. It may hold a
+    /// one-time token: it is for its receiver alone.
     #[must_use]
     pub fn hook_letter(&self, entry: &OutboxEntry) -> String {
         self.approvals.hooks.letter(entry, self.address.get().as_deref())
@@ -155,8 +155,8 @@ impl Engine {
         self.neighbours.set_relay(relay);
     }
 
-    /// How long a write to the shared store takes from here, as the last renewal of the lease saw it;
-    /// `None` where the store is not shared.
+    /// How long a write to the shared store takes from here, as the last renewal of the lease saw
+    /// it; `None` where the store is not shared.
     #[must_use]
     pub fn store_round_trip(&self) -> Option<std::time::Duration> {
         self.heartbeat.as_ref().map(|heartbeat| heartbeat.round_trip())
@@ -188,7 +188,8 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Reads the rules of a file; a bad one is refused with file and line, and the rules in force stay.
+    /// Reads the rules of a file; a bad one is refused with file and line, and the rules in force
+    /// stay.
     ///
     /// # Errors
     /// Says which line and why.
@@ -235,8 +236,9 @@ impl Engine {
         self.supervisor.end_all(reason).await;
     }
 
-    /// Says how long permission requests waited for their decisions since the start, by who decided:
-    /// `operator`, `session`, `rule`, `deadline`, `webhook`. What a rule answers at once never waited.
+    /// Says how long permission requests waited for their decisions since the start, by who
+    /// decided: `operator`, `session`, `rule`, `deadline`, `webhook`. What a rule answers at once
+    /// never waited.
     #[must_use]
     pub fn decision_latency(&self) -> Vec<(&'static str, LatencyReading)> {
         self.approvals.waited()

@@ -1,4 +1,5 @@
-//! What the server holds of a shim: a way to see its end and to ask for it. Never a bare pid, which may be a stranger's by now.
+//! What the server holds of a shim: a way to see its end and to ask for it. Never a bare pid, which
+//! may be a stranger's by now.
 
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -64,7 +65,8 @@ impl Hold {
         }
     }
 
-    /// How the shim itself ended, when that was seen. It is of interest when it did not come to say how its child did.
+    /// How the shim itself ended, when that was seen. It is of interest when it did not come to say
+    /// how its child did.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         self.status
     }
@@ -87,15 +89,17 @@ impl Hold {
         }
     }
 
-    /// Ends shim and child without asking, for when the shim does not answer or was killed itself. What is found only by the name of its run is ended on
-    /// a thread where looking again holds nobody; whoever has to know that it is done waits for the handle.
+    /// Ends shim and child without asking, for when the shim does not answer or was killed itself.
+    /// What is found only by the name of its run is ended on a thread where looking again holds
+    /// nobody; whoever has to know that it is done waits for the handle.
     pub(crate) fn kill(&self, dir: &RunDir) -> JoinHandle<()> {
         let pid_file = dir.read_pid().ok().flatten();
         let child = pid_file
             .as_ref()
             .filter(|pid| pid.child_lives())
             .map(|pid| (pid.child_pid, pid.child_start));
-        // The descendants are listed while their parents still live: an orphan's parent is init, and tells nothing.
+        // The descendants are listed while their parents still live: an orphan's parent is init,
+        // and tells nothing.
         let descendants = child.map(|(pid, _)| orphans::descendants(pid)).unwrap_or_default();
         self.signal(Signal::KILL);
         orphans::end(child.into_iter().chain(descendants));
@@ -106,7 +110,8 @@ impl Hold {
 
 /// Registers a descriptor with the runtime.
 fn watchable(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is the same open descriptor for as long as it lives, and the `AsyncFd` owns it from here on.
+    // SAFETY: an `OwnedFd` is the same open descriptor for as long as it lives, and the `AsyncFd`
+    // owns it from here on.
     #[expect(
         unsafe_code,
         reason = "the runtime asks for a promise that only the type of the descriptor can keep, and this one does"

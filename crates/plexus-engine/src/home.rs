@@ -111,8 +111,8 @@ fn make_dir(path: &Path) -> Result<(), HomeError> {
     builder.create(path).map_err(|source| HomeError::Io { path: path.to_owned(), source })
 }
 
-/// Links a file of the user into a home. A file of the home's own stays, and so does the place of one
-/// that is not there.
+/// Links a file of the user into a home. A file of the home's own stays, and so does the place of
+/// one that is not there.
 fn link(path: &Path, target: &Path) -> Result<(), HomeError> {
     let io = |source| HomeError::Io { path: path.to_owned(), source };
     if !target.exists() {

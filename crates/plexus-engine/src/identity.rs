@@ -1,4 +1,5 @@
-//! Tokens: random 256 bits, stored as hashes, compared in constant time, revoked when the run that they were made for ends.
+//! Tokens: random 256 bits, stored as hashes, compared in constant time, revoked when the run that
+//! they were made for ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +91,8 @@ impl Identity {
         Ok(token)
     }
 
-    /// Makes a token with which another server passes on a call of `caller`; whoever made it revokes it after the call.
+    /// Makes a token with which another server passes on a call of `caller`; whoever made it
+    /// revokes it after the call.
     pub(crate) async fn mint_for_a_relay(&self, caller: Caller) -> Result<SecretToken, StoreError> {
         self.mint_until(caller, None, Some(UnixMillis::now().plus(RELAY_LIFE))).await
     }

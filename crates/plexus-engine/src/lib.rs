@@ -4,7 +4,8 @@
 //! In reading order:
 //! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
 //! - [`driver`], [`agents`]: what is particular to one kind of agent, and which ones there are.
-//! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused attempts.
+//! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused
+//!   attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
 //! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
 //! - [`home`]: the directory of an agent's own settings and login, made ready.

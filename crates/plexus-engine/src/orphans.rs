@@ -1,4 +1,5 @@
-//! What a killed shim leaves: found by its parents, and by the name of the run in its environment, and ended.
+//! What a killed shim leaves: found by its parents, and by the name of the run in its environment,
+//! and ended.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use plexus_shim::layout::{Delivery, RunDir, process_identity, signal_process};
 use rustix::process::Signal;
 
-/// How many processes are followed; a machine with more descendants of one child is lost in other ways.
+/// How many processes are followed; a machine with more descendants of one child is lost in other
+/// ways.
 const MAX_FOLLOWED: usize = 10_000;
 
 /// How often we look for those who were started while we ended the others.
@@ -28,8 +30,8 @@ pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
 
 /// Ends everybody who carries the name of this run, until two looks find nobody new.
 ///
-/// A process that is just becoming another program has no environment to be read for a moment: that is why one look is not enough. It pauses
-/// between looks, so call it on a thread that may block.
+/// A process that is just becoming another program has no environment to be read for a moment: that
+/// is why one look is not enough. It pauses between looks, so call it on a thread that may block.
 pub(crate) fn end_members(dir: &RunDir) {
     let mut ended = HashSet::new();
     let mut quiet_looks = 0;
@@ -49,7 +51,8 @@ pub(crate) fn end_members(dir: &RunDir) {
     }
 }
 
-/// Returns pid and start time of everything that descends from `root`, parents before children. What starts meanwhile is missed.
+/// Returns pid and start time of everything that descends from `root`, parents before children.
+/// What starts meanwhile is missed.
 pub(crate) fn descendants(root: i32) -> Vec<(i32, u64)> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
@@ -73,7 +76,8 @@ pub(crate) fn descendants(root: i32) -> Vec<(i32, u64)> {
     found
 }
 
-/// Field 4 of `/proc/PID/stat`, counted from the last parenthesis: a program's name may hold anything.
+/// Field 4 of `/proc/PID/stat`, counted from the last parenthesis: a program's name may hold
+/// anything.
 fn parent_of(pid: i32) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -28,7 +28,8 @@ pub struct Rulebook {
     wider: tokio::sync::Notify,
 }
 
-/// What was compiled, and how often the rules have changed: a reading that began before a change is not kept.
+/// What was compiled, and how often the rules have changed: a reading that began before a change is
+/// not kept.
 #[derive(Default)]
 struct Compiled {
     rules: Option<Arc<RuleSet>>,
@@ -108,7 +109,8 @@ impl Rulebook {
         compiled.changes += 1;
     }
 
-    /// A rule or a mode came that may answer what waits. It is in the store by now, so whoever judges from here on sees it.
+    /// A rule or a mode came that may answer what waits. It is in the store by now, so whoever
+    /// judges from here on sees it.
     pub fn widened(&self) {
         self.changed();
         *self.widened_at.write().unwrap_or_else(PoisonError::into_inner) = Some(UnixMillis::now());
@@ -140,7 +142,8 @@ impl Rulebook {
             .any(|rule| rule.id == id)
     }
 
-    /// Counts a decision of a rule of the file. Such counts start again when the file is read again.
+    /// Counts a decision of a rule of the file. Such counts start again when the file is read
+    /// again.
     pub(crate) fn use_file_rule(&self, id: RuleId) {
         let mut rules = self.from_file.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(left) =
@@ -169,7 +172,8 @@ impl Rulebook {
     pub async fn in_force(&self) -> Result<Arc<RuleSet>, StoreError> {
         let changes = {
             let compiled = self.compiled.read().unwrap_or_else(PoisonError::into_inner);
-            // Where servers share the store, a rule may come through any of them, and holds from the moment it is stored.
+            // Where servers share the store, a rule may come through any of them, and holds from
+            // the moment it is stored.
             if let Some(rules) = compiled.rules.as_ref().filter(|_| self.store.lease().is_none()) {
                 return Ok(Arc::clone(rules));
             }
@@ -210,7 +214,8 @@ pub fn call<'a>(
     }
 }
 
-/// A stored pattern was read when it was added; one that this version cannot read any more is left out, and so asks.
+/// A stored pattern was read when it was added; one that this version cannot read any more is left
+/// out, and so asks.
 pub fn compile(stored: &StoredRule) -> Option<Rule> {
     let pattern = match stored.rule.pattern.parse::<Pattern>() {
         Ok(pattern) => pattern,

@@ -1,4 +1,5 @@
-//! Our own tokens have a recognisable prefix; where a child prints one, it is masked before it is stored or shown.
+//! Our own tokens have a recognisable prefix; where a child prints one, it is masked before it is
+//! stored or shown.
 
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_store::JsonText;
@@ -12,7 +13,8 @@ const LETTER_ESCAPE: &str = "\\u";
 /// The shortest run of token characters behind the prefix that counts as a token; ours have 43.
 const MIN_TOKEN_CHARS: usize = 16;
 
-/// How much of a text that comes in pieces is held back at most while it may be a token; ours are much shorter.
+/// How much of a text that comes in pieces is held back at most while it may be a token; ours are
+/// much shorter.
 const MAX_HELD_BYTES: usize = 256;
 
 /// Masks every token of ours in `text`.
@@ -77,11 +79,13 @@ fn literal_length(from: &str) -> usize {
     from.len()
 }
 
-/// Masks tokens in a text that comes in pieces: what may be the beginning of one is held back until its end is seen.
+/// Masks tokens in a text that comes in pieces: what may be the beginning of one is held back until
+/// its end is seen.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     held: String,
-    /// Whether a token that was too long to hold has been masked already: the rest of it is dropped.
+    /// Whether a token that was too long to hold has been masked already: the rest of it is
+    /// dropped.
     in_token: bool,
 }
 

@@ -85,7 +85,7 @@ impl SessionConfig {
 /// What the activation remembers of a session besides its configuration.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct SessionState {
-    /// The CLI's id to fork from at the next start; cleared once the CLI has shown the new one.
+    /// The agent's id to fork from at the next start; cleared once the agent has shown the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_from: Option<String>,
     /// Whose conversation that is: what it has cost is known there.
@@ -94,7 +94,8 @@ pub struct SessionState {
     /// The last message of that one which the fork shares; all of it without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_behind: Option<Uuid>,
-    /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts on from there.
+    /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts
+    /// on from there.
     #[serde(default)]
     pub conversation_cost: f64,
     /// A mode for a while, set by the operator.

@@ -1,4 +1,5 @@
-//! What the activations are built from: paths, programs, bounds and defaults. The server's configuration becomes one of these.
+//! What the activations are built from: paths, programs, bounds and defaults. The server's
+//! configuration becomes one of these.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct ProgramLine {
     /// The program.
     pub program: PathBuf,
-    /// What stands before the arguments of a run, for example `sim` when our own binary plays the CLI.
+    /// What stands before the arguments of a run, for example `sim` when our own binary plays the
+    /// agent.
     pub leading: Vec<OsString>,
 }
 
@@ -26,7 +28,8 @@ pub struct Settings {
     pub programs: BTreeMap<String, ProgramLine>,
     /// The shim that holds a child.
     pub shim: ProgramLine,
-    /// Where children reach this server, for the MCP channel and for `can_spawn`; known once the listener is bound.
+    /// Where children reach this server, for the MCP channel and for `can_spawn`; known once the
+    /// listener is bound.
     pub url: Option<String>,
     /// The channel of a session that does not say.
     pub channel: ChannelChoice,
@@ -46,11 +49,13 @@ pub struct Settings {
     pub approval_timeout: Duration,
     /// Whether children write partial messages, for live text in `follow`.
     pub live_deltas: bool,
-    /// The shim ends its child when no server has touched the lease for this long (only with a shared store).
+    /// The shim ends its child when no server has touched the lease for this long (only with a
+    /// shared store).
     pub leash: Option<Duration>,
     /// Under which names MCP lists the methods of sessions.
     pub tool_names: ToolNames,
-    /// Who this server is among those that share its store; `None` where it has the store to itself.
+    /// Who this server is among those that share its store; `None` where it has the store to
+    /// itself.
     pub node: Option<NodeSettings>,
 }
 

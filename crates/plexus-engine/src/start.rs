@@ -1,4 +1,5 @@
-//! Starting a child: the row first, then the directory with everything in it, then the process. A crash in between leaves nothing unexplained.
+//! Starting a child: the row first, then the directory with everything in it, then the process. A
+//! crash in between leaves nothing unexplained.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,7 +32,8 @@ use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questi
 use crate::session::{SessionConfig, SessionState};
 use crate::settings::Settings;
 
-/// The variables that every child inherits from the server, by name. A driver adds those of its agent.
+/// The variables that every child inherits from the server, by name. A driver adds those of its
+/// agent.
 const INHERITED: &[&str] = &[
     "PATH",
     "HOME",
@@ -286,8 +288,9 @@ impl Starter {
         let exit = JsonText::of(&NoExit { reason })?;
         let mut replans = Replans::default();
         loop {
-            // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. A question that stayed open
-            // would keep its chat from being served anew.
+            // A child whose shim was killed before it could say that there is one may have asked
+            // over MCP all the same. A question that stayed open would keep its chat from being
+            // served anew.
             let mut changes = close_questions(&self.tools.approvals, key).await?;
             let end = EndRun { run: key, exit: exit.clone() };
             changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);
@@ -363,7 +366,8 @@ fn first_agent() -> String {
     FIRST_AGENT.to_owned()
 }
 
-/// The directories must still be what they were when the session was created: a link put in their place could lead to our own data.
+/// The directories must still be what they were when the session was created: a link put in their
+/// place could lead to our own data.
 fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
     let data = settings.data_dir.canonicalize().unwrap_or_else(|_| settings.data_dir.clone());
     for dir in std::iter::once(&config.working_dir).chain(&config.add_dirs) {
@@ -387,7 +391,8 @@ fn conversation(session: &SessionRecord, keeping: Keeping) -> Result<Conversatio
     })
 }
 
-/// What the conversation had cost when a CLI last left it: that of the source, for a fork that has none of its own yet.
+/// What the conversation had cost when a CLI last left it: that of the source, for a fork that has
+/// none of its own yet.
 async fn cost_before(store: &dyn Store, session: &SessionRecord) -> Result<f64, StoreError> {
     let state = SessionState::of(session)?;
     let Some(source) = state.fork_of else { return Ok(state.conversation_cost) };

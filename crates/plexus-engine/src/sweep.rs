@@ -1,7 +1,8 @@
 //! Run directories that nobody needs any more, for `prune`.
 //!
-//! A run's directory goes with the run: once everything of it is in the store, it is removed. What is left was left by an accident, a removal that
-//! failed, or a store that was restored from an older copy and does not know the run. It goes when it is old and nothing in it lives.
+//! A run's directory goes with the run: once everything of it is in the store, it is removed. What
+//! is left was left by an accident, a removal that failed, or a store that was restored from an
+//! older copy and does not know the run. It goes when it is old and nothing in it lives.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,7 +14,8 @@ use plexus_store::{RunKey, Store, StoreError, UnixMillis};
 
 use crate::node::lost::run_dirs;
 
-/// Removes what is older than `before` and belongs to no open run. Returns how many run directories went.
+/// Removes what is older than `before` and belongs to no open run. Returns how many run directories
+/// went.
 pub(crate) async fn sweep(
     store: &dyn Store,
     data_dir: &Path,
@@ -56,7 +58,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// Removes one directory if it is old and nothing of it lives; says whether it did. The directory above goes with the last of a session that is gone.
+/// Removes one directory if it is old and nothing of it lives; says whether it did. The directory
+/// above goes with the last of a session that is gone.
 fn remove(path: &Path, session_is_known: bool, before: SystemTime) -> bool {
     let lives = match RunDir::new(path).read_pid() {
         Ok(pids) => pids.is_some_and(|pids| pids.shim_lives() || pids.child_lives()),

@@ -1,5 +1,6 @@
-//! Waiting for decisions: subscribe, read, wait. A commit between the read and the subscription would
-//! otherwise wake nobody. Methods that wait use [`LongPoll`](crate::reading::long_poll::LongPoll).
+//! Waiting for decisions: subscribe, read, wait. A commit between the read and the subscription
+//! would otherwise wake nobody. Methods that wait use
+//! [`LongPoll`](crate::reading::long_poll::LongPoll).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,8 +47,8 @@ pub async fn decision(
 /// What was heard of an approval that was waited for.
 pub(crate) type Heard = (ApprovalId, Option<ApprovalRecord>);
 
-/// Waits until an approval is decided or gone, whatever is wrong with the store meanwhile: a run that
-/// gave up would leave its agent waiting unseen.
+/// Waits until an approval is decided or gone, whatever is wrong with the store meanwhile: a run
+/// that gave up would leave its agent waiting unseen.
 async fn heard_at_last(store: &dyn Store, id: ApprovalId) -> Option<ApprovalRecord> {
     loop {
         match decision(store, id).await {

@@ -1,4 +1,5 @@
-//! `chat_async`, `send` and `cancel`: what a parent says to a child. None of them waits for the child.
+//! `chat_async`, `send` and `cancel`: what a parent says to a child. None of them waits for the
+//! child.
 
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_engine::event::ToNewEvent;

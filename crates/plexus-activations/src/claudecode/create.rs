@@ -156,7 +156,8 @@ impl ClaudeCode {
         })
     }
 
-    /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI reads below its directory unasked.
+    /// A directory that exists, can be read, and neither holds our data nor lies in it: the CLI
+    /// reads below its directory unasked.
     fn usable_dir(&self, field: &str, dir: &Path) -> Result<PathBuf, CallError> {
         let refuse = |why: String, hint: &str| {
             Err(CallError::invalid(format_args!("use {} as {field}: {why}", dir.display()))
@@ -192,7 +193,8 @@ impl ClaudeCode {
         Ok(real)
     }
 
-    /// How many sessions every budget above leaves room for; too deep is refused at once, since no parent ever changes.
+    /// How many sessions every budget above leaves room for; too deep is refused at once, since no
+    /// parent ever changes.
     async fn room_below(&self, parent: Option<SessionId>) -> Result<Vec<Room>, CallError> {
         let Some(parent) = parent else { return Ok(Vec::new()) };
         let mut line = vec![parent];
@@ -214,7 +216,8 @@ impl ClaudeCode {
         Ok(room)
     }
 
-    /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not show one past and remember another.
+    /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not
+    /// show one past and remember another.
     async fn fork_point(
         &self,
         source: &SessionRecord,
@@ -234,7 +237,8 @@ impl ClaudeCode {
         }
     }
 
-    /// The agent's last message of the chat that completed at this node, if one of this session's did, in the conversation that it still has.
+    /// The agent's last message of the chat that completed at this node, if one of this session's
+    /// did, in the conversation that it still has.
     async fn last_message(
         &self,
         source: &SessionRecord,
@@ -264,7 +268,8 @@ impl ClaudeCode {
     ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         if let Caller::Session(own) = call.caller {
-            // A fork has the powers of its source again, so whoever makes it must have them to give.
+            // A fork has the powers of its source again, so whoever makes it must have them to
+            // give.
             let above = SessionConfig::of(&self.store.session(own).await?)?;
             narrowed(&above, &SessionConfig::of(&source)?)?;
         }
@@ -292,7 +297,8 @@ impl ClaudeCode {
                     Some(of(conversation, Some(message)))
                 }
                 (ForkPoint::Head, Some(conversation)) => Some(of(conversation, None)),
-                // A fork that never ran has no conversation of its own yet: its fork goes on from the same one.
+                // A fork that never ran has no conversation of its own yet: its fork goes on from
+                // the same one.
                 (ForkPoint::Behind(_) | ForkPoint::Head, None) => remembered
                     .fork_from
                     .is_some()
@@ -307,13 +313,15 @@ impl ClaudeCode {
 enum ForkPoint {
     /// Behind this message of the agent, with which a chat completed.
     Behind(Uuid),
-    /// Behind everything that was said so far: the last chat failed, or belongs to the session that this one is a fork of.
+    /// Behind everything that was said so far: the last chat failed, or belongs to the session that
+    /// this one is a fork of.
     Head,
     /// Before anything was said: the fork's conversation is a new one.
     Root,
 }
 
-/// What a child has from its parent without saying so: what is forbidden above stays forbidden, and supervision gets no looser.
+/// What a child has from its parent without saying so: what is forbidden above stays forbidden, and
+/// supervision gets no looser.
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
     // What comes from above stands first.
     let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
@@ -332,8 +340,9 @@ fn unreadable(error: PatternError, field: String) -> CallError {
     )
 }
 
-/// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside parentheses. An entry that would fall apart there,
-/// or swallow its neighbours, would mean something else than what was checked here.
+/// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside
+/// parentheses. An entry that would fall apart there, or swallow its neighbours, would mean
+/// something else than what was checked here.
 fn check_tool_entry(entry: &str) -> Result<(), CallError> {
     let mut depth = 0_u32;
     let mut whole = !entry.is_empty();

@@ -1,4 +1,5 @@
-//! Prompts, messages and ends for children that another server has: they reach it, or the caller learns where to ask.
+//! Prompts, messages and ends for children that another server has: they reach it, or the caller
+//! learns where to ask.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,8 @@ use plexus_wire::{ChatParams, Method, SessionRef};
 use super::ClaudeCode;
 
 impl ClaudeCode {
-    /// Starts a chat on the server that has the session's warm child or, where this one lacks its directories, on the one that ran it last. `None`
-    /// when this server is the place.
+    /// Starts a chat on the server that has the session's warm child or, where this one lacks its
+    /// directories, on the one that ran it last. `None` when this server is the place.
     pub(super) async fn start_chat_elsewhere(
         &self,
         caller: Caller,
@@ -101,7 +102,8 @@ fn missing_here(session: &SessionRecord) -> Result<Option<PathBuf>, CallError> {
     }))
 }
 
-/// The CLI keeps a file for each conversation, in a folder for each directory; our simulator in a folder of its own.
+/// The CLI keeps a file for each conversation, in a folder for each directory; our simulator in a
+/// folder of its own.
 fn has_transcript(folder: &Path, id: &str) -> bool {
     let name = format!("{id}.jsonl");
     let projects = std::fs::read_dir(folder.join("projects")).into_iter().flatten().flatten();

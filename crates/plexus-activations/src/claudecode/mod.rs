@@ -45,8 +45,8 @@ use crate::handler::handler;
 pub enum Namespace {
     /// `agents`: sessions of every agent.
     Agents,
-    /// `claudecode`: as the first stage names them. `create` makes sessions of Claude Code; all else
-    /// works on every session.
+    /// `claudecode`: as the first stage names them. `create` makes sessions of Claude Code; all
+    /// else works on every session.
     ClaudeCode,
 }
 
@@ -130,7 +130,8 @@ impl Activation for ClaudeCode {
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
-        // One line for each method: its name, what it is for, what is special about it, and who does it.
+        // One line for each method: its name, what it is for, what is special about it, and who
+        // does it.
         macro_rules! with {
             ($method:ident) => {
                 handler!(self, $method)

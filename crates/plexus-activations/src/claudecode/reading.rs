@@ -1,4 +1,5 @@
-//! `poll`, `wait` and the waiting half of `chat`: every reader reads from the store, with a position of its own.
+//! `poll`, `wait` and the waiting half of `chat`: every reader reads from the store, with a
+//! position of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -208,7 +209,8 @@ impl ClaudeCode {
             return Ok((polled, None));
         };
         let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
-        // A page knows how the chat stands that the reader goes on in, which is rarely another than that of the last event.
+        // A page knows how the chat stands that the reader goes on in, which is rarely another than
+        // that of the last event.
         let (chat_status, total_events, mut read_position) = if page.next.chat == chat {
             (page.status, page.total_events, page.read_position)
         } else {
@@ -262,7 +264,8 @@ impl ClaudeCode {
         Ok(shown.collect::<Result<_, _>>()?)
     }
 
-    /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never for the child alone.
+    /// Waits until the chat has ended or something waits for a decision, or the wait is over. Never
+    /// for the child alone.
     pub(super) async fn wait_for_turn(
         &self,
         caller: Caller,

@@ -1,6 +1,8 @@
-//! What tells a listener that the list of waiting requests has changed: for a parent that can listen and need not poll.
+//! What tells a listener that the list of waiting requests has changed: for a parent that can
+//! listen and need not poll.
 //!
-//! Everybody is woken by the same topic and looks at its own list; who may see nothing of a change hears nothing of it.
+//! Everybody is woken by the same topic and looks at its own list; who may see nothing of a change
+//! hears nothing of it.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! `loopback`: permission requests that reach the right parent, once, and cannot be forged.
 //!
 //! - this file: the method table, and the methods that list and decide;
-//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that something
-//!   waits;
+//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that
+//!   something waits;
 //! - [`rules`], [`preview`]: standing rules, and what they would say of a call.
 
 mod listening;
@@ -128,7 +128,8 @@ impl Loopback {
         Ok(RespondOutcomes { outcomes })
     }
 
-    /// What a caller sees of approvals: the operator all, a session those of its strict descendants.
+    /// What a caller sees of approvals: the operator all, a session those of its strict
+    /// descendants.
     pub(super) async fn filter(
         &self,
         caller: &Caller,
@@ -349,7 +350,8 @@ impl Activation for Loopback {
         let asks: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
-            // It writes its answer itself, and that is one answer: only so do doors without streams offer it.
+            // It writes its answer itself, and that is one answer: only so do doors without streams
+            // offer it.
             d.shape = Shape::Unary;
             d.hints.waits = true;
             d.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_rejoin" });

@@ -1,4 +1,5 @@
-//! `permit`: the MCP channel's question. Blocks until somebody decides; every error is a denial with a reason that the model can read.
+//! `permit`: the MCP channel's question. Blocks until somebody decides; every error is a denial
+//! with a reason that the model can read.
 
 use std::sync::Arc;
 
@@ -57,7 +58,8 @@ impl Loopback {
         Ok(Reply::Value(exact_json(&response).into()))
     }
 
-    /// The client no longer wants an answer, which is not the same as a lost connection: nobody needs to give one.
+    /// The client no longer wants an answer, which is not the same as a lost connection: nobody
+    /// needs to give one.
     pub(super) async fn permit_cancel(
         self: Arc<Self>,
         call: Call,
@@ -168,8 +170,9 @@ impl Loopback {
         }
     }
 
-    /// The answer leaves with this call's reply; that it left is noted first, so that it is never noted without having been on its way. `None` while
-    /// the store cannot be written: then the child waits on.
+    /// The answer leaves with this call's reply; that it left is noted first, so that it is never
+    /// noted without having been on its way. `None` while the store cannot be written: then the
+    /// child waits on.
     async fn deliver(&self, record: &ApprovalRecord) -> Option<PermitAnswer> {
         let Some(response) = answer_of(record) else {
             return Some(PermitAnswer::deny("denied: nothing was decided"));

@@ -1,4 +1,5 @@
-//! `rule_preview` and `rule_test`: what a rule would do, before anybody makes it or asks. Nothing is run or recorded.
+//! `rule_preview` and `rule_test`: what a rule would do, before anybody makes it or asks. Nothing
+//! is run or recorded.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_engine::approvals::judge::Judgement;
@@ -170,7 +171,8 @@ impl Loopback {
         Ok(self.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
     }
 
-    /// Tests a call as a session would see it that the caller has yet to create: by the rules that would hold for it, and no mode.
+    /// Tests a call as a session would see it that the caller has yet to create: by the rules that
+    /// would hold for it, and no mode.
     async fn test_for_nobody(
         &self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! The methods about standing rules, and what a remembered decision releases. `remember` is `rule_add` under the same checks.
+//! The methods about standing rules, and what a remembered decision releases. `remember` is
+//! `rule_add` under the same checks.
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_engine::authority::may_decide_all_of;
@@ -92,7 +93,8 @@ impl Loopback {
         Ok(RuleAdded { rule_id: id })
     }
 
-    /// Checks a rule whole before anything is changed: its pattern, its examples, its scope, and that its author may make it.
+    /// Checks a rule whole before anything is changed: its pattern, its examples, its scope, and
+    /// that its author may make it.
     async fn new_rule(&self, caller: &Caller, params: RuleAddParams) -> Result<NewRule, CallError> {
         let pattern: Pattern =
             params.pattern.parse().map_err(|error| unreadable(error, "pattern"))?;
@@ -128,7 +130,8 @@ impl Loopback {
         })
     }
 
-    /// A session's rules end with its run; one whose run is over makes none. A parent outside has no runs, and its rules stay.
+    /// A session's rules end with its run; one whose run is over makes none. A parent outside has
+    /// no runs, and its rules stay.
     async fn ends_with(&self, caller: &Caller) -> Result<Option<plexus_store::RunKey>, CallError> {
         let Caller::Session(id) = caller else { return Ok(None) };
         let runs = self.store.runs(*id).await?;
@@ -148,7 +151,8 @@ impl Loopback {
         }
     }
 
-    /// `all` is the operator's. A session's rules cover strict descendants, never itself, and allow only what it may allow.
+    /// `all` is the operator's. A session's rules cover strict descendants, never itself, and allow
+    /// only what it may allow.
     async fn checked_scope(
         &self,
         caller: &Caller,
@@ -263,8 +267,8 @@ impl Loopback {
         }
     }
 
-    /// The same for a rule that was remembered, and says which requests it decided: also those that the timer, which looks for latecomers, got
-    /// to first.
+    /// The same for a rule that was remembered, and says which requests it decided: also those that
+    /// the timer, which looks for latecomers, got to first.
     pub(super) async fn release_by(
         &self,
         caller: &Caller,
@@ -292,10 +296,12 @@ impl Loopback {
         Ok(released)
     }
 
-    /// A rule or a mode has come: answers every pending request below the caller that is decided by now, each on its own record.
+    /// A rule or a mode has come: answers every pending request below the caller that is decided by
+    /// now, each on its own record.
     ///
-    /// Requests that come meanwhile see it: it is committed, and what was compiled before it forgotten, before the first is looked at. One that
-    /// was judged before and is stored after is judged again ([`deadlines`](super::deadlines)).
+    /// Requests that come meanwhile see it: it is committed, and what was compiled before it
+    /// forgotten, before the first is looked at. One that was judged before and is stored after is
+    /// judged again ([`deadlines`](super::deadlines)).
     pub(super) async fn release(&self, caller: &Caller) -> Result<Vec<ApprovalId>, CallError> {
         self.approvals.rulebook.widened();
         Ok(self.approvals.release(caller.session(), None, |_| true).await?)

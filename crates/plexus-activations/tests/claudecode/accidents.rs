@@ -1,4 +1,5 @@
-//! What can go wrong with a child: it says nonsense, dies, is killed, or its shim is. The chat ends with the reason, and nothing is left.
+//! What can go wrong with a child: it says nonsense, dies, is killed, or its shim is. The chat ends
+//! with the reason, and nothing is left.
 
 use serde_json::json;
 
@@ -72,8 +73,8 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
     assert_eq!(texts(&world.events(&session, chat).await), ["hello"]);
 }
 
-/// A tool that starts something whose parent ends at once, in a session of its own, and goes on for ever: nothing but the mark in its environment
-/// tells whose it is once the shim is gone.
+/// A tool that starts something whose parent ends at once, in a session of its own, and goes on for
+/// ever: nothing but the mark in its environment tells whose it is once the shim is gone.
 async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
     let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do sleep 0.05; done";
     let chat = world
@@ -104,7 +105,8 @@ async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
 async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
     let world = World::new().await;
     let session = world.create("orphans", json!({"allowed_tools": ["Bash"]})).await;
-    // In a session of its own, and its parents have ended: neither the process table nor its group says whose it is.
+    // In a session of its own, and its parents have ended: neither the process table nor its group
+    // says whose it is.
     let input = json!({"command": "(setsid sleep 600 >/dev/null 2>&1 &)"});
     let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
     world.wait_for_event(&session, "content").await;

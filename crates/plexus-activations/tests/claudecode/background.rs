@@ -1,4 +1,5 @@
-//! Work in the background: a `result` is not the end, and a turn that nobody asked for has a chat all the same.
+//! Work in the background: a `result` is not the end, and a turn that nobody asked for has a chat
+//! all the same.
 
 use serde_json::json;
 

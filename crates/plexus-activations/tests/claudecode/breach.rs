@@ -1,4 +1,5 @@
-//! What was approved is what runs. A child that does something else is stopped, and the audit says why.
+//! What was approved is what runs. A child that does something else is stopped, and the audit says
+//! why.
 
 use plexus_store::{Change, JsonText, PageRequest, Patch, Priority, UpdateRun};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Cancelling a chat in each state it can be in: it ends `cancelled`, its readers are told why, and nothing is left alive.
+//! Cancelling a chat in each state it can be in: it ends `cancelled`, its readers are told why, and
+//! nothing is left alive.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -137,7 +138,8 @@ async fn a_second_cancel_ends_the_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
-    // Lines that cost nothing and never end, faster than anybody reads them, from a child that reads nothing: there is always another one to look at.
+    // Lines that cost nothing and never end, faster than anybody reads them, from a child that
+    // reads nothing: there is always another one to look at.
     let flood = r#"yes '{"type":"keep_alive"}' | head -c 2000000 > blob; while :; do cat blob; sleep 0.05; done"#;
     let world = World::with(|settings| {
         settings.grace = Duration::from_millis(200);

@@ -1,4 +1,5 @@
-//! What a chat is charged for: itself, whoever else works on its conversation, and however the process before it ended.
+//! What a chat is charged for: itself, whoever else works on its conversation, and however the
+//! process before it ended.
 
 use serde_json::{Value, json};
 

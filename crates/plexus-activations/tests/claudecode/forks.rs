@@ -47,7 +47,8 @@ async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
     let events = world.chat_to_end(at_root["id"].as_str().unwrap(), "sim:\nrecall").await;
     assert_eq!(texts(&events), ["Nothing was said before."]);
 
-    // The fork is a session like any other: it is forked behind its own chats, and what is its source's is forked there.
+    // The fork is a session like any other: it is forked behind its own chats, and what is its
+    // source's is forked there.
     let own = &world.session(behind).await["head"]["node_id"];
     let again = world
         .ok("claudecode.fork", json!({"session_id": behind, "new_name": "again", "at": own}))

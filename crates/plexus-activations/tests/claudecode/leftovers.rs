@@ -1,4 +1,5 @@
-//! Run directories that an accident has left: `prune` removes what is old and belongs to nobody, and nothing else.
+//! Run directories that an accident has left: `prune` removes what is old and belongs to nobody,
+//! and nothing else.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -47,7 +48,8 @@ async fn prune_removes_old_run_directories_that_belong_to_nobody() {
         leave(path);
     }
     std::fs::create_dir(&odd).unwrap();
-    // A run that this store does not know, since it was restored from an older copy, and whose child lives.
+    // A run that this store does not know, since it was restored from an older copy, and whose
+    // child lives.
     let mut pids = RunDir::new(world.run_dir(&session, 0)).read_pid().unwrap().unwrap();
     RunDir::new(&living).write_pid(&pids).unwrap();
     pids.shim_start += 1;

@@ -1,4 +1,5 @@
-//! Sessions and chats through a whole hub, with simulated children: what a parent sees, across cancels, restarts and accidents.
+//! Sessions and chats through a whole hub, with simulated children: what a parent sees, across
+//! cancels, restarts and accidents.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! Many at once and many in a row: everything is there once, and nothing is left. The full numbers run with `PLEXUS_FULL=1`.
+//! Many at once and many in a row: everything is there once, and nothing is left. The full numbers
+//! run with `PLEXUS_FULL=1`.
 
 use serde_json::json;
 

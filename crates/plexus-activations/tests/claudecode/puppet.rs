@@ -1,4 +1,5 @@
-//! An agent that says what a test has it say, and keeps what it is told: for lines that no CLI of today writes.
+//! An agent that says what a test has it say, and keeps what it is told: for lines that no CLI of
+//! today writes.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! Readers: each with a position of its own, at its own speed, through all chats; and what else can be read of a session.
+//! Readers: each with a position of its own, at its own speed, through all chats; and what else can
+//! be read of a session.
 
 use std::time::Duration;
 
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::common::{World, take, texts, types};
 
-/// Reads as a named consumer until it has seen `complete` events of `chats` chats, `limit` events at a time; acknowledges each page by asking for the next.
+/// Reads as a named consumer until it has seen `complete` events of `chats` chats, `limit` events
+/// at a time; acknowledges each page by asking for the next.
 async fn read_as(
     world: &World,
     session: &str,

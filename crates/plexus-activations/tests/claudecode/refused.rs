@@ -1,4 +1,5 @@
-//! Requests that cannot be taken are refused, heard of again and guarded like any other; lines that cannot be stored hide nothing.
+//! Requests that cannot be taken are refused, heard of again and guarded like any other; lines that
+//! cannot be stored hide nothing.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The server goes and comes back on the same data while its children live, or die: events are complete, in order, once.
+//! The server goes and comes back on the same data while its children live, or die: events are
+//! complete, in order, once.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -184,7 +185,8 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     let session = world.create("undelivered", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
-    // Decided in the store, and the server dies before the answer leaves: as if by another process that never tells the run.
+    // Decided in the store, and the server dies before the answer leaves: as if by another process
+    // that never tells the run.
     let decide = allow(approval["id"].as_str().unwrap().parse().unwrap());
     world.store().commit(vec![decide], Priority::Urgent).await.unwrap();
     // What a crash in the middle of a write leaves in the inbox is not a message.
@@ -200,8 +202,9 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
 }
 
-/// Stores what is left when shim and server are killed before the shim could say that there is a child, which has asked over MCP all the same:
-/// the chat, the row of its run, and these questions of it.
+/// Stores what is left when shim and server are killed before the shim could say that there is a
+/// child, which has asked over MCP all the same: the chat, the row of its run, and these questions
+/// of it.
 async fn silent_run(
     world: &World,
     session: &str,

@@ -309,7 +309,8 @@ pub(crate) async fn a_restart_while_it_waits_for_permission_asks_nobody_again(
     Ok(())
 }
 
-/// Measures from the call to the first event that the child caused. The aim is eight times sooner; what is printed says how it was.
+/// Measures from the call to the first event that the child caused. The aim is eight times sooner;
+/// what is printed says how it was.
 pub(crate) async fn a_follow_up_on_a_warm_child_is_sooner_than_a_new_process(
     cli: PathBuf,
 ) -> Result<()> {

@@ -1,7 +1,8 @@
-//! Sessions and chats with the real Claude Code CLI, which talks to a scripted stand-in for the Messages API.
+//! Sessions and chats with the real Claude Code CLI, which talks to a scripted stand-in for the
+//! Messages API.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that
-//! is a failure.
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! What every case begins with: a stand-in for the API, a sandbox for the CLI, and a hub whose agent is the real one.
+//! What every case begins with: a stand-in for the API, a sandbox for the CLI, and a hub whose
+//! agent is the real one.
 
 use std::path::PathBuf;
 
@@ -33,7 +34,8 @@ impl Stage {
         Ok(Self { world, sandbox, api })
     }
 
-    /// Creates a session whose child has the sandbox's environment, and a mark by which the world finds what it left.
+    /// Creates a session whose child has the sandbox's environment, and a mark by which the world
+    /// finds what it left.
     pub(crate) async fn session(&self, name: &str) -> String {
         let mut env: Map<String, Value> =
             self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();

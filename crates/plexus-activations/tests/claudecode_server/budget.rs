@@ -1,4 +1,5 @@
-//! A budget is kept also by a server that is killed: what was set aside stays so, and what ended meanwhile is counted.
+//! A budget is kept also by a server that is killed: what was set aside stays so, and what ended
+//! meanwhile is counted.
 
 use std::time::Instant;
 
@@ -36,8 +37,9 @@ async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_when_the_serv
         if used_up && kills == 2 {
             break;
         }
-        // Killed while children run, twice: the first time with one, then with several. They go on, and end while nobody looks. On a slow machine
-        // all of it may be used up meanwhile; then the second server dies with that on record.
+        // Killed while children run, twice: the first time with one, then with several. They go on,
+        // and end while nobody looks. On a slow machine all of it may be used up meanwhile; then
+        // the second server dies with that on record.
         if kills < 2 && (used_up || spent(&site, &top).await >= one * f64::from(kills)) {
             kills += 1;
             site.server.kill_9().unwrap();

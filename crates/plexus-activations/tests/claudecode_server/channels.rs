@@ -1,5 +1,5 @@
-//! What a chat does on both channels, in the same words: `control`, where one process serves many chats, and `mcp`, where each chat has a process
-//! of its own that asks through the server's door.
+//! What a chat does on both channels, in the same words: `control`, where one process serves many
+//! chats, and `mcp`, where each chat has a process of its own that asks through the server's door.
 
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ async fn a_chat_asks_is_answered_and_completes(channel: &str) {
     site.allow(&approval).await;
     let (status, events) = site.end(&session).await;
     assert_eq!(status, "complete");
-    // Over MCP the question comes by its own connection, what the agent says through its journal: which of the two is stored first is open.
+    // Over MCP the question comes by its own connection, what the agent says through its journal:
+    // which of the two is stored first is open.
     let asked = |kind: &&str| ["awaiting_approval", "approval_resolved"].contains(kind);
     let (asked, said): (Vec<&str>, Vec<&str>) = types(&events).into_iter().partition(asked);
     assert_eq!(asked, ["awaiting_approval", "approval_resolved"]);
@@ -121,7 +122,8 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
     }
 }
 
-/// Reads two chats as a named consumer, the `n`-th with pages and pauses of its own; hands each cursor back with the next call.
+/// Reads two chats as a named consumer, the `n`-th with pages and pauses of its own; hands each
+/// cursor back with the next call.
 async fn read_as(site: &Site, session: &str, n: u64) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cursor = Value::Null;
@@ -197,7 +199,8 @@ async fn a_message_into_a_running_chat_steers_it_or_is_refused(channel: &str) {
     assert_eq!(site.session(&session).await["chat"], 0, "it made no chat of its own");
 }
 
-/// The chat has ended as it should, nobody waits for an answer, and the session takes the next chat.
+/// The chat has ended as it should, nobody waits for an answer, and the session takes the next
+/// chat.
 async fn ends_cancelled_and_goes_on(site: &Site, session: &str) {
     let (status, events) = site.end(session).await;
     assert_eq!(status, "cancelled");

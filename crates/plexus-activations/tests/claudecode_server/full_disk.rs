@@ -1,4 +1,5 @@
-//! A disk without room, under the journal alone and under everything: what was said waits, nothing is lost, and no request goes unseen.
+//! A disk without room, under the journal alone and under everything: what was said waits, nothing
+//! is lost, and no request goes unseen.
 
 use plexus_shim::layout::SegmentNo;
 use serde_json::{Value, json};
@@ -45,7 +46,8 @@ async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_a
     fill(&filler).unwrap();
     std::fs::write(site.work().join("go"), "").unwrap();
     exists(&site.work().join("gone")).await;
-    // More than a pipe holds is behind it, and there is room for the rest of a page: the last line stands there by half, for as long as it may take.
+    // More than a pipe holds is behind it, and there is room for the rest of a page: the last line
+    // stands there by half, for as long as it may take.
     let segment = site.run_dir(&session, 0).segment(SegmentNo(1));
     let at_the_end = || {
         std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0))

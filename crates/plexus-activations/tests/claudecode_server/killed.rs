@@ -1,4 +1,5 @@
-//! `SIGKILL`, again and again: the child never notices, and every line of it becomes exactly one event.
+//! `SIGKILL`, again and again: the child never notices, and every line of it becomes exactly one
+//! event.
 
 use serde_json::json;
 

@@ -1,5 +1,6 @@
-//! What can be lost beside the server: half a message, a shim, a child, a pid. Each with a real server that is killed and started again: afterwards
-//! the events are complete, in order, once, and the status is right. Half a line is what a full disk leaves: see `full_disk`.
+//! What can be lost beside the server: half a message, a shim, a child, a pid. Each with a real
+//! server that is killed and started again: afterwards the events are complete, in order, once, and
+//! the status is right. Half a line is what a full disk leaves: see `full_disk`.
 
 use std::io::Write as _;
 

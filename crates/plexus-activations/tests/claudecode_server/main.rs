@@ -1,5 +1,5 @@
-//! A real `plexus serve` with simulated children: both channels, since the MCP channel needs its doors; `SIGKILL` and a start on the same data while its
-//! children live; and a full disk.
+//! A real `plexus serve` with simulated children: both channels, since the MCP channel needs its
+//! doors; `SIGKILL` and a start on the same data while its children live; and a full disk.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

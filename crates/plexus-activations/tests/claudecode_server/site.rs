@@ -109,7 +109,8 @@ impl Site {
         self.wait_for(session, words, said).await;
     }
 
-    /// Waits for the end of the newest chat and returns its status and its events, numbered without gap or repeat.
+    /// Waits for the end of the newest chat and returns its status and its events, numbered without
+    /// gap or repeat.
     pub(crate) async fn end(&self, session: &str) -> (String, Vec<Value>) {
         let ended = |page: &Value| {
             !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap())

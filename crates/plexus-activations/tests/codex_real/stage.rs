@@ -1,5 +1,5 @@
-//! What every case begins with: a stand-in for the API, a sandbox for the CLI, and a hub whose agent
-//! is the real one.
+//! What every case begins with: a stand-in for the API, a sandbox for the CLI, and a hub whose
+//! agent is the real one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Stage {
         Ok(Self { world, sandbox, api })
     }
 
-    /// Creates a session that asks about everything, whose child has the sandbox's environment and a
-    /// mark by which the world finds what it left.
+    /// Creates a session that asks about everything, whose child has the sandbox's environment and
+    /// a mark by which the world finds what it left.
     pub(crate) async fn session(&self, name: &str) -> String {
         self.session_with(name, json!({})).await
     }

@@ -1,6 +1,8 @@
-//! A whole hub for tests: all engine over a SQLite store in a folder of its own, children held by the real shim and played by the simulator.
+//! A whole hub for tests: all engine over a SQLite store in a folder of its own, children held by
+//! the real shim and played by the simulator.
 //!
-//! A [`World`] can be restarted on the same folder while its children live on, as a server would be. Dropping it leaves no process behind.
+//! A [`World`] can be restarted on the same folder while its children live on, as a server would
+//! be. Dropping it leaves no process behind.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::path::{Path, PathBuf};
@@ -61,7 +63,8 @@ impl World {
         Self { folder, settings, drivers, store, engine, hub }
     }
 
-    /// Ends everything of the server but its children, and starts it again on the same folder. Returns how many runs it picked up.
+    /// Ends everything of the server but its children, and starts it again on the same folder.
+    /// Returns how many runs it picked up.
     pub(crate) async fn restart(self) -> (Self, usize) {
         self.down().await.up().await
     }
@@ -126,7 +129,8 @@ impl World {
         }
     }
 
-    /// Creates a session that works in the folder of this world. `more` adds to the parameters of `create` or replaces them.
+    /// Creates a session that works in the folder of this world. `more` adds to the parameters of
+    /// `create` or replaces them.
     pub(crate) async fn create(&self, name: &str, more: Value) -> String {
         let created = self.ok("agents.create", self.create_params(name, more)).await;
         created["id"].as_str().unwrap().to_owned()
@@ -169,7 +173,8 @@ impl World {
         self.events(session, chat).await
     }
 
-    /// Waits until the session is in this state, and returns the last `poll` (of the newest chat, from 0 on, moving nobody).
+    /// Waits until the session is in this state, and returns the last `poll` (of the newest chat,
+    /// from 0 on, moving nobody).
     pub(crate) async fn wait_for_status(&self, session: &str, status: &str) -> Value {
         self.wait_for(session, &format!("status {status}"), |page| page["status"] == status).await
     }
@@ -348,7 +353,8 @@ impl Down {
         self.up_beside(async |_| {}).await
     }
 
-    /// Starts it again while somebody else already uses the store. Returns how many runs it picked up.
+    /// Starts it again while somebody else already uses the store. Returns how many runs it picked
+    /// up.
     pub(crate) async fn up_beside(
         self,
         somebody: impl AsyncFnOnce(Arc<dyn Store>),
@@ -372,7 +378,8 @@ impl Down {
 }
 
 fn build(settings: &Settings, drivers: &Drivers) -> (Arc<dyn Store>, Arc<Engine>, Arc<Hub>) {
-    // What a test checks is the order of things, not the disk: flushing every commit would only make it slow.
+    // What a test checks is the order of things, not the disk: flushing every commit would only
+    // make it slow.
     let options =
         SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(&settings.data_dir) };
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&options).unwrap());

@@ -1,4 +1,5 @@
-//! Authority only narrows: over random trees, no chain of creates, answers and rules lets a session do what its creator did not grant.
+//! Authority only narrows: over random trees, no chain of creates, answers and rules lets a session
+//! do what its creator did not grant.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -158,7 +159,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                     if whole_subtree {
                         rules.insert(id, (by, tool));
                     } else {
-                        // One for a single session is removed again: what it covers is told by the others.
+                        // One for a single session is removed again: what it covers is told by the
+                        // others.
                         desk.call_as(
                             Caller::Session(tree[by].id),
                             "loopback.rule_remove",

@@ -1,5 +1,5 @@
-//! Malformed permission requests over MCP, to a real server: each is a denial whose reason a model can read, or refused before it is a request at
-//! all; nothing is left waiting.
+//! Malformed permission requests over MCP, to a real server: each is a denial whose reason a model
+//! can read, or refused before it is a request at all; nothing is left waiting.
 
 use serde_json::{Value, json};
 use testkit::server::TestServer;
@@ -53,7 +53,8 @@ impl Client {
             .unwrap()
     }
 
-    /// Calls a tool with these arguments, as they are written, and returns the status and the whole answer.
+    /// Calls a tool with these arguments, as they are written, and returns the status and the whole
+    /// answer.
     async fn call(&self, tool: &str, arguments: &[u8]) -> (u16, Value) {
         let head = format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"{tool}","arguments":"#

@@ -1,4 +1,5 @@
-//! Budgets: shared by a session and everything below it, told at 80 %, stopped at 100 %, and not for a child to raise.
+//! Budgets: shared by a session and everything below it, told at 80 %, stopped at 100 %, and not
+//! for a child to raise.
 
 use plexus_core::{Caller, ErrorKind};
 use serde_json::{Value, json};

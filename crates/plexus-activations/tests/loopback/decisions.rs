@@ -182,7 +182,8 @@ async fn a_request_asked_again_joins_what_stands() {
     };
     desk.respond(Caller::Operator, &asked, true).await.unwrap();
     assert_eq!(answer(one).await, answer(again).await);
-    // Later it is told what was decided, and nobody is asked, also when a rule would by now say otherwise.
+    // Later it is told what was decided, and nobody is asked, also when a rule would by now say
+    // otherwise.
     desk.ok("loopback.rule_add", json!({"decision": "deny", "pattern": "Bash"})).await;
     assert_eq!(desk.permit(session, "t", "Bash", bash("ls")).await["behavior"], "allow");
     assert_eq!(

@@ -1,4 +1,5 @@
-//! A hub without children: sessions that ask over `permit` as somebody else's child would, over a store in memory or in a file.
+//! A hub without children: sessions that ask over `permit` as somebody else's child would, over a
+//! store in memory or in a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub(crate) struct Desk {
     pub(crate) folder: Arc<TempDir>,
 }
 
-/// A method that lists permission requests, the field that holds them, and what their id is called there.
+/// A method that lists permission requests, the field that holds them, and what their id is called
+/// there.
 struct List {
     method: &'static str,
     field: &'static str,
@@ -156,7 +158,8 @@ impl Desk {
         (answer, self.asked_for(session, &name).await)
     }
 
-    /// Waits until this call of a session is on record: pending, or decided already where nobody is waited for long.
+    /// Waits until this call of a session is on record: pending, or decided already where nobody is
+    /// waited for long.
     async fn asked_for(&self, session: SessionId, tool_use_id: &str) -> Value {
         self.listed(session, tool_use_id, &[PENDING, DECIDED]).await
     }
@@ -232,7 +235,8 @@ pub(crate) fn bash(command: &str) -> Value {
     json!({ "command": command })
 }
 
-/// Sleeps until the clock has passed this many seconds more: what a test of stored times cannot avoid.
+/// Sleeps until the clock has passed this many seconds more: what a test of stored times cannot
+/// avoid.
 pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }

@@ -1,4 +1,5 @@
-//! A real server and real tokens: what a child that has its token can do over every door, and the MCP channel through restarts.
+//! A real server and real tokens: what a child that has its token can do over every door, and the
+//! MCP channel through restarts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -70,7 +71,8 @@ async fn a_childs_token_opens_nothing_but_its_own_question() {
             assert_eq!(refused.kind(), "forbidden", "{method}");
         }
     }
-    // A session named in the arguments changes nothing: whoever holds the sibling's token asks for the sibling.
+    // A session named in the arguments changes nothing: whoever holds the sibling's token asks for
+    // the sibling.
     let smuggled = json!({"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t", "session_id": me});
     let asking = asks(&server, &siblings, smuggled);
     let waited =

@@ -1,4 +1,5 @@
-//! Permission requests through a hub: who is asked, who may answer, that it is decided once, and that nothing waits unseen.
+//! Permission requests through a hub: who is asked, who may answer, that it is decided once, and
+//! that nothing waits unseen.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

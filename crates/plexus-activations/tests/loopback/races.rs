@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, within};
 
-/// How often a race is tried: `PLEXUS_RACE_TRIES`, or as often as a suite that is run all day can afford.
+/// How often a race is tried: `PLEXUS_RACE_TRIES`, or as often as a suite that is run all day can
+/// afford.
 fn tries() -> usize {
     std::env::var("PLEXUS_RACE_TRIES").ok().and_then(|tries| tries.parse().ok()).unwrap_or(400)
 }
@@ -93,7 +94,8 @@ async fn of_a_hundred_deciders_one_wins_and_the_others_are_told_the_same_truth()
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_and_an_answer_in_the_same_moment_agree_on_one() {
     let desk = Arc::new(Desk::new().await);
-    // Long enough that on most machines all have asked before the first expires; where not, the answers come too late and agree on that.
+    // Long enough that on most machines all have asked before the first expires; where not, the
+    // answers come too late and agree on that.
     let session = desk.create("s", json!({"loopback_timeout_secs": 3})).await;
     let mut asked = Vec::new();
     for n in 0..100 {
@@ -208,7 +210,8 @@ async fn a_remembered_answer_and_a_new_request_never_miss_each_other() {
     }
 }
 
-/// Somebody remembers the answer to a command while the same command is asked again. Nobody answers the second one.
+/// Somebody remembers the answer to a command while the same command is asked again. Nobody answers
+/// the second one.
 async fn one_remember(desk: &Arc<Desk>, session: plexus_core::SessionId, command: &str) {
     let (first, second) = (format!("{command} first"), format!("{command} second"));
     let (task, asked) = desk.ask(session, &first, "Bash", bash(command)).await;

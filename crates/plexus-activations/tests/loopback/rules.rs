@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, pass};
 
-/// What happens to a Bash command of a session: `allow`, `deny`, or `ask` when it waits (it is then denied, so that the next may come).
+/// What happens to a Bash command of a session: `allow`, `deny`, or `ask` when it waits (it is then
+/// denied, so that the next may come).
 async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
     let tested = desk
@@ -141,7 +142,8 @@ async fn a_rule_ends_with_its_uses_and_with_its_time() {
     for expected in ["allow", "allow", "ask"] {
         assert_eq!(outcome(&desk, session, "a").await, expected);
     }
-    // Two rules, one of which cannot end while this runs: whether the short one still holds is up to the machine.
+    // Two rules, one of which cannot end while this runs: whether the short one still holds is up
+    // to the machine.
     add(&desk, json!({"decision": "allow", "pattern": "Bash(b)", "expires_in_secs": 1})).await;
     add(&desk, json!({"decision": "allow", "pattern": "Bash(c)", "expires_in_secs": 3_600})).await;
     pass(Duration::from_millis(2_100)).await;

@@ -1,5 +1,5 @@
-//! A real server, and the token of a child with `can_spawn`: over HTTP it reaches what is below its own session and nothing else, and nothing at
-//! all once its run has ended.
+//! A real server, and the token of a child with `can_spawn`: over HTTP it reaches what is below its
+//! own session and nothing else, and nothing at all once its run has ended.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::common::DEADLINE;
 use crate::desk::within;
 use crate::http::{asks, child_token, create};
 
-/// A family: `boss` is the parent of `me` and `sibling`, `stranger` has nothing to do with them. Each of them has asked for something.
+/// A family: `boss` is the parent of `me` and `sibling`, `stranger` has nothing to do with them.
+/// Each of them has asked for something.
 struct Family {
     server: TestServer,
     folder: tempfile::TempDir,

@@ -1,4 +1,5 @@
-//! Children that really ask, over the control channel: the shim holds them, the simulator plays them.
+//! Children that really ask, over the control channel: the shim holds them, the simulator plays
+//! them.
 
 use plexus_core::Caller;
 use serde_json::{Value, json};

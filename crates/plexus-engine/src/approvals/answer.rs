@@ -1,4 +1,4 @@
-//! The answer to a permission request, in the CLI's exact words.
+//! The answer to a permission request, as the driver of the agent gets it.
 
 use plexus_store::{ApprovalRecord, ApprovalStatus};
 use plexus_wire::PermitAnswer;

@@ -1,5 +1,5 @@
-//! A decision becomes a change: who may take it, whether it is for the input that was seen, and what
-//! is told of it.
+//! A decision becomes a change: who may take it, whether it is for the input that was seen, and
+//! what is told of it.
 
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, CallError, Caller};
@@ -18,7 +18,8 @@ use crate::event::ToNewEvent;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Decides an approval for `caller`, then sends the answer. The same answer again is fine; another one names what stands.
+    /// Decides an approval for `caller`, then sends the answer. The same answer again is fine;
+    /// another one names what stands.
     ///
     /// A rule that the decision is remembered as is part of the same transaction.
     pub async fn respond(
@@ -63,7 +64,8 @@ impl Approvals {
         Ok((record, fresh))
     }
 
-    /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody above may say no.
+    /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody
+    /// above may say no.
     async fn verdict(
         &self,
         caller: &Caller,
@@ -101,7 +103,8 @@ impl Approvals {
         let tool = self.views.tools.read(&config, &record.tool_name, &effective);
         let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
         if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
-            // Where a path leads decides what a session may allow, and this server cannot see the files of that machine.
+            // Where a path leads decides what a session may allow, and this server cannot see the
+            // files of that machine.
             return Err(CallError::forbidden(format_args!(
                 "allow {}: its agent runs on another server",
                 record.tool_name
@@ -154,7 +157,8 @@ impl Approvals {
         }
     }
 
-    /// Builds the change that decides an approval that was asked about, with its event and what is told outside.
+    /// Builds the change that decides an approval that was asked about, with its event and what is
+    /// told outside.
     pub(crate) fn decision_on(
         &self,
         record: &ApprovalRecord,

@@ -1,5 +1,6 @@
-//! What would happen to a call if it were asked now: by rules, and by a mode that the operator set for a while. Live requests, edited inputs, releases
-//! and `rule_test` all come through [`Approvals::judge`], so they cannot disagree.
+//! What would happen to a call if it were asked now: by rules, and by a mode that the operator set
+//! for a while. Live requests, edited inputs, releases and `rule_test` all come through
+//! [`Approvals::judge`], so they cannot disagree.
 
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
@@ -85,7 +86,8 @@ impl Approvals {
         })
     }
 
-    /// What the rules say, once those that it rests on are known to be in force still, and to be their author's to make.
+    /// What the rules say, once those that it rests on are known to be in force still, and to be
+    /// their author's to make.
     async fn standing_rules_say(
         &self,
         session: &SessionRecord,

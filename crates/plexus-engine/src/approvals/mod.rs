@@ -1,7 +1,9 @@
-//! Approvals, from the question to the answer: the one place where a permission request becomes a row, and a decision becomes an answer.
+//! Approvals, from the question to the answer: the one place where a permission request becomes a
+//! row, and a decision becomes an answer.
 //!
-//! Both channels open approvals here. A question and its `awaiting_approval` event are one transaction; a decision and its
-//! `approval_resolved` event are another; an answer leaves only after its decision is committed. Any error on the way is a denial with a reason.
+//! Both channels open approvals here. A question and its `awaiting_approval` event are one
+//! transaction; a decision and its `approval_resolved` event are another; an answer leaves only
+//! after its decision is committed. Any error on the way is a denial with a reason.
 //!
 //! In reading order:
 //! - this file: a question, an answer, and what everything here is built from;
@@ -136,8 +138,8 @@ impl Approvals {
         self.waited.read()
     }
 
-    /// Counts how long a question waited for its decision. The commit has woken whoever waits for the
-    /// answer: the run that asked, or the call that did.
+    /// Counts how long a question waited for its decision. The commit has woken whoever waits for
+    /// the answer: the run that asked, or the call that did.
     pub(crate) fn decided(&self, record: &ApprovalRecord, fresh: Fresh) {
         self.waited.note(record, fresh);
         plexus_fault::point!("decision.committed");

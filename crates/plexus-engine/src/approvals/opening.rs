@@ -1,5 +1,5 @@
-//! A question becomes an approval: its row, its owner, its deadline and its events, and the decision
-//! of a rule or a mode that answers it at once.
+//! A question becomes an approval: its row, its owner, its deadline and its events, and the
+//! decision of a rule or a mode that answers it at once.
 
 use std::time::Duration;
 
@@ -18,13 +18,15 @@ use crate::replan::Replans;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Builds the changes that open an approval and, when a rule or a mode answers at once, decide it too.
+    /// Builds the changes that open an approval and, when a rule or a mode answers at once, decide
+    /// it too.
     ///
     /// A request that stands already is only joined: it is decided, or was judged when it came.
     pub(crate) async fn plan(&self, question: &Question<'_>) -> Result<Vec<Change>, StoreError> {
         let config = SessionConfig::of(question.session)?;
         let input = acceptable(&question.input)?;
-        // Taken before the rules are looked at: a rule that is added later than this may have been missed, and then the request is judged again.
+        // Taken before the rules are looked at: a rule that is added later than this may have been
+        // missed, and then the request is judged again.
         let now = UnixMillis::now();
         let standing = self
             .store
@@ -101,9 +103,11 @@ impl Approvals {
         })
     }
 
-    /// Opens an approval that no journal line stands for (the MCP channel). Asked again, it joins what stands.
+    /// Opens an approval that no journal line stands for (the MCP channel). Asked again, it joins
+    /// what stands.
     ///
-    /// The same request may come twice at once, and the rule that answered may be gone between the look and the commit; then it is planned again.
+    /// The same request may come twice at once, and the rule that answered may be gone between the
+    /// look and the commit; then it is planned again.
     pub async fn open(&self, question: &Question<'_>) -> Result<ApprovalRecord, StoreError> {
         let mut replans = Replans::default();
         loop {
@@ -135,7 +139,8 @@ impl Approvals {
     }
 }
 
-/// When a question is passed on: as the session asked, else at half of its time, else after [`REMIND_EVERY`]. Always before it expires.
+/// When a question is passed on: as the session asked, else at half of its time, else after
+/// [`REMIND_EVERY`]. Always before it expires.
 fn escalate_after(config: &SessionConfig, timeout: Option<Duration>) -> Duration {
     let asked = config.escalate_after_secs.map(Duration::from_secs);
     match (asked, timeout) {

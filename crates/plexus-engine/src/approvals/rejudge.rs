@@ -1,7 +1,9 @@
-//! Rules and modes that came through another server: what waits here is judged by them within a second.
+//! Rules and modes that came through another server: what waits here is judged by them within a
+//! second.
 //!
-//! A call is judged on the machine of its agent alone: where a path leads is a question of that machine's files. So the server through which a rule
-//! comes leaves the questions of other servers' agents to those, and they look for themselves.
+//! A call is judged on the machine of its agent alone: where a path leads is a question of that
+//! machine's files. So the server through which a rule comes leaves the questions of other servers'
+//! agents to those, and they look for themselves.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,7 +29,8 @@ pub(super) struct Rejudge {
 impl Rejudge {
     /// Judges again what waits here and was judged by other rules than stand now.
     pub(super) async fn look(&mut self, approvals: &Approvals) -> Result<(), StoreError> {
-        // Every question wakes whoever calls this; the others' rules are worth a look once a while only.
+        // Every question wakes whoever calls this; the others' rules are worth a look once a while
+        // only.
         if self.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return Ok(());
         }
@@ -52,7 +55,8 @@ impl Rejudge {
                     Err(error) => return Err(error),
                 };
                 let now = (rules, session.revision);
-                // Also one that is new to us: the rules may have changed since it was judged at its opening.
+                // Also one that is new to us: the rules may have changed since it was judged at its
+                // opening.
                 if self.judged.get(&record.id) != Some(&now) {
                     approvals.release_one(record).await?;
                 }

@@ -13,8 +13,8 @@ use crate::replan::Replans;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Answers every pending request, below `under` and asked until `asked_until` if those are set, that rules or modes decide by now; each on its own
-    /// record. Returns which.
+    /// Answers every pending request, below `under` and asked until `asked_until` if those are set,
+    /// that rules or modes decide by now; each on its own record. Returns which.
     pub async fn release(
         &self,
         under: Option<SessionId>,
@@ -80,7 +80,8 @@ impl Approvals {
                     self.waited.note(record, fresh);
                     return Ok(fresh == Fresh::Made);
                 }
-                // Somebody else was first; or the rule is gone, and what is left of them is asked again.
+                // Somebody else was first; or the rule is gone, and what is left of them is asked
+                // again.
                 Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {
                     match self.store.approval(record.id).await {
                         Ok(record) if record.status == ApprovalStatus::Pending => {}
@@ -94,7 +95,8 @@ impl Approvals {
         Ok(false)
     }
 
-    /// The changes that count a judgement's rules as used. Those of a file have no row, and are counted here and now.
+    /// The changes that count a judgement's rules as used. Those of a file have no row, and are
+    /// counted here and now.
     pub(super) fn uses(&self, judgement: &Judgement, now: UnixMillis) -> Vec<Change> {
         let mut changes = Vec::new();
         for id in judgement.used.iter().copied() {

@@ -1,4 +1,5 @@
-//! Budgets: whether a session, and every session above it, has something left to spend; and what happens when it has not.
+//! Budgets: whether a session, and every session above it, has something left to spend; and what
+//! happens when it has not.
 //!
 //! A budget is for a session and everything below it. A chat sets aside what it may well cost when
 //! it starts ([`prepare`]), in the transaction that starts it, and gives that back in the
@@ -19,12 +20,14 @@ use crate::session::SessionConfig;
 
 pub(crate) use treasurer::{Stopper, keep};
 
-/// What a chat sets aside as long as none below the budget has ended: more than most cost. A budget of twenty dollars then lets twenty begin at
-/// once, and one of less than a dollar waits for its first result.
+/// What a chat sets aside as long as none below the budget has ended: more than most cost. A budget
+/// of twenty dollars then lets twenty begin at once, and one of less than a dollar waits for its
+/// first result.
 const UNKNOWN: Spend =
     Spend { cost_micros: 1_000_000, turns: 10, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
 
-/// Says what a chat of this session sets aside, and within which limits; nothing when no budget above it limits cost or turns.
+/// Says what a chat of this session sets aside, and within which limits; nothing when no budget
+/// above it limits cost or turns.
 ///
 /// # Errors
 /// `forbidden` when some budget above is used up.

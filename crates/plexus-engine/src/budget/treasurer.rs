@@ -1,6 +1,8 @@
-//! Looks at what is spent: tells whoever runs at 80 % of a budget, and stops every chat below it at 100 %.
+//! Looks at what is spent: tells whoever runs at 80 % of a budget, and stops every chat below it at
+//! 100 %.
 //!
-//! What was spent is stored in the transaction that ends a chat, so a server that dies in between finds it, and looks as soon as it starts.
+//! What was spent is stored in the transaction that ends a chat, so a server that dies in between
+//! finds it, and looks as soon as it starts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -178,7 +180,8 @@ impl Treasurer {
         Ok(())
     }
 
-    /// Writes into the audit how far a budget is used, and tells whoever wants to hear it outside. Noticed again after a restart, it has the same id.
+    /// Writes into the audit how far a budget is used, and tells whoever wants to hear it outside.
+    /// Noticed again after a restart, it has the same id.
     async fn record(
         &self,
         event: HookEvent,
@@ -192,7 +195,8 @@ impl Treasurer {
             used: worst.share,
         };
         let body = JsonText::of(&used)?;
-        // The id of the message is made of this text, so its keys stay sorted as they were in every version.
+        // The id of the message is made of this text, so its keys stay sorted as they were in every
+        // version.
         let what = format!("{} {}", holder.id, JsonText::of(&holder.budget)?.to_value());
         let told = self.approvals.hooks.tell_once(event, &what, || HookBody::Budget(used))?;
         let line = AuditLine {
@@ -230,7 +234,8 @@ impl Treasurer {
 }
 
 impl Holder {
-    /// What is nearest to its end, with the time that the chats of these sessions have been running.
+    /// What is nearest to its end, with the time that the chats of these sessions have been
+    /// running.
     async fn worst(&self, store: &dyn Store, running: &[SessionId]) -> Result<Worst, StoreError> {
         let mut spent = store.spend(self.id).await?.subtree;
         if self.budget.wall_secs.is_some() {

@@ -17,7 +17,8 @@ pub trait Memory:
     /// A turn begins: with this prompt, or without one because the agent goes on by itself.
     fn begin_turn(&mut self, prompt: Option<Uuid>);
 
-    /// A message was put into the running turn, which is not over before the agent has done with it.
+    /// A message was put into the running turn, which is not over before the agent has done with
+    /// it.
     fn steered(&mut self, message: Uuid);
 
     /// The turn is over, and the next may begin.
@@ -32,7 +33,8 @@ pub trait Memory:
 pub struct Report {
     /// The turn that runs, if one does.
     pub turn: Option<TurnReport>,
-    /// Whether work goes on in the background, which neither an interrupt nor the end of stdin ends.
+    /// Whether work goes on in the background, which neither an interrupt nor the end of stdin
+    /// ends.
     pub works_in_background: bool,
     /// What the conversation has cost, also in earlier processes.
     pub conversation_cost_usd: f64,

@@ -59,7 +59,8 @@ pub trait AnyDriver: Send + Sync + 'static {
     fn recall(self: Arc<Self>, memory: Option<&JsonText>) -> Result<Box<dyn Mind>, StoreError>;
 }
 
-/// What a run holds of its agent: how to read and write it, and what must be known of earlier lines.
+/// What a run holds of its agent: how to read and write it, and what must be known of earlier
+/// lines.
 pub trait Mind: Debug + Send + Sync {
     /// As [`Driver::powers`].
     fn powers(&self) -> AgentPowers;

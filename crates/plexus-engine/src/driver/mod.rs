@@ -1,8 +1,8 @@
 //! What is particular to one kind of agent, behind one trait.
 //!
-//! Every answer of a [`Driver`] is pure: the engine starts the process, reads its journal, writes its
-//! stdin and stores what came of it. A driver only says what to start, what a line means, and which
-//! lines say what we want to say.
+//! Every answer of a [`Driver`] is pure: the engine starts the process, reads its journal, writes
+//! its stdin and stores what came of it. A driver only says what to start, what a line means, and
+//! which lines say what we want to say.
 //!
 //! In reading order:
 //! - this file: the trait, and what an agent can do;
@@ -85,8 +85,8 @@ pub trait Driver: Send + Sync + 'static {
     /// When what is asked for cannot be started, with the reason.
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
 
-    /// Says what a call of one of the agent's tools would act on. What the target does not tell is a
-    /// doubt, so that no rule allows it by the target alone.
+    /// Says what a call of one of the agent's tools would act on. What the target does not tell is
+    /// a doubt, so that no rule allows it by the target alone.
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
 
     /// Reads one line of the agent's output.

@@ -78,8 +78,8 @@ pub enum Step {
     Send(Vec<OutLine>),
     /// The agent can take a prompt now. The one of the open chat follows, once.
     Ready,
-    /// The agent does not wait for an answer to its question any more, and does not say which one it
-    /// took.
+    /// The agent does not wait for an answer to its question any more, and does not say which one
+    /// it took.
     Settled {
         /// The agent's id of its question.
         request_id: String,

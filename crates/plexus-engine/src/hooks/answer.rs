@@ -1,4 +1,5 @@
-//! An answer that comes back from outside, with the one-time token of a webhook. It can say yes or no to exactly what was told, once.
+//! An answer that comes back from outside, with the one-time token of a webhook. It can say yes or
+//! no to exactly what was told, once.
 
 use std::sync::Arc;
 

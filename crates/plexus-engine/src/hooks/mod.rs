@@ -1,8 +1,12 @@
-//! Webhooks, up to the outbox: what is told, to whom, and the one-time token by which an answer may come back.
+//! Webhooks, up to the outbox: what is told, to whom, and the one-time token by which an answer may
+//! come back.
 //!
 //! In reading order:
-//! - this file: who wants to hear what. What can be told is `plexus_wire`'s ([`HookEvent`], [`HookBody`]). An entry goes into the outbox in the transaction of what it tells of ([`Hooks::tell`]); the server sends it.
-//! - [`token`]: the one-time token of an approval. It is computed when it is needed and stored nowhere.
+//! - this file: who wants to hear what. What can be told is `plexus_wire`'s ([`HookEvent`],
+//!   [`HookBody`]). An entry goes into the outbox in the transaction of what it tells of
+//!   ([`Hooks::tell`]); the server sends it.
+//! - [`token`]: the one-time token of an approval. It is computed when it is needed and stored
+//!   nowhere.
 //! - [`answer`]: an answer that comes back with one.
 
 mod answer;
@@ -26,7 +30,8 @@ use token::AnswerKey;
 
 use crate::approvals::shown::{ApprovalViews, as_decision, working_dir};
 
-/// Inputs larger than this are not told: the receiver learns how large it is and where to look, and gets no token for what it cannot see.
+/// Inputs larger than this are not told: the receiver learns how large it is and where to look, and
+/// gets no token for what it cannot see.
 const MAX_TOLD_INPUT_BYTES: usize = 64 * 1024;
 
 /// How long a token works when its approval has no deadline.
@@ -69,8 +74,8 @@ impl Hooks {
         Arc::clone(&self.receivers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Makes the messages that tell of `event`, one for each receiver that wants to hear it. `told` is asked for only if
-    /// there is one.
+    /// Makes the messages that tell of `event`, one for each receiver that wants to hear it. `told`
+    /// is asked for only if there is one.
     fn tell(
         &self,
         event: HookEvent,
@@ -79,7 +84,8 @@ impl Hooks {
         self.entries(event, told, |_| Uuid::now_v7())
     }
 
-    /// The same for what may be noticed again after a restart: `what` names it, and the same again has the same id.
+    /// The same for what may be noticed again after a restart: `what` names it, and the same again
+    /// has the same id.
     pub(crate) fn tell_once(
         &self,
         event: HookEvent,
@@ -189,7 +195,8 @@ impl Hooks {
         Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
-    /// Tells of a request that needs nobody any more. `record` shows how it stands after the decision.
+    /// Tells of a request that needs nobody any more. `record` shows how it stands after the
+    /// decision.
     pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Result<Vec<OutboxEntry>, StoreError> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,
@@ -231,7 +238,8 @@ impl Hooks {
         Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
-    /// Writes a message as it is sent: what is in the outbox, with the token that is kept nowhere. Every attempt gives the same text.
+    /// Writes a message as it is sent: what is in the outbox, with the token that is kept nowhere.
+    /// Every attempt gives the same text.
     pub(crate) fn letter(&self, entry: &OutboxEntry, url: Option<&str>) -> String {
         // What cannot be read holds no room for a token either, and goes as it is.
         let Ok(mut message) = entry.body.read::<HookMessage>() else {
@@ -272,7 +280,8 @@ impl From<HookBody> for Told {
     }
 }
 
-/// What is told of a request that waits, with room for an answer if the receiver can see what it is asked.
+/// What is told of a request that waits, with room for an answer if the receiver can see what it is
+/// asked.
 fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMillis>) -> Told {
     if input_bytes > MAX_TOLD_INPUT_BYTES {
         let input_bytes = Some(input_bytes as u64);

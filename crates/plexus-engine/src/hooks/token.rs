@@ -1,7 +1,9 @@
-//! One-time tokens of approvals: a text that only this server can write, bound to the approval, its input, its receiver and a time.
+//! One-time tokens of approvals: a text that only this server can write, bound to the approval, its
+//! input, its receiver and a time.
 //!
-//! Nothing is stored, so nothing can be stolen from the store: the token names its approval, receiver and end, and a MAC over them and the digest
-//! of the input proves it. It works once because its approval is decided once, in the very transaction that uses it.
+//! Nothing is stored, so nothing can be stolen from the store: the token names its approval,
+//! receiver and end, and a MAC over them and the digest of the input proves it. It works once
+//! because its approval is decided once, in the very transaction that uses it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use plexus_core::auth::TOKEN_PREFIX;
@@ -72,7 +74,8 @@ impl AnswerKey {
         receiver: &str,
         digest: &str,
     ) -> [u8; 32] {
-        // A digest has a fixed length and so have the id and the time: the receiver's name, last, cannot reach into them.
+        // A digest has a fixed length and so have the id and the time: the receiver's name, last,
+        // cannot reach into them.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return [0; 32] };
         mac.update(PURPOSE);
         mac.update(approval.as_uuid().as_bytes());

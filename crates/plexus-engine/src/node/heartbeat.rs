@@ -1,4 +1,5 @@
-//! The heartbeat: registers this server, renews its lease, lets the children go when it cannot, and takes over from servers that went away.
+//! The heartbeat: registers this server, renews its lease, lets the children go when it cannot, and
+//! takes over from servers that went away.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,13 +16,15 @@ use crate::settings::NodeSettings;
 use crate::start::Address;
 use crate::supervisor::Supervisor;
 
-/// How long to wait before a registration is tried again at first; each wait is twice the one before.
+/// How long to wait before a registration is tried again at first; each wait is twice the one
+/// before.
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 
 /// The longest such wait.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
-/// How long children that were let go may take until their runs are over. They are killed, so this is for a busy machine.
+/// How long children that were let go may take until their runs are over. They are killed, so this
+/// is for a busy machine.
 const LET_GO_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How often this server looks for others whose lease is over.
@@ -66,7 +69,8 @@ impl Heartbeat {
         *self.round_trip.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers this server. It keeps the runs of its last life, unless another server has taken over meanwhile.
+    /// Registers this server. It keeps the runs of its last life, unless another server has taken
+    /// over meanwhile.
     pub(crate) async fn register(&self) -> Result<(), StoreError> {
         let sent = Instant::now();
         let register = RegisterServer {
@@ -81,7 +85,8 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Ends the lease of a server that leaves nothing behind. With children it stands: they wait for its return.
+    /// Ends the lease of a server that leaves nothing behind. With children it stands: they wait
+    /// for its return.
     pub(crate) async fn retire(&self) {
         let Some(lease) = self.tools.store.lease() else { return };
         match self.tools.store.commit(vec![Change::RetireServer(lease)], Priority::Urgent).await {
@@ -209,7 +214,8 @@ impl Heartbeat {
         }
     }
 
-    /// Registers again and goes on with what is still ours. `false`: somebody else is this server now.
+    /// Registers again and goes on with what is still ours. `false`: somebody else is this server
+    /// now.
     async fn come_back(&self) -> bool {
         let mut pause = FIRST_RETRY;
         loop {
@@ -303,7 +309,8 @@ impl Heartbeat {
         Ok(ended.unwrap_or_default())
     }
 
-    /// A session may be deleted, and a run ended, through another server: its child here must go, also one that says nothing.
+    /// A session may be deleted, and a run ended, through another server: its child here must go,
+    /// also one that says nothing.
     async fn end_what_is_not_ours(&self) {
         let ours = self.tools.store.lease().map(|Lease { server, .. }| server);
         for handle in self.supervisor.handles() {

@@ -1,7 +1,9 @@
-//! Run directories whose runs were ended by somebody else: their children are ended, and what their journals still hold is kept aside and reported.
+//! Run directories whose runs were ended by somebody else: their children are ended, and what their
+//! journals still hold is kept aside and reported.
 //!
-//! A chat that was ended by a takeover is final, so nothing is appended to it. Lines that the store never got are worth a look by a person all the
-//! same: they lie in `lost/` of the data directory until somebody removes them, and `plexus doctor` counts them.
+//! A chat that was ended by a takeover is final, so nothing is appended to it. Lines that the store
+//! never got are worth a look by a person all the same: they lie in `lost/` of the data directory
+//! until somebody removes them, and `plexus doctor` counts them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! This server among others that share its store. Operators call them nodes.
 //!
-//! Each registers under a lease by the store's clock, owns the children it runs, and is fenced in the commit itself: the store refuses whatever a
-//! server writes for a run after its lease. What is left to do here is to let no child outlive that lease, and to end for good what a server that
+//! Each registers under a lease by the store's clock, owns the children it runs, and is fenced in
+//! the commit itself: the store refuses whatever a server writes for a run after its lease. What is
+//! left to do here is to let no child outlive that lease, and to end for good what a server that
 //! does not come back has left open.
 //!
 //! - [`timing`]: how the parts of a lease fit into each other.

@@ -1,7 +1,8 @@
 //! Calls that only the server with the child can serve: whichever server is asked, they reach it.
 //!
-//! Reading and deciding need no relay: the row is the truth, and its wake reaches every server. A prompt for a warm child, a message into a running
-//! chat and its end are for the process that holds the child, so they are passed on, as the same caller, over the other server's own door.
+//! Reading and deciding need no relay: the row is the truth, and its wake reaches every server. A
+//! prompt for a warm child, a message into a running chat and its end are for the process that
+//! holds the child, so they are passed on, as the same caller, over the other server's own door.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,8 @@ use serde_json::Value;
 
 use crate::identity::Identity;
 
-/// Carries a call to another server. The wiring has one; without it such calls are refused with the address to ask.
+/// Carries a call to another server. The wiring has one; without it such calls are refused with the
+/// address to ask.
 #[async_trait]
 pub trait Relay: Send + Sync + 'static {
     /// Calls `method` of the server at `url` with a token that it knows.

@@ -5,8 +5,9 @@
 //!        │ patience │ ─────────── leash ───────────│ look of the shim │ room │
 //!        └───────────────────────── lease ────────────────────────────────────┘
 //! ```
-//! The lease counts from the moment the store commits a renewal, which is after it was sent. The server counts the leash from when it sent the
-//! renewal, a shim from when it was told of it, at most `patience` later; a shim looks at its leash eight times in that time, and then kills.
+//! The lease counts from the moment the store commits a renewal, which is after it was sent. The
+//! server counts the leash from when it sent the renewal, a shim from when it was told of it, at
+//! most `patience` later; a shim looks at its leash eight times in that time, and then kills.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Events as readers get them, serialised once for all who follow the same stream.
 //!
-//! A follower asks for what comes behind its position. The newest events of a followed session are kept, serialised, in a small ring; the first
-//! follower to need a new event reads it from the store and the others find it there. Whoever is further behind reads from the store itself.
+//! A follower asks for what comes behind its position. The newest events of a followed session are
+//! kept, serialised, in a small ring; the first follower to need a new event reads it from the
+//! store and the others find it there. Whoever is further behind reads from the store itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +17,8 @@ const RING_EVENTS: usize = 512;
 /// Bytes kept for each followed stream.
 const RING_BYTES: usize = 1024 * 1024;
 
-/// What a follower takes at a time. A follower whose reader reads nothing holds this much, or one event that is larger.
+/// What a follower takes at a time. A follower whose reader reads nothing holds this much, or one
+/// event that is larger.
 const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 
 /// An event as `poll` shows it: a page may span chats, so each event says its own.
@@ -73,7 +75,8 @@ impl<P> Default for Ring<P> {
 }
 
 impl<P: Copy + PartialEq> Ring<P> {
-    /// Returns what is kept after `from`, about as much as [`TAKE`] says; `None` when `from` is not within what is kept.
+    /// Returns what is kept after `from`, about as much as [`TAKE`] says; `None` when `from` is not
+    /// within what is kept.
     fn after(&self, from: P) -> Option<Vec<(P, SessionId, Arc<StreamItem>)>> {
         let (start, _) = self.span?;
         let at = if start == from {
@@ -110,7 +113,8 @@ impl<P: Copy + PartialEq> Ring<P> {
         while self.events.len() > RING_EVENTS || self.bytes > RING_BYTES {
             let Some((position, _, item)) = self.events.pop_front() else { break };
             self.bytes -= item.body.get().len();
-            // Events of one commit share a position, so they leave together: a ring never begins in the middle of one.
+            // Events of one commit share a position, so they leave together: a ring never begins in
+            // the middle of one.
             while let Some((next, _, item)) = self.events.front()
                 && *next == position
             {
@@ -192,7 +196,8 @@ impl Feed {
     }
 }
 
-/// Gives each event the cursor behind it: a commit's last event has the commit number, those before it say how many came.
+/// Gives each event the cursor behind it: a commit's last event has the commit number, those before
+/// it say how many came.
 fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamItem>)>, CallError> {
     let mut shown = Vec::with_capacity(events.len());
     let mut within = 0;
@@ -212,7 +217,8 @@ fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamI
     Ok(shown)
 }
 
-/// A position in the feed of all sessions: after a commit, and how many events behind it were seen already.
+/// A position in the feed of all sessions: after a commit, and how many events behind it were seen
+/// already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllCursor {
     /// The commit after which it stands.

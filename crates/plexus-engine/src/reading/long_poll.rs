@@ -1,8 +1,8 @@
 //! Long polls: subscribe, read, wait, in this order for every method that waits.
 //!
 //! A change between the read and the subscription would otherwise wake nobody. Before each read a
-//! call takes one of its caller's turns, so that one commit does not make thousands of calls read at
-//! the same time.
+//! call takes one of its caller's turns, so that one commit does not make thousands of calls read
+//! at the same time.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! What changed among the sessions of one caller, looked up once for all of its waits.
 //!
-//! Every commit of the server may be news for a `wait`. If each of a thousand waits looked for itself, one commit would be a thousand
-//! reads. So one task for each scope looks after each commit, and wakes the waits of the scope only when one of its sessions changed.
-//! It lives as long as somebody waits.
+//! Every commit of the server may be news for a `wait`. If each of a thousand waits looked for
+//! itself, one commit would be a thousand reads. So one task for each scope looks after each
+//! commit, and wakes the waits of the scope only when one of its sessions changed. It lives as long
+//! as somebody waits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// Rest after a look that failed.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The scopes that somebody waits in, by the session above them; `None` is the operator's, which holds all.
+/// The scopes that somebody waits in, by the session above them; `None` is the operator's, which
+/// holds all.
 pub struct Scopes {
     store: Arc<dyn Store>,
     by_root: Mutex<HashMap<Option<SessionId>, Weak<Scope>>>,
@@ -71,7 +73,8 @@ impl Watch {
     pub async fn changed_after(&mut self, after: u64) {
         loop {
             if self.newest.changed().await.is_err() {
-                // The task went with the runtime: there is nothing to hear any more, and nobody to tell.
+                // The task went with the runtime: there is nothing to hear any more, and nobody to
+                // tell.
                 std::future::pending::<()>().await;
             }
             if *self.newest.borrow_and_update() > after {
@@ -115,7 +118,8 @@ impl Looking {
     /// Looks behind commit `looked`. Returns up to where, and the newest change if there is one.
     async fn look(&self, looked: Option<u64>) -> Result<(u64, Option<u64>), StoreError> {
         let Some(mut after) = looked else {
-            // Whoever subscribed before this may have read before it too, so the first look tells everybody.
+            // Whoever subscribed before this may have read before it too, so the first look tells
+            // everybody.
             let commit = self.store.newest_commit().await?;
             return Ok((commit, Some(commit)));
         };
@@ -164,7 +168,8 @@ mod tests {
             tokio::time::timeout(Duration::from_secs(60), wait.changed_after(after))
                 .await
                 .expect("a change below it wakes every wait");
-            // The first to wake them was the change of their own scope, not one of the ten before it.
+            // The first to wake them was the change of their own scope, not one of the ten before
+            // it.
             assert_eq!(*wait.newest.borrow(), changed);
         }
         drop(waits);

@@ -1,7 +1,8 @@
 //! What others ask of a run, and what leaves for the child: prompts, messages, answers.
 //!
-//! Lines for the child go through the inbox in the order they were put. While the disk refuses them they wait here and are tried again; a server that
-//! dies meanwhile finds in the store what has to be sent.
+//! Lines for the child go through the inbox in the order they were put. While the disk refuses them
+//! they wait here and are tried again; a server that dies meanwhile finds in the store what has to
+//! be sent.
 
 use std::time::Instant;
 
@@ -25,7 +26,8 @@ impl Run {
         match command {
             Command::Chat { chat, prompt_uuid, prompt, taken } => {
                 let answer = self.take_chat(chat, prompt_uuid, &prompt).await;
-                // A caller that has gone away loses nothing: the chat is stored, and its prompt sent.
+                // A caller that has gone away loses nothing: the chat is stored, and its prompt
+                // sent.
                 let _gone = taken.send(answer);
             }
             Command::Send { by, text, done } => {
@@ -123,7 +125,8 @@ impl Run {
                 "send: the message could not be written to disk",
             ));
         }
-        // Sent first, noted second: a message that is noted and never sent would keep the chat open for ever.
+        // Sent first, noted second: a message that is noted and never sent would keep the chat open
+        // for ever.
         if let Err(error) = self.remember(state, UpdateRun::of(self.key), Vec::new()).await {
             tracing::warn!(run = %self.key, %error, "could not note that a message was sent");
         }
@@ -147,8 +150,8 @@ impl Run {
         }
     }
 
-    /// Sends the answer of a decided approval. Only what the store says is sent, and only while it is
-    /// neither delivered nor void.
+    /// Sends the answer of a decided approval. Only what the store says is sent, and only while it
+    /// is neither delivered nor void.
     pub(super) fn send_answer(&mut self, record: &ApprovalRecord) {
         let ours = record.session == self.key.session
             && record.run == Some(self.key.n)
@@ -178,8 +181,8 @@ impl Run {
         self.inbox.0.saturating_add(self.unsent.len() as u64)
     }
 
-    /// Puts what the stored state owes the agent and an earlier server may not have put. Nothing else
-    /// is put before it: its numbers in the inbox say how much of it was.
+    /// Puts what the stored state owes the agent and an earlier server may not have put. Nothing
+    /// else is put before it: its numbers in the inbox say how much of it was.
     pub(super) fn pay_what_is_owed(&mut self) {
         let Some(owed) = &self.state.owed else { return };
         let paid = usize::try_from(self.next_line().saturating_sub(owed.at)).unwrap_or(usize::MAX);

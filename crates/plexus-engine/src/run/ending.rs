@@ -77,7 +77,8 @@ impl Run {
             Ending::Complete => ChatEvent::Complete {
                 new_head: Position { tree_id: session.tree, node_id },
                 claude_session_id: conversation,
-                // What an ephemeral chat says is in a copy of the conversation that nobody goes on with.
+                // What an ephemeral chat says is in a copy of the conversation that nobody goes on
+                // with.
                 claude_message_id: turn.last_message.filter(|_| self.keeping == Keeping::Kept),
                 usage,
             },
@@ -102,7 +103,8 @@ impl Run {
         Ok(changes)
     }
 
-    /// What there is to say of a shim that left no word about its child: how it ended itself, and what it said before it had a child.
+    /// What there is to say of a shim that left no word about its child: how it ended itself, and
+    /// what it said before it had a child.
     fn last_of_the_shim(&self) -> String {
         let ended = self
             .hold
@@ -116,7 +118,8 @@ impl Run {
         }
     }
 
-    /// Whether the process may wait for the next prompt. Never with work in the background, and not for ever.
+    /// Whether the process may wait for the next prompt. Never with work in the background, and not
+    /// for ever.
     pub(super) fn may_stay_warm(&self, state: &RunState) -> bool {
         let settings = &self.settings;
         let report = state.mind.report();
@@ -154,7 +157,8 @@ impl Run {
             None
         });
         if exit.is_none() {
-            // The shim was killed: what it held is ended first, while its parents still show whose it is.
+            // The shim was killed: what it held is ended first, while its parents still show whose
+            // it is.
             self.kill_all().await;
         }
         let rest = self.read_to_the_end().await?;
@@ -172,7 +176,8 @@ impl Run {
             }
         }
         plexus_fault::point!("end.committed");
-        // Everything of it is in the store: nothing here is needed any more, and the MCP configuration holds a token.
+        // Everything of it is in the store: nothing here is needed any more, and the MCP
+        // configuration holds a token.
         if rest == Rest::Read
             && let Err(error) = std::fs::remove_dir_all(self.dir.path())
         {
@@ -201,7 +206,8 @@ impl Run {
         Ok(Rest::Read)
     }
 
-    /// The chat that was handed to this process in the moment it left, and that it never heard of: another process has to serve it.
+    /// The chat that was handed to this process in the moment it left, and that it never heard of:
+    /// another process has to serve it.
     pub(super) fn unserved(&self) -> Option<u32> {
         let chat = self.state.chat.as_ref()?;
         let never_heard = chat.begun == Begun::OnWarm
@@ -210,8 +216,9 @@ impl Run {
         (never_heard && chat.stop.is_none()).then_some(chat.number)
     }
 
-    /// Builds the change that remembers what the conversation has cost: a CLI notes it when it leaves, and one that goes on with the conversation
-    /// counts from there. A CLI that is killed notes nothing.
+    /// Builds the change that remembers what the conversation has cost: a CLI notes it when it
+    /// leaves, and one that goes on with the conversation counts from there. A CLI that is killed
+    /// notes nothing.
     fn noted_cost(
         &self,
         session: &SessionRecord,
@@ -261,7 +268,8 @@ impl Run {
     }
 }
 
-/// Builds the changes that leave no question of a run open whose process is gone: nobody needs to answer it, and no answer can arrive.
+/// Builds the changes that leave no question of a run open whose process is gone: nobody needs to
+/// answer it, and no answer can arrive.
 pub(crate) async fn close_questions(
     approvals: &Approvals,
     run: RunKey,
@@ -286,7 +294,8 @@ pub(crate) async fn close_questions(
     Ok(changes)
 }
 
-/// Says how a chat ended. What somebody asked for comes first, then what the CLI said, then how the process went.
+/// Says how a chat ended. What somebody asked for comes first, then what the agent said, then how
+/// the process went.
 fn judge(chat: &OpenChat, turn: &TurnReport, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
     if let Some(stop) = &chat.stop {
         return match stop.reason {

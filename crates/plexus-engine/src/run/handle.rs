@@ -50,18 +50,21 @@ pub struct RunHandle {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) facts: Arc<Facts>,
     pub(crate) ended: watch::Receiver<bool>,
-    /// Cancelled when the run is not this server's any more: its child is ended, and nothing more is stored.
+    /// Cancelled when the run is not this server's any more: its child is ended, and nothing more
+    /// is stored.
     pub(crate) held: CancellationToken,
 }
 
 impl RunHandle {
-    /// Waits until the run is over and everything of it is stored. `false`: its task is gone because the server stops, and the child may live.
+    /// Waits until the run is over and everything of it is stored. `false`: its task is gone
+    /// because the server stops, and the child may live.
     pub(crate) async fn wait_for_end(&self) -> bool {
         let mut ended = self.ended.clone();
         ended.wait_for(|ended| *ended).await.is_ok()
     }
 
-    /// Asks an idle run to leave. It takes no more work from this moment on, so nobody asks it twice.
+    /// Asks an idle run to leave. It takes no more work from this moment on, so nobody asks it
+    /// twice.
     pub(crate) fn ask_to_leave(&self) {
         match self.commands.try_send(Command::Close) {
             Ok(()) => self.facts.set_closing(),

@@ -1,4 +1,5 @@
-//! How a chat is cancelled and a child ended: asked first, then insisted, then killed, each after its grace.
+//! How a chat is cancelled and a child ended: asked first, then insisted, then killed, each after
+//! its grace.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,8 @@ impl Run {
         Ok(())
     }
 
-    /// Control channel: interrupt, so that the child stays warm. Neither an interrupt nor closing stdin ends background tasks: then it must go.
+    /// Control channel: interrupt, so that the child stays warm. Neither an interrupt nor closing
+    /// stdin ends background tasks: then it must go.
     pub(super) fn begin_cancel(&mut self) {
         match self.channel {
             Channel::Control if !self.state.mind.report().works_in_background => {
@@ -82,7 +84,8 @@ impl Run {
                 (Step::Kill, SHIM_SLACK)
             }
             Step::Kill => {
-                // The end of the shim is what the run waits for; then it looks again for whoever is left.
+                // The end of the shim is what the run waits for; then it looks again for whoever is
+                // left.
                 drop(self.hold.kill(&self.dir));
                 (Step::Kill, SHIM_SLACK)
             }
@@ -90,7 +93,8 @@ impl Run {
         self.ladder = Some(Ladder { step, at: Instant::now() + wait });
     }
 
-    /// Lets the child leave by itself: closes its stdin. Not while a chat runs, whose answers still have to reach it.
+    /// Lets the child leave by itself: closes its stdin. Not while a chat runs, whose answers still
+    /// have to reach it.
     pub(super) fn close(&mut self) {
         if self.state.chat.is_some() {
             return;

@@ -1,4 +1,5 @@
-//! Years of waiting at once: the clock is set to the next moment at which something is due, again and again.
+//! Years of waiting at once: the clock is set to the next moment at which something is due, again
+//! and again.
 
 use crate::agents::Agents;
 use plexus_core::{Caller, SessionId};
@@ -74,7 +75,8 @@ impl Scene {
         while UnixMillis::now() < until {
             let now = UnixMillis::now();
             let next = look(&self.approvals, &mut self.latecomers).await.unwrap().unwrap_or(until);
-            // As the loop does it: at least a millisecond, so that nothing is looked at without end.
+            // As the loop does it: at least a millisecond, so that nothing is looked at without
+            // end.
             virtual_time::set(next.clamp(now.plus(Duration::from_millis(1)), until.max(now)));
         }
     }

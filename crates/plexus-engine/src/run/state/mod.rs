@@ -1,8 +1,8 @@
 //! What must be known of a run to go on with it: what its agent said, and what is wanted of it.
 //!
 //! The two are apart. What the agent said is the driver's memory; that a chat is to be stopped, and
-//! why, is ours. Both are stored together with the journal position, so that a server that takes the
-//! run over in the middle goes on as this one would have.
+//! why, is ours. Both are stored together with the journal position, so that a server that takes
+//! the run over in the middle goes on as this one would have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub(crate) struct RunState {
     pub(crate) conversation: Option<String>,
     /// Calls that we allowed and whose allow the agent has taken; they may run.
     pub(crate) allowed: BTreeSet<String>,
-    /// Requests that we refused without an approval (not served, not storable), so that their echo is
-    /// no surprise.
+    /// Requests that we refused without an approval (not served, not storable), so that their echo
+    /// is no surprise.
     pub(crate) refused: BTreeSet<String>,
     /// What was last owed to the agent.
     pub(crate) owed: Option<Owed>,
@@ -44,8 +44,9 @@ pub(crate) struct RunState {
     pub(crate) mind: Box<dyn Mind>,
 }
 
-/// What the agent gets once the state that says so is stored. The number under which it is put tells
-/// a server that takes the run over whether that was done: numbers are used in order, and once.
+/// What the agent gets once the state that says so is stored. The number under which it is put
+/// tells a server that takes the run over whether that was done: numbers are used in order, and
+/// once.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Owed {
     /// The number in the inbox of the first line.
@@ -89,7 +90,8 @@ pub(crate) struct Stop {
     pub(crate) words: String,
 }
 
-/// What kind of reason it is, from the lightest to the gravest: a graver one replaces a lighter one.
+/// What kind of reason it is, from the lightest to the gravest: a graver one replaces a lighter
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StopReason {
