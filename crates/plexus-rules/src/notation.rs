@@ -1,7 +1,7 @@
 //! The notation of rules: the tools that patterns and examples name, and what their inputs act on.
 //!
-//! It is the notation of Claude Code, whose driver reads every call with it. Drivers of other agents
-//! make a [`ToolCall`] of their own tools, and the same rules then fit it.
+//! It is the notation of Claude Code, whose driver reads every call with it. Drivers of other
+//! agents make a [`ToolCall`] of their own tools, and the same rules then fit it.
 
 use plexus_wire::{FileChange, FileEdit, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::Value;

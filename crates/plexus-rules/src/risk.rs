@@ -28,7 +28,10 @@ const SIGNS: &[Sign] = &[
     sign(r"(?i)\brm\s+(-[a-z]*[rf]|--recursive|--force)", 95, "deletes recursively or by force"),
     sign(r"\b(sudo|doas|su|pkexec)\b", 92, "runs as another user"),
     sign(
-        r"(?i)(\.ssh\b|id_(rsa|ed25519)|\.aws\b|\.netrc|\.gnupg|\.env\b|credentials|secrets?\b|tokens?\b)",
+        concat!(
+            r"(?i)(\.ssh\b|id_(rsa|ed25519)|\.aws\b|\.netrc|\.gnupg|\.env\b",
+            r"|credentials|secrets?\b|tokens?\b)"
+        ),
         88,
         "touches what may be secrets",
     ),
@@ -53,7 +56,10 @@ const SIGNS: &[Sign] = &[
     sign(r"\b(chmod|chown|chattr|setfacl)\b", 75, "changes permissions"),
     sign(r"\b(curl|wget|nc|ncat|ssh|scp|rsync|ftp|telnet)\b", 74, "talks to the network"),
     sign(
-        r"\b(npm|pnpm|yarn|pip3?|cargo|gem|go|apt(-get)?|brew)\s+(i|install|add|publish|get|exec)\b|\bnpx\b",
+        concat!(
+            r"\b(npm|pnpm|yarn|pip3?|cargo|gem|go|apt(-get)?|brew)",
+            r"\s+(i|install|add|publish|get|exec)\b|\bnpx\b"
+        ),
         66,
         "installs or runs foreign code",
     ),

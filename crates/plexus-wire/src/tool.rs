@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a tool call would act on. Agents name their tools and inputs differently; rules, risk, diffs
-/// and screens read this form instead.
+/// What a tool call would act on. Agents name their tools and inputs differently; rules, risk,
+/// diffs and screens read this form instead.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -176,8 +176,8 @@ impl ToolCall {
     }
 }
 
-/// How much harm a tool call could do. It orders queues and draws attention. It decides nothing, and
-/// a low level is no promise.
+/// How much harm a tool call could do. It orders queues and draws attention. It decides nothing,
+/// and a low level is no promise.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct Risk {

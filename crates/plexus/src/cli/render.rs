@@ -1,5 +1,5 @@
-//! Tool calls as a person reads them: the diff of a change, the command of a shell, the address of a
-//! fetch. Everything is made safe to show.
+//! Tool calls as a person reads them: the diff of a change, the command of a shell, the address of
+//! a fetch. Everything is made safe to show.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -180,8 +180,8 @@ fn unified(diff: &str, extent: Extent, screen: Screen) -> Vec<String> {
     shorten(lines.collect(), extent.lines(), screen)
 }
 
-/// The fields of an input that are shown already: those that hold one of these texts, and those that
-/// these pointers lead into. A pointer that finds no text shows nothing.
+/// The fields of an input that are shown already: those that hold one of these texts, and those
+/// that these pointers lead into. A pointer that finds no text shows nothing.
 fn shown_fields<'a>(input: &'a Value, texts: &[&str], pointers: &[&str]) -> Vec<&'a str> {
     let fields = input.as_object().into_iter().flatten();
     let holds = |value: &Value| value.as_str().is_some_and(|text| texts.contains(&text));
