@@ -92,3 +92,42 @@ impl<'a> LongPoll<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plexus_store::{Change, CreateSession, MemoryStore, Priority, Store, Topic};
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    async fn change(store: &MemoryStore, name: &str) {
+        let create = CreateSession::new(name, None);
+        store.commit(vec![Change::CreateSession(create)], Priority::Normal).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_change_during_a_read_ends_the_wait_after_it() {
+        let (store, turns) = (MemoryStore::new(), Turns::default());
+        let mut poll =
+            LongPoll::new(&turns, Caller::Operator, HOUR).on([store.watch(Topic::Commits)]);
+        for name in ["first", "second"] {
+            let turn = poll.turn().await;
+            change(&store, name).await;
+            tokio::time::timeout(Duration::from_secs(60), poll.wait(turn, 0))
+                .await
+                .expect("the change is told");
+            assert!(!poll.is_over());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_poll_that_may_not_wait_is_over_after_one_read() {
+        let (store, turns) = (MemoryStore::new(), Turns::default());
+        let mut poll = LongPoll::new(&turns, Caller::Operator, Duration::ZERO)
+            .on([store.watch(Topic::Commits)]);
+        let turn = poll.turn().await;
+        assert!(poll.is_over());
+        poll.wait(turn, 0).await;
+    }
+}
