@@ -90,8 +90,11 @@ impl Approvals {
             .transpose()?;
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
-        let driver = &self.agents.get(&config.agent)?.driver;
-        if updated.is_some() && !driver.takes_edit(&record.tool_name) {
+        // Only an edit needs the agent: this server may not know the one of another server's
+        // session.
+        if updated.is_some()
+            && !self.agents.get(&config.agent)?.driver.takes_edit(&record.tool_name)
+        {
             return Err(CallError::invalid(format_args!(
                 "allow another input: {} has not the power edit_input, it runs what it asked about",
                 config.agent
