@@ -2,7 +2,7 @@
 //! [`Driver`](plexus_engine::driver::Driver).
 //!
 //! - [`claude`]: Claude Code.
-//! - [`codex`]: Codex.
+//! - [`codex`]: the driver of Codex.
 
 pub mod claude;
 pub mod codex;
