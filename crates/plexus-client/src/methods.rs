@@ -215,6 +215,8 @@ namespace! {
         methods() -> MethodList = Methods;
         /// Lists methods with their schemas.
         schema(SchemaParams) -> MethodList = Schema;
+        /// Lists the activations of the server.
+        plugins() -> PluginList = Plugins;
         /// Returns the version of the server.
         version() -> Version = Version;
         /// Says how the server and its activations are.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use plexus_wire::{CallError, Caller, Handle, PluginId};
+use plexus_wire::{CallError, Caller, Handle};
 use serde_json::Value;
 
 use crate::hub::{Hub, HubContext};
@@ -12,7 +12,7 @@ use crate::method::MethodTable;
 /// What an activation is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActivationInfo {
-    /// The first part of its methods' names, unique within a hub.
+    /// The last part of its path, unique within its hub: letters, digits, `_` and `-`.
     pub namespace: &'static str,
     /// Its version; the major number is part of its plugin id.
     pub version: (u64, u64, u64),
@@ -21,12 +21,6 @@ pub struct ActivationInfo {
 }
 
 impl ActivationInfo {
-    /// Returns the stable id under which handles name this activation.
-    #[must_use]
-    pub fn plugin_id(&self) -> PluginId {
-        PluginId::of(self.namespace, self.version.0)
-    }
-
     /// Returns the version as text, for handles.
     #[must_use]
     pub fn version_text(&self) -> String {
@@ -34,15 +28,15 @@ impl ActivationInfo {
     }
 }
 
-/// What an owner says of a handle.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Resolution {
-    /// This is not mine: ask somebody else.
-    NotMine,
-    /// This is mine, and here is what it is.
-    Found(Value),
-    /// This is mine, and I could not say what it is. Reported as it is, never as "not found by anybody".
-    Failed(CallError),
+/// One kind of handles that an activation makes and resolves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HandleKind {
+    /// The `method` of such a handle, for example `chat_event`.
+    pub method: &'static str,
+    /// The names of the parts that its `meta` must have, in order. More parts may follow.
+    pub meta: &'static [&'static str],
+    /// What it stands for, in one sentence.
+    pub description: &'static str,
 }
 
 /// A plugin of a hub.
@@ -54,12 +48,36 @@ pub trait Activation: Send + Sync + 'static {
     /// Builds its method table. Called once, when it is registered.
     fn methods(self: Arc<Self>) -> MethodTable;
 
-    /// Receives a weak context of the hub it was registered with, through which it calls and resolves.
+    /// Receives its place in the hub it was registered with: through it the activation calls
+    /// others, resolves handles and makes its own.
     fn attach(&self, _hub: HubContext) {}
 
-    /// Says what `handle` is. The hub asks only the owner by plugin id; `NotMine` is for a handle kind that it does not know.
-    async fn resolve(&self, _caller: &Caller, _handle: &Handle) -> Resolution {
-        Resolution::NotMine
+    /// Lists the kinds of handles that it owns. The hub hands it no others.
+    fn handle_kinds(&self) -> &'static [HandleKind] {
+        &[]
+    }
+
+    /// Says what `handle` stands for, as an object with a `type`.
+    ///
+    /// The hub has checked that the handle names this activation, is of one of
+    /// [`Activation::handle_kinds`], has its metadata and is of this major version. Who may know
+    /// of the object is for the activation to decide: for everybody else it does not exist.
+    async fn resolve(&self, _caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
+        Err(CallError::internal(format_args!(
+            "resolve a handle of the kind {}: its owner lists the kind and does not resolve it",
+            handle.method
+        )))
+    }
+
+    /// Writes what `handle` stands for in a few words, for a line of a rendered tree; `None` when
+    /// the kind alone says enough. What a caller may not know is an error here as in
+    /// [`Activation::resolve`].
+    async fn summarize(
+        &self,
+        _caller: &Caller,
+        _handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
+        Ok(None)
     }
 
     /// Says how it is, as an object; `None` when it has nothing to say but that it is there.

@@ -21,7 +21,7 @@ pub mod hub;
 pub mod latency;
 pub mod method;
 
-pub use activation::{Activation, ActivationInfo, FailureWatcher, Resolution};
+pub use activation::{Activation, ActivationInfo, FailureWatcher, HandleKind};
 pub use answer::{Answer, OnGiven};
 pub use auth::{Answers, Authenticator};
 pub use caller::Audience;
@@ -32,6 +32,6 @@ pub use method::{
     Resume, Shape, StreamItem, WireForm,
 };
 pub use plexus_wire::{
-    ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, PluginId,
-    RuleId, SecretToken, ServerId, SessionId, TreeId, private_keys, schema,
+    ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, Origin,
+    PluginId, RuleId, SecretToken, ServerId, SessionId, TreeId, private_keys, schema,
 };

@@ -4,6 +4,7 @@
 //! its parameters and its result, and an async function. An activation of somebody else's names its own types instead:
 //! a parameter struct (`Deserialize + JsonSchema`) and a result (`Serialize + JsonSchema`). Doors learn everything that is special about a method from its [`MethodDescriptor`]; they name no method.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -185,9 +186,9 @@ pub struct Hints {
 /// Everything the doors know about a method.
 #[derive(Clone, Debug)]
 pub struct MethodDescriptor {
-    /// The namespace of its activation, for example `claudecode`.
-    pub namespace: &'static str,
-    /// Its name within the namespace, for example `poll`.
+    /// The path of its activation, for example `claudecode`, or `team.notes` inside a hub `team`.
+    pub namespace: Cow<'static, str>,
+    /// Its name within the activation, for example `poll`.
     pub name: &'static str,
     /// What it does, written for a model that has to choose.
     pub description: &'static str,
@@ -226,10 +227,10 @@ impl MethodDescriptor {
         format!("{}.{}", self.namespace, self.name)
     }
 
-    /// Returns the MCP tool name: `namespace_name`.
+    /// Returns the MCP tool name: `namespace_name`, with `_` for the dots of a path.
     #[must_use]
     pub fn tool_name(&self) -> String {
-        format!("{}_{}", self.namespace, self.name)
+        format!("{}_{}", self.namespace.replace('.', "_"), self.name)
     }
 
     /// Writes what the caller of a [`WireForm::ExactText`] method is told when the call failed: a denial with the reason. Such a caller
@@ -408,7 +409,7 @@ impl MethodTable {
         + 'static,
     ) -> Self {
         let mut descriptor = MethodDescriptor {
-            namespace: self.namespace,
+            namespace: Cow::Borrowed(self.namespace),
             name,
             description,
             params: schema::of_params::<P>(),

@@ -4,13 +4,13 @@
     reason = "a failed test may stop loudly, also in a helper of several tests"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, ErrorKind, Handle, Hub,
-    MethodTable, RegisterError, Reply, Resolution, SessionId,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, ErrorKind, Handle,
+    HandleKind, Hub, HubContext, MethodTable, PluginId, RegisterError, Reply, SessionId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,13 +23,24 @@ fn info(namespace: &'static str) -> ActivationInfo {
 /// Owns handles; says what it is told to say, and counts how often it was asked.
 struct Owner {
     namespace: &'static str,
-    answer: Resolution,
+    answer: Result<Value, CallError>,
     asked: AtomicUsize,
+    place: OnceLock<HubContext>,
 }
 
 impl Owner {
-    fn new(namespace: &'static str, answer: Resolution) -> Arc<Self> {
-        Arc::new(Self { namespace, answer, asked: AtomicUsize::new(0) })
+    fn new(namespace: &'static str, answer: Result<Value, CallError>) -> Arc<Self> {
+        Arc::new(Self { namespace, answer, asked: AtomicUsize::new(0), place: OnceLock::new() })
+    }
+
+    /// One that has a thing.
+    fn plain(namespace: &'static str) -> Arc<Self> {
+        Self::new(namespace, Ok(json!({"type": "thing", "of": namespace})))
+    }
+
+    /// A handle that it owns, as it would hand it out.
+    fn thing(&self) -> Handle {
+        self.place.get().unwrap().handle("thing", ["a:b%"]).unwrap()
     }
 }
 
@@ -72,14 +83,22 @@ impl Activation for Owner {
             )
     }
 
-    async fn resolve(&self, _: &Caller, _: &Handle) -> Resolution {
+    fn attach(&self, hub: HubContext) {
+        assert!(self.place.set(hub).is_ok(), "attached twice");
+    }
+
+    fn handle_kinds(&self) -> &'static [HandleKind] {
+        &[HandleKind { method: "thing", meta: &["thing_id"], description: "A thing." }]
+    }
+
+    async fn resolve(&self, _: &Caller, _: &Handle) -> Result<Value, CallError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.answer.clone()
     }
 }
 
-fn handle(namespace: &'static str) -> Handle {
-    Handle::new(info(namespace).plugin_id(), "1.0.0", "thing", vec!["a:b%".into()])
+fn handle(path: &str) -> Handle {
+    Handle::new(PluginId::of(path, 1), "1.0.0", "thing").with_meta(["a:b%"])
 }
 
 async fn call(hub: &Hub, caller: Caller, name: &str, params: Value) -> Result<Value, CallError> {
@@ -93,8 +112,8 @@ async fn call(hub: &Hub, caller: Caller, name: &str, params: Value) -> Result<Va
 #[tokio::test]
 async fn calls_reach_their_activation_also_through_a_hub_in_a_hub() {
     let (outer, inner) = (Hub::new(info("plexus")), Hub::new(info("inner")));
-    inner.register(Owner::new("deep", Resolution::NotMine)).unwrap();
-    outer.register(Owner::new("flat", Resolution::NotMine)).unwrap();
+    inner.register(Owner::plain("deep")).unwrap();
+    outer.register(Owner::plain("flat")).unwrap();
     outer.register(inner).unwrap();
     for name in ["flat.echo", "inner.deep.echo"] {
         assert_eq!(
@@ -112,7 +131,7 @@ async fn calls_reach_their_activation_also_through_a_hub_in_a_hub() {
 #[tokio::test]
 async fn wrong_parameters_are_refused_by_name() {
     let hub = Hub::new(info("plexus"));
-    hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
+    hub.register(Owner::plain("flat")).unwrap();
     for (params, word) in [
         (json!({"text": "x", "colour": 1}), "colour"),
         (json!({}), "text"),
@@ -127,7 +146,7 @@ async fn wrong_parameters_are_refused_by_name() {
 #[tokio::test]
 async fn methods_for_others_are_neither_listed_nor_called() {
     let hub = Hub::new(info("plexus"));
-    hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
+    hub.register(Owner::plain("flat")).unwrap();
     let session = SessionId::generate();
     let listed = |caller: Caller| -> Vec<String> {
         hub.methods_for(&caller).iter().map(|m| m.full_name()).collect()
@@ -148,49 +167,210 @@ async fn methods_for_others_are_neither_listed_nor_called() {
 #[tokio::test]
 async fn a_second_plugin_of_the_same_id_is_refused() {
     let hub = Hub::new(info("plexus"));
-    hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
-    let again = hub.register(Owner::new("flat", Resolution::NotMine));
-    assert_eq!(
-        again,
-        Err(RegisterError::Taken { namespace: "flat", plugin_id: info("flat").plugin_id() })
-    );
-    assert!(hub.register(Owner::new("plexus", Resolution::NotMine)).is_err());
+    hub.register(Owner::plain("flat")).unwrap();
+    let again = hub.register(Owner::plain("flat"));
+    assert_eq!(again, Err(RegisterError::Taken { path: "flat".into() }));
+    assert!(hub.register(Owner::plain("plexus")).is_err());
 }
 
 #[tokio::test]
 async fn an_owner_that_fails_is_not_reported_as_missing() {
     let (outer, inner) = (Hub::new(info("plexus")), Hub::new(info("inner")));
     let broken = CallError::unavailable("read the disk");
-    outer.register(Owner::new("fine", Resolution::Found(json!({"type": "thing"})))).unwrap();
-    inner.register(Owner::new("broken", Resolution::Failed(broken.clone()))).unwrap();
+    outer.register(Owner::new("fine", Ok(json!({"type": "thing"})))).unwrap();
+    inner.register(Owner::new("broken", Err(broken.clone()))).unwrap();
     outer.register(inner).unwrap();
     assert_eq!(
         outer.resolve_handle(&Caller::Operator, &handle("fine")).await,
         Ok(json!({"type": "thing"}))
     );
-    assert_eq!(outer.resolve_handle(&Caller::Operator, &handle("broken")).await, Err(broken));
+    let found = outer.resolve_handle(&Caller::Operator, &handle("inner.broken")).await;
+    assert_eq!(found, Err(broken));
     let nobody = outer.resolve_handle(&Caller::Operator, &handle("nobody")).await.unwrap_err();
     assert_eq!(nobody.kind, ErrorKind::NotFound);
 }
 
 #[tokio::test]
-async fn cycles_are_harmless_and_each_hub_is_visited_once() {
-    let (a, b) = (Hub::new(info("a")), Hub::new(info("b")));
-    let declines = Owner::new("deep", Resolution::NotMine);
-    b.register(Arc::clone(&declines)).unwrap();
+async fn a_hub_has_one_place_and_never_within_itself() {
+    let [a, b, c] = ["a", "b", "c"].map(|namespace| Hub::new(info(namespace)));
     a.register(Arc::clone(&b)).unwrap();
-    b.register(Arc::clone(&a)).unwrap();
-    assert!(a.resolve_handle(&Caller::Operator, &handle("deep")).await.is_err());
-    assert_eq!(declines.asked.load(Ordering::SeqCst), 1);
-    assert!(
-        call(&a, Caller::Operator, "b.a.b.a.b.deep.echo", json!({"text": "round"})).await.is_ok()
+    b.register(Arc::clone(&c)).unwrap();
+    let refused = |namespace| Err(RegisterError::Place { namespace });
+    assert_eq!(c.register(Arc::clone(&a)), refused("a"));
+    assert_eq!(a.register(Arc::clone(&a)), refused("a"));
+    assert_eq!(a.register(Arc::clone(&c)), refused("c"));
+    // What was refused has left nothing behind, and the rest still works.
+    c.register(Owner::plain("deep")).unwrap();
+    let found = a.resolve_handle(&Caller::Operator, &handle("b.c.deep")).await;
+    assert_eq!(found, Ok(json!({"type": "thing", "of": "deep"})));
+    let said = call(&a, Caller::Operator, "b.c.deep.echo", json!({"text": "hi"})).await;
+    assert_eq!(said, Ok(json!({"text": "hi"})));
+}
+
+#[test]
+fn hubs_lie_within_each_other_to_a_bounded_depth() {
+    let mut hubs = vec![Hub::new(info("h"))];
+    let refused = loop {
+        let next = Hub::new(info(if hubs.len() % 2 == 0 { "h" } else { "g" }));
+        if let Err(error) = hubs.last().unwrap().register(Arc::clone(&next)) {
+            break error;
+        }
+        hubs.push(next);
+        assert!(hubs.len() < 100, "no bound");
+    };
+    assert!(matches!(refused, RegisterError::Place { .. }), "{refused}");
+    assert_eq!(hubs.len(), plexus_core::hub::MAX_DEPTH);
+}
+
+#[test]
+fn names_that_a_door_would_refuse_or_confuse_are_not_registered() {
+    struct Named(&'static str, &'static str);
+    #[async_trait]
+    impl Activation for Named {
+        fn info(&self) -> ActivationInfo {
+            info(self.0)
+        }
+        fn methods(self: Arc<Self>) -> MethodTable {
+            let echo = |_: Call, p: EchoParams| async move { Ok(Echo { text: p.text }) };
+            MethodTable::new(self.0).unary(self.1, "Says it again.", |_| {}, echo)
+        }
+    }
+    let long: &'static str = Box::leak("x".repeat(65).into_boxed_str());
+    let half: &'static str = Box::leak("x".repeat(60).into_boxed_str());
+    let (top, team) = (Hub::new(info("plexus")), Hub::new(info("team")));
+    top.register(Arc::clone(&team)).unwrap();
+    for (namespace, method) in
+        [("", "echo"), ("a.b", "echo"), ("a", "b.c"), ("a", ""), ("a b", "echo"), (long, "echo")]
+    {
+        let refused = top.register(Arc::new(Named(namespace, method)));
+        assert!(matches!(refused, Err(RegisterError::Name { .. })), "{namespace}.{method}");
+    }
+    // Each part is short enough, and the tool's name is not.
+    assert!(matches!(team.register(Arc::new(Named(half, half))), Err(RegisterError::Name { .. })));
+    // team.notes.echo and team_notes.echo would both be the tool team_notes_echo.
+    top.register(Arc::new(Named("team_notes", "echo"))).unwrap();
+    let refused = team.register(Arc::new(Named("notes", "echo")));
+    assert!(matches!(refused, Err(RegisterError::Tool { .. })), "{refused:?}");
+    team.register(Arc::new(Named("notes", "shout"))).unwrap();
+    let tool = |name: &str| top.tool(name).map(|method| method.full_name());
+    assert_eq!(tool("team_notes_echo").as_deref(), Some("team_notes.echo"));
+    assert_eq!(tool("team_notes_shout").as_deref(), Some("team.notes.shout"));
+}
+
+/// A hub with `notes` beside a hub `team` with `notes`, and one more of each below.
+fn three_levels() -> (Arc<Hub>, [Arc<Owner>; 3]) {
+    let [top, team, core] = ["plexus", "team", "core"].map(|name| Hub::new(info(name)));
+    let owners = ["one", "two", "three"]
+        .map(|of| Owner::new("notes", Ok(json!({"type": "thing", "of": of}))));
+    // Handed out by a hub that is in its place only later.
+    for (hub, owner) in [&top, &team, &core].into_iter().zip(&owners) {
+        hub.register(Arc::clone(owner)).unwrap();
+    }
+    team.register(core).unwrap();
+    top.register(team).unwrap();
+    (top, owners)
+}
+
+#[tokio::test]
+async fn plugins_of_one_namespace_in_several_hubs_own_their_own_handles() {
+    let (top, owners) = three_levels();
+    let paths = ["notes", "team.notes", "team.core.notes"];
+    for ((owner, path), of) in owners.iter().zip(paths).zip(["one", "two", "three"]) {
+        assert_eq!(owner.thing(), handle(path));
+        let found = top.resolve_handle(&Caller::Operator, &owner.thing()).await;
+        assert_eq!(found, Ok(json!({"type": "thing", "of": of})));
+        assert_eq!(owner.asked.load(Ordering::SeqCst), 1, "{path}");
+    }
+    let listed = call(&top, Caller::Operator, "plexus.plugins", json!({})).await.unwrap();
+    let plugins = listed["plugins"].as_array().unwrap();
+    let listed: Vec<_> = plugins.iter().map(|plugin| plugin["path"].as_str().unwrap()).collect();
+    assert_eq!(listed, ["notes", "plexus", "team", "team.core", "team.core.notes", "team.notes"]);
+    assert_eq!(
+        plugins[5],
+        json!({
+            "path": "team.notes",
+            "plugin_id": PluginId::of("team.notes", 1),
+            "version": "1.0.0",
+            "description": "for tests",
+            "methods": ["team.notes.echo"],
+            "handles": [{"method": "thing", "meta": ["thing_id"], "description": "A thing."}],
+        })
     );
+}
+
+#[tokio::test]
+async fn a_hub_shows_and_resolves_what_is_within_it() {
+    let (top, owners) = three_levels();
+    let methods = call(&top, Caller::Operator, "team.methods", json!({})).await.unwrap();
+    let names: Vec<_> = methods["methods"].as_array().unwrap().iter().map(|m| &m["name"]).collect();
+    assert!(names.contains(&&json!("team.core.notes.echo")), "{names:?}");
+    assert!(!names.contains(&&json!("notes.echo")), "{names:?}");
+    let resolve = |within: &'static str, owner: &Owner| {
+        let (top, params) = (Arc::clone(&top), json!({"handle": owner.thing()}));
+        async move { call(&top, Caller::Operator, within, params).await }
+    };
+    assert!(resolve("team.resolve_handle", &owners[2]).await.is_ok());
+    let outside = resolve("team.resolve_handle", &owners[0]).await.unwrap_err();
+    assert_eq!(outside.kind, ErrorKind::NotFound);
+    let health = call(&top, Caller::Operator, "plexus.health", json!({})).await.unwrap();
+    let activations: Vec<_> = health["activations"].as_object().unwrap().keys().collect();
+    assert_eq!(activations, ["notes", "team", "team.core", "team.core.notes", "team.notes"]);
+}
+
+#[tokio::test]
+async fn a_hub_is_the_owner_of_its_own_handle() {
+    let (top, _) = three_levels();
+    for path in ["plexus", "team", "team.core"] {
+        let handle = Handle::new(PluginId::of(path, 1), "1.0.0", "hub");
+        let found = top.resolve_handle(&Caller::Operator, &handle).await.unwrap();
+        assert_eq!((&found["type"], &found["path"]), (&json!("hub"), &json!(path)));
+    }
+}
+
+#[tokio::test]
+async fn an_id_of_the_first_stage_finds_its_owner_inside_a_hub() {
+    let (top, team) = (Hub::new(info("plexus")), Hub::new(info("team")));
+    let unknown = Owner::new("notes", Err(CallError::not_found("find the thing")));
+    let (core, knows) = (Hub::new(info("core")), Owner::plain("notes"));
+    team.register(unknown).unwrap();
+    core.register(knows).unwrap();
+    team.register(core).unwrap();
+    top.register(team).unwrap();
+    let found = top.resolve_handle(&Caller::Operator, &handle("notes")).await;
+    assert_eq!(found, Ok(json!({"type": "thing", "of": "notes"})));
+}
+
+#[tokio::test]
+async fn every_way_not_to_resolve_has_its_own_words() {
+    let (top, owners) = three_levels();
+    let with = |change: fn(&mut Handle)| {
+        let mut handle = owners[1].thing();
+        change(&mut handle);
+        handle
+    };
+    let version_two = Handle::new(PluginId::of("team.notes", 2), "2.1.0", "thing").with_meta(["x"]);
+    for (handle, kind, words) in [
+        (with(|h| h.plugin_id = PluginId::of("nobody", 1)), ErrorKind::NotFound, "no plugin here"),
+        (with(|h| h.method = "frob".into()), ErrorKind::NotFound, "has no handles of the kind"),
+        (with(|h| h.meta.clear()), ErrorKind::Invalid, "thing_id is missing in the handle"),
+        (with(|h| h.version = "2.0.0".into()), ErrorKind::Invalid, "it is of version \"2.0.0\""),
+        (with(|h| h.version = "x".repeat(5_000)), ErrorKind::Invalid, "it is of version \"xxx"),
+        (version_two, ErrorKind::Invalid, "this server has version 1"),
+    ] {
+        let error = top.resolve_handle(&Caller::Operator, &handle).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message.contains(words), "{error}");
+        assert!(error.message.len() < 200, "{error}");
+    }
+    // Another minor version of ours writes handles that this one reads.
+    let newer = with(|h| h.version = "1.7.0".into());
+    assert!(top.resolve_handle(&Caller::Operator, &newer).await.is_ok());
 }
 
 #[tokio::test]
 async fn resolve_handle_takes_the_object_and_the_text() {
     let hub = Hub::new(info("plexus"));
-    hub.register(Owner::new("fine", Resolution::Found(json!({"type": "thing"})))).unwrap();
+    hub.register(Owner::new("fine", Ok(json!({"type": "thing"})))).unwrap();
     let handle = handle("fine");
     for form in [json!(handle), json!(handle.to_string())] {
         let answer =
@@ -281,7 +461,7 @@ async fn a_dropped_caller_cancels_the_work_it_asked_for() {
 async fn an_activation_that_is_unwell_says_so_and_silences_nobody() {
     let hub = Hub::new(info("plexus"));
     hub.register(Arc::new(Endless(Arc::default()))).unwrap();
-    hub.register(Owner::new("flat", Resolution::NotMine)).unwrap();
+    hub.register(Owner::plain("flat")).unwrap();
     let report = call(&hub, Caller::Operator, "plexus.health", json!({})).await.unwrap();
     assert_eq!(
         report["activations"],

@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
+use crate::error::CallError;
 use crate::ids::PluginId;
 
 /// How many `meta` parts a handle may have. More is not a handle of ours, and resolving it would
@@ -35,6 +36,15 @@ pub struct Handle {
     pub meta: Vec<String>,
 }
 
+/// Who made a handle, and what kind of thing it stands for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Origin {
+    /// The activation that owns it.
+    pub plugin_id: PluginId,
+    /// What kind of thing it is.
+    pub method: String,
+}
+
 /// Why a text or object is not a handle.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -48,14 +58,45 @@ pub enum HandleParseError {
 }
 
 impl Handle {
-    /// Makes a handle; `meta` is what the owner needs to find it again.
-    pub fn new(
-        plugin_id: PluginId,
-        version: impl Into<String>,
-        method: impl Into<String>,
-        meta: Vec<String>,
-    ) -> Self {
-        Self { plugin_id, version: version.into(), method: method.into(), meta }
+    /// Makes a handle without metadata; [`Handle::with_meta`] adds what the owner needs.
+    pub fn new(plugin_id: PluginId, version: impl Into<String>, method: impl Into<String>) -> Self {
+        Self { plugin_id, version: version.into(), method: method.into(), meta: Vec::new() }
+    }
+
+    /// Sets the parts by which the owner finds the object again, in their order.
+    #[must_use]
+    pub fn with_meta<T: Into<String>>(mut self, meta: impl IntoIterator<Item = T>) -> Self {
+        self.meta = meta.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Returns who owns it, and what kind of thing it is.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin { plugin_id: self.plugin_id, method: self.method.clone() }
+    }
+
+    /// Returns the major version of the handle's format: the number before the first dot.
+    #[must_use]
+    pub fn major(&self) -> Option<u64> {
+        self.version.split('.').next()?.parse().ok()
+    }
+
+    /// Reads the part of the metadata at `index`, which the owner calls `name`.
+    ///
+    /// # Errors
+    /// `invalid` when the part is missing, or is not what it should be.
+    pub fn part<T: FromStr>(&self, index: usize, name: &str) -> Result<T, CallError> {
+        let wrong = |what: &str| {
+            CallError::invalid(format_args!("resolve the handle: {name} {what} in the handle"))
+                .with_field("handle")
+        };
+        let part = self.meta.get(index).ok_or_else(|| wrong("is missing"))?;
+        part.parse().map_err(|_| wrong("cannot be read"))
+    }
+
+    fn fits(&self) -> bool {
+        self.meta.len() <= MAX_META_PARTS && self.to_string().len() <= MAX_HANDLE_BYTES
     }
 }
 
@@ -194,10 +235,12 @@ impl<'de> Deserialize<'de> for Handle {
         match Either::deserialize(deserializer)? {
             Either::Text(text) => text.parse().map_err(serde::de::Error::custom),
             Either::Object(Object { plugin_id, version, method, meta }) => {
-                if meta.len() > MAX_META_PARTS {
+                // Bounded by its text form, which is what the store keeps and reads again.
+                let handle = Self { plugin_id, version, method, meta };
+                if !handle.fits() {
                     return Err(serde::de::Error::custom(HandleParseError::TooLong));
                 }
-                Ok(Self { plugin_id, version, method, meta })
+                Ok(handle)
             }
         }
     }
@@ -215,7 +258,7 @@ mod tests {
             version in ".{0,12}", method in "\\PC{0,12}|[:%@\u{0}-\u{1f}]{0,6}",
             meta in proptest::collection::vec("[:%@/\u{0}-\u{7f}]{0,10}|.{0,10}", 0..5),
         ) {
-            let handle = Handle::new(PluginId::of("x", 1), version, method, meta);
+            let handle = Handle::new(PluginId::of("x", 1), version, method).with_meta(meta);
             prop_assert_eq!(handle.to_string().parse::<Handle>(), Ok(handle.clone()));
             let json = serde_json::to_string(&handle).unwrap();
             prop_assert_eq!(serde_json::from_str::<Handle>(&json).unwrap(), handle.clone());
@@ -247,5 +290,34 @@ mod tests {
         }
         let long = format!("{id}@1::m{}", ":x".repeat(MAX_META_PARTS + 1));
         assert_eq!(long.parse::<Handle>(), Err(HandleParseError::TooLong));
+    }
+
+    #[test]
+    fn both_forms_of_a_handle_are_bounded_alike() {
+        let handle =
+            Handle::new(PluginId::of("x", 1), "1.0.0", "m").with_meta(["x".repeat(10_000)]);
+        for form in [serde_json::json!(handle), serde_json::json!(handle.to_string())] {
+            let refused = serde_json::from_value::<Handle>(form).unwrap_err();
+            assert_eq!(refused.to_string(), HandleParseError::TooLong.to_string());
+        }
+    }
+
+    #[test]
+    fn a_missing_part_and_a_wrong_part_are_told_apart() {
+        let handle = Handle::new(PluginId::of("x", 1), "1.0.0", "m").with_meta(["seven"]);
+        let wrong = handle.part::<u32>(0, "chat").unwrap_err();
+        assert_eq!(wrong.message, "resolve the handle: chat cannot be read in the handle");
+        let missing = handle.part::<u32>(1, "event_id").unwrap_err();
+        assert_eq!(missing.message, "resolve the handle: event_id is missing in the handle");
+    }
+
+    #[test]
+    fn the_major_version_is_the_number_before_the_first_dot() {
+        for (version, major) in
+            [("1.0.0", Some(1)), ("2", Some(2)), ("12.x", Some(12)), ("", None), ("v1.0", None)]
+        {
+            let handle = Handle::new(PluginId::of("x", 1), version, "m");
+            assert_eq!(handle.major(), major, "{version:?}");
+        }
     }
 }

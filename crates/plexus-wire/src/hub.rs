@@ -10,7 +10,7 @@ use crate::approval::DecidedApproval;
 use crate::arbor::Node;
 use crate::conversation::Role;
 use crate::handle::Handle;
-use crate::ids::SessionId;
+use crate::ids::{PluginId, SessionId};
 use crate::json::Object;
 use crate::reading::FollowedEvent;
 use crate::said::Said;
@@ -74,6 +74,8 @@ pub enum KnownThing {
         /// The node.
         node: Node,
     },
+    /// A hub, by a handle with its own plugin id.
+    Hub(PluginEntry),
 }
 
 /// The prompt of a chat, and how the chat stands.
@@ -137,6 +139,46 @@ pub struct MethodEntry {
     pub result: Option<Value>,
 }
 
+/// A result of `plugins`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "ok")]
+#[schemars(rename = "PluginList", transform = tagged("ok"))]
+pub struct PluginList {
+    /// The activations of this server that you can use, by path.
+    pub plugins: Vec<PluginEntry>,
+}
+
+/// One activation as `plugins` lists it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct PluginEntry {
+    /// Where it is registered; the names of its methods begin with it: `claudecode`, `team.notes`.
+    pub path: String,
+    /// The id by which handles name it.
+    pub plugin_id: PluginId,
+    /// Its version.
+    pub version: String,
+    /// What it is for.
+    pub description: String,
+    /// The full names of its methods that you may call.
+    pub methods: Vec<String>,
+    /// The kinds of handles that it resolves.
+    pub handles: Vec<HandleKindEntry>,
+}
+
+/// One kind of handles as `plugins` lists it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct HandleKindEntry {
+    /// The `method` of such a handle.
+    pub method: String,
+    /// What its `meta` must have, in this order.
+    pub meta: Vec<String>,
+    /// What it stands for.
+    pub description: String,
+}
+
 /// A result of `version`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -155,7 +197,7 @@ pub struct Version {
 pub struct HealthReport {
     /// The version of Plexus.
     pub version: String,
-    /// What each activation says, by namespace: nothing (`{}`) from one that only answers calls,
+    /// What each activation says, by path: nothing (`{}`) from one that only answers calls,
     /// `{"error": …}` from one that failed.
     pub activations: BTreeMap<String, Value>,
 }

@@ -104,8 +104,8 @@ uuid_id! {
     ServerId
 }
 
-/// Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in
-/// every process.
+/// Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in every
+/// process and no other activation of the server has it.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
 )]
@@ -116,10 +116,11 @@ pub struct PluginId(Uuid);
 const PLUGIN_NAMESPACE: Uuid = Uuid::from_u128(0x6b1d_6c6e_7a0c_5e0d_9c59_70c6_8f2f_4b3a);
 
 impl PluginId {
-    /// Returns the id of the activation `namespace` in major version `major`.
+    /// Returns the id of the activation at `path` in major version `major`. The path is what its
+    /// methods' names begin with: `claudecode`, or `team.notes` inside a hub `team`.
     #[must_use]
-    pub fn of(namespace: &str, major: u64) -> Self {
-        Self(Uuid::new_v5(&PLUGIN_NAMESPACE, format!("{namespace}@{major}").as_bytes()))
+    pub fn of(path: &str, major: u64) -> Self {
+        Self(Uuid::new_v5(&PLUGIN_NAMESPACE, format!("{path}@{major}").as_bytes()))
     }
 
     /// Wraps an id that comes from the wire.

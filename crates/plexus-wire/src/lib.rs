@@ -77,7 +77,7 @@ pub use cursor::*;
 pub use decision::*;
 pub use error::{CallError, ErrorKind};
 pub use event::{ChatEvent, Usage};
-pub use handle::{Handle, HandleParseError};
+pub use handle::{Handle, HandleParseError, Origin};
 pub use health::*;
 pub use hook::*;
 pub use hub::*;

@@ -160,6 +160,7 @@ namespace! {
         ResolveHandle = "resolve_handle" (ResolveParams) -> Resolved;
         Methods = "methods" (NoParams) -> MethodList;
         Schema = "schema" (SchemaParams) -> MethodList;
+        Plugins = "plugins" (NoParams) -> PluginList;
         Version = "version" (NoParams) -> Version;
         Health = "health" (NoParams) -> HealthReport;
     }

@@ -27,6 +27,7 @@ const STORY: &[&str] = &[
     "plexus.health",
     "plexus.methods",
     "plexus.schema",
+    "plexus.plugins",
     "agents.kinds",
     "agents.create",
     "agents.chat_async",
@@ -93,7 +94,8 @@ const STORY: &[&str] = &[
 ];
 
 /// Methods that the first stage did not have.
-const NEW_METHODS: &[&str] = &["agents.kinds", "identity.parents", "identity.revoke"];
+const NEW_METHODS: &[&str] =
+    &["agents.kinds", "identity.parents", "identity.revoke", "plexus.plugins"];
 
 /// Fields that answers have gained since the first stage, and why.
 const ADDED: &[(&str, &str)] = &[

@@ -866,6 +866,16 @@ export type HandleInput =
   }
   | string;
 
+/** One kind of handles as `plugins` lists it. */
+export type HandleKindEntry = {
+  /** What it stands for. */
+  description: string;
+  /** What its `meta` must have, in this order. */
+  meta: string[];
+  /** The `method` of such a handle. */
+  method: string;
+};
+
 /** A result of `context_get_handles`. */
 export type HandleList = {
   type: "ok";
@@ -876,7 +886,7 @@ export type HandleList = {
 /** How the server and its activations are. */
 export type HealthReport = {
   type: "ok";
-  /** What each activation says, by namespace: nothing (`{}`) from one that only answers calls, `{"error": …}` from one that failed. */
+  /** What each activation says, by path: nothing (`{}`) from one that only answers calls, `{"error": …}` from one that failed. */
   activations: JsonObject;
   /** The version of Plexus. */
   version: string;
@@ -973,7 +983,9 @@ export type KnownThing =
     type: "node";
     /** The node. */
     node: Node;
-  };
+  }
+  /** A hub, by a handle with its own plugin id. */
+  | PluginEntry & { type: "hub" };
 
 /** The last text of a chat that has ended. */
 export type LastAnswer = {
@@ -1286,8 +1298,31 @@ export type PermitRequest = {
   tool_use_id: string;
 };
 
-/** Identifies an activation: a UUIDv5 of its namespace and major version, so that it is the same in every process. */
+/** One activation as `plugins` lists it. */
+export type PluginEntry = {
+  /** What it is for. */
+  description: string;
+  /** The kinds of handles that it resolves. */
+  handles: HandleKindEntry[];
+  /** The full names of its methods that you may call. */
+  methods: string[];
+  /** Where it is registered; the names of its methods begin with it: `claudecode`, `team.notes`. */
+  path: string;
+  /** The id by which handles name it. */
+  plugin_id: PluginId;
+  /** Its version. */
+  version: string;
+};
+
+/** Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in every process and no other activation of the server has it. */
 export type PluginId = string;
+
+/** A result of `plugins`. */
+export type PluginList = {
+  type: "ok";
+  /** The activations of this server that you can use, by path. */
+  plugins: PluginEntry[];
+};
 
 /** Parameters of `poll`. */
 export type PollParams = {
@@ -2231,6 +2266,7 @@ export type Methods = {
   "loopback.wait_for_approval": { params: WaitForApprovalParams; result: PendingApprovals };
   "plexus.health": { params: NoParams; result: HealthReport };
   "plexus.methods": { params: NoParams; result: MethodList };
+  "plexus.plugins": { params: NoParams; result: PluginList };
   "plexus.resolve_handle": { params: ResolveParams; result: Resolved };
   "plexus.schema": { params: SchemaParams; result: MethodList };
   "plexus.version": { params: NoParams; result: Version };

@@ -5,6 +5,7 @@ mod budgets;
 mod chats;
 mod create;
 mod elsewhere;
+mod handles;
 mod kinds;
 mod live;
 mod reading;
@@ -17,8 +18,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, CallError, Caller, Door, ErrorKind, Handle, MethodDescriptor,
-    MethodTable, NodeId, Resolution, ResourceForm, SessionId, Shape,
+    Activation, ActivationInfo, CallError, Caller, Door, Handle, HandleKind, MethodDescriptor,
+    MethodTable, NodeId, ResourceForm, SessionId, Shape,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
@@ -26,17 +27,15 @@ use plexus_engine::approvals::Approvals;
 use plexus_engine::authority::Authority;
 use plexus_engine::deltas::Deltas;
 use plexus_engine::node::Neighbours;
-use plexus_engine::prompt::prompt_text;
-use plexus_engine::reading::feed::{Feed, followed};
+use plexus_engine::reading::feed::Feed;
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
 use plexus_engine::settings::{Settings, ToolNames};
 use plexus_engine::supervisor::Supervisor;
-use plexus_store::{
-    Cursor, EVENT_OWNER, Node, NodeData, PageRequest, SessionRecord, Store, StoreError, Thing,
-};
-use plexus_wire::{KnownThing, PageLimit, Polled, PromptMessage, Role, SessionRef};
+use plexus_store::{Cursor, EVENT_OWNER, Node, PageRequest, SessionRecord, Store, StoreError};
+use plexus_wire::{KnownThing, PageLimit, Polled, SessionRef};
+use serde_json::Value;
 
 use crate::handler::handler;
 
@@ -210,72 +209,16 @@ impl Activation for ClaudeCode {
         if self.listed { table } else { table.called_by_name() }
     }
 
-    async fn health(&self) -> Result<Option<serde_json::Value>, CallError> {
+    async fn health(&self) -> Result<Option<Value>, CallError> {
         said(&self.supervisor.health())
     }
 
-    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
-        let found = match (handle.method.as_str(), handle.meta.as_slice()) {
-            ("chat_event", [id, ..]) => self.resolve_event(caller, id).await,
-            ("chat_stream", [session, chat]) => self.resolve_stream(caller, session, chat).await,
-            _ => return Resolution::NotMine,
-        };
-        match found {
-            Ok(value) => Resolution::Found(value),
-            Err(error) => Resolution::Failed(error),
-        }
-    }
-}
-
-impl ClaudeCode {
-    /// What `poll` shows of an event, and where it belongs.
-    async fn resolve_event(
-        &self,
-        caller: &Caller,
-        id: &str,
-    ) -> Result<serde_json::Value, CallError> {
-        let id = id
-            .parse()
-            .map_err(|_| CallError::invalid("resolve the event: its id is not a UUID"))?;
-        let event = self.store.event(id).await?;
-        // An event out of reach does not exist for this caller, and neither does its session.
-        let hidden = || StoreError::not_found(Thing::Event, id);
-        self.authority.reach(caller, event.session).await.map_err(|error| match error.kind() {
-            ErrorKind::NotFound => hidden().into(),
-            _ => error,
-        })?;
-        as_value(&KnownThing::Event(followed(&event)))
+    fn handle_kinds(&self) -> &'static [HandleKind] {
+        handles::KINDS
     }
 
-    async fn resolve_stream(
-        &self,
-        caller: &Caller,
-        session: &str,
-        chat: &str,
-    ) -> Result<serde_json::Value, CallError> {
-        let session = session
-            .parse()
-            .map_err(|_| CallError::invalid("resolve the stream: its session is not a UUID"))?;
-        let chat = chat
-            .parse()
-            .map_err(|_| CallError::invalid("resolve the stream: its chat is not a number"))?;
-        self.authority.reach(caller, session).await?;
-        let chat = self.store.chat(session, Some(chat)).await?;
-        let (prompt, pruned) = match self.store.node(chat.user_node).await?.data {
-            NodeData::Pruned {} => (String::new(), true),
-            NodeData::Text { .. } | NodeData::External { .. } => {
-                (prompt_text(&*self.store, session, chat.number).await?, false)
-            }
-        };
-        as_value(&KnownThing::Message(PromptMessage {
-            role: Role::User.into(),
-            session_id: session,
-            chat: chat.number,
-            content: prompt,
-            pruned,
-            status: self.status_of(&chat).await?.into(),
-            total_events: chat.total_events,
-        }))
+    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
+        self.resolved(caller, handle).await
     }
 }
 
@@ -299,7 +242,7 @@ impl ClaudeCode {
 }
 
 /// Writes what a handle stands for.
-pub(crate) fn as_value(thing: &KnownThing) -> Result<serde_json::Value, CallError> {
+pub(crate) fn as_value(thing: &KnownThing) -> Result<Value, CallError> {
     serde_json::to_value(thing).map_err(|error| {
         tracing::error!(%error, "what a handle stands for could not be serialised");
         CallError::internal("show what the handle stands for")
@@ -315,7 +258,7 @@ fn wrong_cursor(error: StoreError) -> CallError {
 }
 
 /// Writes what an activation says of its health.
-pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<serde_json::Value>, CallError> {
+pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<Value>, CallError> {
     serde_json::to_value(health).map(Some).map_err(|error| {
         tracing::error!(%error, "an activation's health could not be serialised");
         CallError::internal("say how it is")

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle,
-    HubContext, MethodDescriptor, MethodTable, Resolution, ResourceForm, Resume, Shape, WireForm,
+    HandleKind, HubContext, MethodDescriptor, MethodTable, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
@@ -307,6 +307,12 @@ impl Loopback {
     }
 }
 
+const KINDS: &[HandleKind] = &[HandleKind {
+    method: "approval",
+    meta: &["approval_id"],
+    description: "A permission request and its decision.",
+}];
+
 #[async_trait]
 impl Activation for Loopback {
     fn info(&self) -> ActivationInfo {
@@ -399,21 +405,12 @@ impl Activation for Loopback {
         }
     }
 
-    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
-        let ("approval", [id, ..]) = (handle.method.as_str(), handle.meta.as_slice()) else {
-            return Resolution::NotMine;
-        };
-        let Ok(id) = id.parse() else {
-            return Resolution::Failed(CallError::invalid(
-                "resolve the approval: its id is not a UUID",
-            ));
-        };
-        match self.approvals.reach(caller, id).await {
-            Ok(record) => match as_value(&KnownThing::Approval(as_decision(&record))) {
-                Ok(value) => Resolution::Found(value),
-                Err(error) => Resolution::Failed(error),
-            },
-            Err(error) => Resolution::Failed(error),
-        }
+    fn handle_kinds(&self) -> &'static [HandleKind] {
+        KINDS
+    }
+
+    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
+        let record = self.approvals.reach(caller, handle.part(0, "approval_id")?).await?;
+        as_value(&KnownThing::Approval(as_decision(&record)))
     }
 }

@@ -26,14 +26,16 @@ static OWNER: LazyLock<PluginId> = LazyLock::new(|| PluginId::of(EVENT_OWNER.0, 
 /// Returns the handle of an event: method `chat_event`, meta `[event_id, event_type]`.
 #[must_use]
 pub fn event_handle(id: EventId, event_type: &str) -> Handle {
-    Handle::new(*OWNER, HANDLE_VERSION, "chat_event", vec![id.to_string(), event_type.to_owned()])
+    Handle::new(*OWNER, HANDLE_VERSION, "chat_event")
+        .with_meta([id.to_string(), event_type.to_owned()])
 }
 
 /// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is
 /// the data of the stream's root node.
 #[must_use]
 pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
-    Handle::new(*OWNER, HANDLE_VERSION, "chat_stream", vec![session.to_string(), chat.to_string()])
+    Handle::new(*OWNER, HANDLE_VERSION, "chat_stream")
+        .with_meta([session.to_string(), chat.to_string()])
 }
 
 /// An event to append.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plexus_core::{Answer, CallError, Caller, Door, Hub, MethodDescriptor, Reply, Shape, WireForm};
+use plexus_core::{Answer, CallError, Caller, Hub, MethodDescriptor, Reply, Shape, WireForm};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -28,13 +28,7 @@ pub(super) fn needs_resumption(hub: &Hub, caller: &Caller) -> bool {
 
 /// Finds the method behind a tool's name, whoever calls: the hub is what refuses a caller.
 pub(super) fn find(hub: &Hub, name: &str) -> Option<Arc<MethodDescriptor>> {
-    let is_it = |method: &MethodDescriptor| {
-        let rest = name.strip_prefix(method.namespace).and_then(|rest| rest.strip_prefix('_'));
-        rest == Some(method.name)
-            && method.door != Door::Internal
-            && method.shape != Shape::Streaming
-    };
-    hub.all_methods().into_iter().find(|method| is_it(method))
+    hub.tool(name).filter(|method| method.shape != Shape::Streaming)
 }
 
 /// Describes a method to a model that has to choose.

@@ -3,6 +3,7 @@
 
 mod floods;
 mod hostile;
+mod hubs;
 mod mcp;
 mod mcp_client;
 mod resources;

@@ -54,8 +54,18 @@ impl Server {
         Self::at(desk, limits, "127.0.0.1:0".parse().unwrap()).await
     }
 
-    /// Runs on threads of its own, so that it can die as a process does.
     pub(crate) async fn at(desk: &Arc<Desk>, limits: Limits, address: SocketAddr) -> Self {
+        Self::with_more(desk, limits, address, |_| {}).await
+    }
+
+    /// Runs on threads of its own, so that it can die as a process does. `more` registers what the
+    /// hub has besides.
+    pub(crate) async fn with_more(
+        desk: &Arc<Desk>,
+        limits: Limits,
+        address: SocketAddr,
+        more: impl FnOnce(&Hub),
+    ) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -67,6 +77,7 @@ impl Server {
             description: "a test hub",
         });
         hub.register(Arc::new(TestActivation(Arc::clone(desk)))).unwrap();
+        more(&hub);
         let session = |n| uuid::Uuid::from_u128(n).to_string().parse::<SessionId>().unwrap();
         let callers = HashMap::from([
             (OPERATOR, Caller::Operator),

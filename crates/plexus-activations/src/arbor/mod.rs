@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, MethodDescriptor,
-    MethodTable, NodeId, Resolution, TreeId,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, HandleKind,
+    MethodDescriptor, MethodTable, NodeId, TreeId,
 };
 use plexus_engine::Engine;
 use plexus_store::{
@@ -19,6 +19,7 @@ use plexus_wire::{
     NodeCreateTextParams, NodeCreated, NodeGot, NodeList, NodeParams, Object, PathParams,
     TreeCreateParams, TreeGot, TreeList, TreeListParams, TreeParams, TreeRendered,
 };
+use serde_json::Value;
 
 use crate::claudecode::{as_value, page};
 use crate::handler::handler;
@@ -320,26 +321,15 @@ impl Activation for Arbor {
             )
     }
 
-    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Resolution {
-        let ("node", [id, ..]) = (handle.method.as_str(), handle.meta.as_slice()) else {
-            return Resolution::NotMine;
-        };
+    fn handle_kinds(&self) -> &'static [HandleKind] {
+        &[HandleKind { method: "node", meta: &["node_id"], description: "A node of a tree." }]
+    }
+
+    async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
         if *caller != Caller::Operator {
-            return Resolution::Failed(CallError::forbidden(
-                "resolve a node: that is the operator's",
-            ));
+            return Err(CallError::forbidden("resolve a node: that is the operator's"));
         }
-        let Ok(id) = id.parse() else {
-            return Resolution::Failed(CallError::invalid(
-                "resolve the node: its id is not a UUID",
-            ));
-        };
-        match self.store.node(id).await {
-            Ok(node) => match as_value(&KnownThing::Node { node: shown_node(node) }) {
-                Ok(value) => Resolution::Found(value),
-                Err(error) => Resolution::Failed(error),
-            },
-            Err(error) => Resolution::Failed(error.into()),
-        }
+        let node = self.store.node(handle.part(0, "node_id")?).await?;
+        as_value(&KnownThing::Node { node: shown_node(node) })
     }
 }

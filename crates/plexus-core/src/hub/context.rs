@@ -1,0 +1,106 @@
+//! What an activation holds of the hub it is registered with.
+
+use std::sync::{Arc, Weak};
+
+use plexus_wire::{CallError, Caller, Handle, PluginId};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Hub;
+use crate::activation::{ActivationInfo, FailureWatcher};
+use crate::method::{Call, Reply};
+
+/// The place of an activation in a hub. Weak: the hub may be gone when it is used.
+#[derive(Clone, Default)]
+pub struct HubContext {
+    hub: Weak<Hub>,
+    info: Option<ActivationInfo>,
+}
+
+impl HubContext {
+    pub(super) fn of(hub: Weak<Hub>, info: ActivationInfo) -> Self {
+        Self { hub, info: Some(info) }
+    }
+
+    /// Calls a method by its full name, from the topmost hub.
+    ///
+    /// # Errors
+    /// As [`Hub::call`]; `unavailable` when the hub is gone.
+    pub async fn call(
+        &self,
+        call: Call,
+        name: &str,
+        params: Option<Box<RawValue>>,
+    ) -> Result<Reply, CallError> {
+        self.top()?.call(call, name, params).await
+    }
+
+    /// Resolves a handle, wherever in the topmost hub its owner is.
+    ///
+    /// # Errors
+    /// As [`Hub::resolve_handle`]; `unavailable` when the hub is gone.
+    pub async fn resolve_handle(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Value, CallError> {
+        self.top()?.resolve_handle(caller, handle).await
+    }
+
+    /// Writes what a handle stands for in a few words, wherever its owner is.
+    ///
+    /// # Errors
+    /// As [`Hub::summarize`]; `unavailable` when the hub is gone.
+    pub async fn summarize(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
+        self.top()?.summarize(caller, handle).await
+    }
+
+    /// Returns where the activation is: what the full names of its methods begin with.
+    ///
+    /// # Errors
+    /// `unavailable` when the hub is gone.
+    pub fn path(&self) -> Result<String, CallError> {
+        let (hub, info) = self.place()?;
+        Ok(hub.path_of(info.namespace))
+    }
+
+    /// Makes a handle that the activation owns. Hubs must be in their places by then: an id
+    /// depends on the whole path.
+    ///
+    /// # Errors
+    /// `unavailable` when the hub is gone.
+    pub fn handle<T: Into<String>>(
+        &self,
+        method: &str,
+        meta: impl IntoIterator<Item = T>,
+    ) -> Result<Handle, CallError> {
+        let (hub, info) = self.place()?;
+        let id = PluginId::of(&hub.path_of(info.namespace), info.version.0);
+        Ok(Handle::new(id, info.version_text(), method).with_meta(meta))
+    }
+
+    /// Has `watcher` hear of every call that fails. The topmost hub has one; says whether this is it.
+    pub fn watch_failures(&self, watcher: Weak<dyn FailureWatcher>) -> bool {
+        self.top().is_ok_and(|hub| hub.failures.set(watcher).is_ok())
+    }
+
+    fn place(&self) -> Result<(Arc<Hub>, ActivationInfo), CallError> {
+        self.hub.upgrade().zip(self.info).ok_or_else(stopped)
+    }
+
+    fn top(&self) -> Result<Arc<Hub>, CallError> {
+        let mut top = self.hub.upgrade().ok_or_else(stopped)?;
+        while let Some(parent) = top.parent() {
+            top = parent;
+        }
+        Ok(top)
+    }
+}
+
+pub(super) fn stopped() -> CallError {
+    CallError::unavailable("reach the hub: it has stopped")
+}

@@ -1,0 +1,129 @@
+//! Resolution: from a handle to its owner, and what can be wrong on the way. Each failure has words
+//! of its own, and none repeats more of a handle than its kind.
+
+use std::sync::Arc;
+
+use plexus_wire::{CallError, Caller, Handle, PluginId};
+use serde_json::Value;
+
+use super::Hub;
+use super::index::{Index, Plugin, lies_within};
+use crate::activation::Activation;
+
+impl Hub {
+    /// Says what `handle` stands for, by asking its owner within this hub.
+    ///
+    /// # Errors
+    /// `not_found` for a plugin that is not here, a kind of handles that it does not have, and an
+    /// object that does not exist for this caller; `invalid` for a handle of another major version
+    /// or without its metadata; the owner's own error when the owner failed.
+    pub async fn resolve_handle(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Value, CallError> {
+        let mut failed = None;
+        for owner in self.owners(handle)? {
+            match ready(&owner, handle) {
+                Ok(activation) => match activation.resolve(caller, handle).await {
+                    Ok(value) => return Ok(value),
+                    Err(error) => failed = failed.or(Some(error)),
+                },
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(unknown_plugin))
+    }
+
+    /// Writes what `handle` stands for in a few words; `None` when its owner has none.
+    ///
+    /// # Errors
+    /// As [`Hub::resolve_handle`].
+    pub async fn summarize(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
+        let mut failed = None;
+        for owner in self.owners(handle)? {
+            match ready(&owner, handle) {
+                Ok(activation) => match activation.summarize(caller, handle).await {
+                    Ok(summary) => return Ok(summary),
+                    Err(error) => failed = failed.or(Some(error)),
+                },
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(unknown_plugin))
+    }
+
+    /// Returns who may own a handle. An id of the first stage may be that of several activations
+    /// of one namespace: whichever knows the object owns it.
+    fn owners(&self, handle: &Handle) -> Result<Vec<Arc<Plugin>>, CallError> {
+        let index = self.index();
+        let hub = self.path();
+        let id = &handle.plugin_id;
+        let mut owners: Vec<Arc<Plugin>> = match index.by_id.get(id) {
+            Some(owner) => vec![Arc::clone(owner)],
+            None => index.by_first_id.get(id).cloned().unwrap_or_default(),
+        };
+        owners.retain(|owner| lies_within(&owner.path, hub.as_deref()));
+        if owners.is_empty() {
+            return Err(nobody(&index, handle));
+        }
+        Ok(owners)
+    }
+}
+
+/// Checks that `owner` can be asked about `handle`.
+fn ready(owner: &Plugin, handle: &Handle) -> Result<Arc<dyn Activation>, CallError> {
+    let kind = owner.kinds.iter().find(|kind| kind.method == handle.method).ok_or_else(|| {
+        CallError::not_found(format_args!(
+            "resolve the handle: {} has no handles of the kind {:?}",
+            owner.path,
+            shortened(&handle.method)
+        ))
+        .with_hint("plexus.plugins lists the kinds of handles")
+    })?;
+    if handle.major() != Some(owner.info.version.0) {
+        return Err(other_version(&owner.path, owner.info.version.0, handle));
+    }
+    for (index, name) in kind.meta.iter().enumerate() {
+        handle.part::<String>(index, name)?;
+    }
+    owner.activation.upgrade().ok_or_else(|| {
+        CallError::unavailable(format_args!("resolve the handle: {} has stopped", owner.path))
+    })
+}
+
+/// Why nobody owns a handle: its plugin is here in another major version, or not at all.
+fn nobody(index: &Index, handle: &Handle) -> CallError {
+    let same_path = handle.major().and_then(|major| {
+        index.plugins.values().find(|plugin| PluginId::of(&plugin.path, major) == handle.plugin_id)
+    });
+    match same_path {
+        Some(plugin) if Some(plugin.info.version.0) != handle.major() => {
+            other_version(&plugin.path, plugin.info.version.0, handle)
+        }
+        _ => unknown_plugin(),
+    }
+}
+
+fn unknown_plugin() -> CallError {
+    CallError::not_found("resolve the handle: no plugin here has its plugin_id")
+        .with_hint("plexus.plugins lists the plugins of this server")
+}
+
+fn other_version(path: &str, major: u64, handle: &Handle) -> CallError {
+    CallError::invalid(format_args!(
+        "resolve the handle: it is of version {:?} of {path}, and this server has version {major}",
+        shortened(&handle.version)
+    ))
+    .with_field("handle")
+}
+
+/// What an error repeats of a text from outside.
+fn shortened(text: &str) -> &str {
+    const CHARS: usize = 40;
+    text.char_indices().nth(CHARS).map_or(text, |(end, _)| text.get(..end).unwrap_or_default())
+}
