@@ -18,6 +18,7 @@
 //! - [`reading`], [`deltas`], [`event`], [`prompt`]: events and live text, written and read.
 //! - [`wait`]: waiting for a decision.
 //! - [`replan`]: planning again what lost against another change.
+//! - [`handles`]: the names by which the hub finds what the wire shows.
 //! - [`scrub`]: tokens of ours never reach an event.
 //! - [`engine`]: all of it built together.
 
@@ -30,6 +31,7 @@ pub mod deltas;
 pub mod driver;
 pub mod engine;
 pub mod event;
+pub mod handles;
 mod hold;
 mod home;
 pub mod hooks;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{ModeSecs, PageLimit, WaitMs};
+use crate::handle::Handle;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::rule::SuggestedRule;
@@ -105,6 +106,9 @@ pub struct Approval {
     /// Who is asked now, if it was passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalated_to: Option<Said<Owner>>,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// A permission request and its decision, as `history` shows it and as a conflict names what
@@ -148,6 +152,9 @@ pub struct DecidedApproval {
     /// What the child did against the decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breach: Option<String>,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// Parameters of `pending`, `history` and `audit`.

@@ -57,6 +57,9 @@ pub struct Node {
     /// What its maker noted.
     #[schemars(with = "Object")]
     pub metadata: Json,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// One tree.
@@ -72,6 +75,9 @@ pub struct Tree {
     /// What its maker noted.
     #[schemars(with = "Object")]
     pub metadata: Json,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// Parameters of `tree_create`.
@@ -208,8 +214,9 @@ impl BetweenParams {
 pub struct NodeCreateTextParams {
     /// The tree.
     pub tree_id: TreeId,
-    /// The node before it.
-    pub parent: NodeId,
+    /// The node before it; without it, the root of the tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<NodeId>,
     /// The text.
     #[serde(deserialize_with = "crate::text::one::<crate::text::LongText, _>")]
     #[schemars(length(max = 10_485_760))]
@@ -220,9 +227,13 @@ pub struct NodeCreateTextParams {
 }
 
 impl NodeCreateTextParams {
-    /// A text behind a node.
-    pub fn new(tree_id: TreeId, parent: NodeId, content: impl Into<String>) -> Self {
-        Self { tree_id, parent, content: content.into(), metadata: None }
+    /// A text after a node, or right after the root.
+    pub fn new(
+        tree_id: TreeId,
+        parent: impl Into<Option<NodeId>>,
+        content: impl Into<String>,
+    ) -> Self {
+        Self { tree_id, parent: parent.into(), content: content.into(), metadata: None }
     }
 }
 
@@ -233,8 +244,9 @@ impl NodeCreateTextParams {
 pub struct NodeCreateExternalParams {
     /// The tree.
     pub tree_id: TreeId,
-    /// The node before it.
-    pub parent: NodeId,
+    /// The node before it; without it, the root of the tree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<NodeId>,
     /// What it stands for, as a handle.
     pub handle: Handle,
     /// An object.
@@ -243,10 +255,10 @@ pub struct NodeCreateExternalParams {
 }
 
 impl NodeCreateExternalParams {
-    /// A node behind another that stands for something.
+    /// A node that stands for something, after another node or right after the root.
     #[must_use]
-    pub fn new(tree_id: TreeId, parent: NodeId, handle: Handle) -> Self {
-        Self { tree_id, parent, handle, metadata: None }
+    pub fn new(tree_id: TreeId, parent: impl Into<Option<NodeId>>, handle: Handle) -> Self {
+        Self { tree_id, parent: parent.into(), handle, metadata: None }
     }
 }
 

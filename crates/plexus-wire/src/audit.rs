@@ -7,6 +7,7 @@ use uuid::Uuid;
 use crate::budget::Budget;
 use crate::caller::Caller;
 use crate::error::ErrorKind;
+use crate::handle::Handle;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
 use crate::said::Said;
@@ -40,6 +41,9 @@ pub struct AuditLine {
     /// The rest.
     #[schemars(with = "AuditBody")]
     pub body: Json,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 impl AuditLine {

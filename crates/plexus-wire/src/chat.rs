@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::{PageLimit, WaitMs};
+use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId, TreeId};
 use crate::said::Said;
 use crate::schema::tagged;
@@ -219,6 +220,9 @@ pub struct Stream {
     pub total_events: u32,
     /// Where the default reader stands.
     pub read_position: u32,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// A result of `streams`.

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId};
 use crate::json::{Json, Object};
 use crate::said::Said;
@@ -48,6 +49,24 @@ impl RenderParams {
 pub struct Rendered {
     /// The conversation as the model's API would take it.
     pub messages: Vec<Message>,
+    /// The session that created this one, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// For a fork: the session whose conversation it goes on from, as long as that exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkedFrom>,
+}
+
+/// What a fork goes on from.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct ForkedFrom {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its name.
+    pub name: String,
+    /// Its handle.
+    pub handle: Handle,
 }
 
 /// One message of a conversation.
@@ -58,6 +77,10 @@ pub struct Message {
     pub role: Said<Role>,
     /// What is said, in order.
     pub content: Vec<Said<Block>>,
+    /// The handle of each block, in the same order: of the event, or of the node that holds a
+    /// prompt. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub handles: Vec<Handle>,
 }
 
 /// Who says a message.

@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approval::DecidedApproval;
-use crate::arbor::Node;
+use crate::arbor::{Node, Tree};
+use crate::audit::AuditLine;
+use crate::chat::Stream;
 use crate::conversation::Role;
 use crate::handle::Handle;
 use crate::ids::{PluginId, SessionId};
 use crate::json::Object;
 use crate::reading::FollowedEvent;
+use crate::rule::Rule;
 use crate::said::Said;
 use crate::schema::tagged;
-use crate::session::SessionStatus;
+use crate::session::{Session, SessionStatus};
 
 /// No parameters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -73,6 +76,19 @@ pub enum KnownThing {
     Node {
         /// The node.
         node: Node,
+    },
+    /// A session.
+    Session(Box<Session>),
+    /// A chat.
+    Chat(Stream),
+    /// A standing rule.
+    Rule(Rule),
+    /// A line of the audit.
+    AuditLine(AuditLine),
+    /// A tree.
+    Tree {
+        /// The tree.
+        tree: Tree,
     },
     /// A hub, by a handle with its own plugin id.
     Hub(PluginEntry),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{PageLimit, RuleSecs, Uses};
 use crate::decision::Remember;
+use crate::handle::Handle;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::Object;
 use crate::said::Said;
@@ -93,6 +94,9 @@ pub struct Rule {
     pub does_not_match: Vec<String>,
     /// When it was added; the file does not say.
     pub created_at: Option<Seconds>,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 /// A rule that would answer a call.

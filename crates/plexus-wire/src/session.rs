@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::arbor::Position;
 use crate::bounds::{PageLimit, WaitMs};
 use crate::budget::{Budget, BudgetUse, Reserved, Spent};
+use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId, TreeId};
 use crate::json::{Json, Object};
 use crate::said::Said;
@@ -171,6 +172,9 @@ pub struct Session {
     /// The last thing the agent said in the newest chat, once that has ended; only in `get`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<LastAnswer>,
+    /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 fn first_agent() -> String {

@@ -1,10 +1,14 @@
 //! The examples of `docs/protocol.md`, played against a real server in one story: each request is sent as it stands there, and each answer has
 //! the shape that is shown. So are those of the first stage's page, with every difference since then in a list.
 //!
+//! Every handle in an answer resolves for the caller that got it, and not for another one.
+//!
 //! An id of the page stands for one of the story: what an answer shows under a name is what a later request means by it. What the page cuts short
 //! (`…`) is not looked at.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "support/handles.rs"]
+mod handles;
 #[path = "protocol_examples/page.rs"]
 mod page;
 #[path = "protocol_examples/shape.rs"]
@@ -97,8 +101,23 @@ const STORY: &[&str] = &[
 const NEW_METHODS: &[&str] =
     &["agents.kinds", "identity.parents", "identity.revoke", "plexus.plugins"];
 
+/// Why most shapes have gained a field.
+const HAS_A_HANDLE: &str = "everything that is shown has a handle";
+
 /// Fields that answers have gained since the first stage, and why.
 const ADDED: &[(&str, &str)] = &[
+    ("arbor.node_get .node.handle", HAS_A_HANDLE),
+    ("arbor.node_get_children .nodes[].handle", HAS_A_HANDLE),
+    ("arbor.tree_get .tree.handle", HAS_A_HANDLE),
+    ("arbor.tree_list .trees[].handle", HAS_A_HANDLE),
+    ("claudecode.get .session.handle", HAS_A_HANDLE),
+    ("claudecode.render_context .messages[].handles", HAS_A_HANDLE),
+    ("claudecode.streams .streams[].handle", HAS_A_HANDLE),
+    ("loopback.audit .lines[].handle", HAS_A_HANDLE),
+    ("loopback.history .decisions[].handle", HAS_A_HANDLE),
+    ("loopback.pending .approvals[].handle", HAS_A_HANDLE),
+    ("loopback.rules .rules[].handle", HAS_A_HANDLE),
+    ("loopback.audit .cursor", "the story has more refused attempts than a page holds"),
     ("claudecode.chat_async .status", "a chat that its idempotency key found may have ended"),
     ("claudecode.get .session.agent", "a session says which agent it has"),
     (
@@ -123,6 +142,10 @@ struct Stage {
     server: TestServer,
     folder: tempfile::TempDir,
     names: Names,
+    /// The token of a parent that has no sessions.
+    stranger: String,
+    /// How many handles were handed out.
+    handles: usize,
     /// The token of a child, once `configure` has told it.
     child: Option<String>,
 }
@@ -137,7 +160,9 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("project")).unwrap();
         let names = Names::new("/home/me", folder.path().to_str().unwrap());
-        Self { server, folder, names, child: None }
+        let identity = server.call("identity.parent", json!({"name": "stranger"})).await.unwrap();
+        let stranger = identity["token"].as_str().unwrap().to_owned();
+        Self { server, folder, names, stranger, handles: 0, child: None }
     }
 
     /// Plays one example and returns what is wrong with it.
@@ -154,9 +179,29 @@ impl Stage {
                 .unwrap();
             self.child = header.strip_prefix("Bearer ").map(str::to_owned);
         }
+        self.resolve(&answer).await?;
         self.names
             .learn(method, &example.answer, &answer)
             .map_err(|wrong| format!("{wrong}\n  the answer was {answer}"))
+    }
+
+    /// Resolves every handle of an answer, as the caller that got it and as one that may not.
+    async fn resolve(&mut self, answer: &Value) -> Result<(), String> {
+        for handle in handles::handles_in(answer) {
+            let params = json!({"handle": handle});
+            let resolved = self.server.call("plexus.resolve_handle", params.clone()).await;
+            let resolved = resolved.map_err(|error| format!("{handle}: {error}"))?;
+            if !resolved["type"].is_string() {
+                return Err(format!("{handle} is {resolved}"));
+            }
+            let strange = self.server.call_as(&self.stranger, "plexus.resolve_handle", params);
+            match strange.await.unwrap() {
+                Err(refused) if refused.kind() == "not_found" => {}
+                other => return Err(format!("{handle} is {other:?} for a stranger")),
+            }
+            self.handles += 1;
+        }
+        Ok(())
     }
 
     /// Calls a streaming method and returns its first item.
@@ -267,6 +312,7 @@ async fn play(page: &str, sessions: &str, unshown: &[&str], added: &[(&str, &str
     let report: Vec<String> =
         wrong.iter().map(|(method, problem)| format!("{method}: {problem}")).collect();
     assert!(wrong.is_empty(), "{}\nin {}", report.join("\n"), stage.folder.path().display());
+    assert!(stage.handles > 20, "only {} handles were handed out", stage.handles);
     let listed: BTreeSet<String> = added.iter().map(|(place, _)| (*place).to_owned()).collect();
     assert_eq!(stage.names.added, listed, "fields that are not shown, and those that are listed");
 }

@@ -72,6 +72,8 @@ export type Approval = {
   escalated_to?: Owner | null;
   /** When it is denied by itself. */
   expires_at?: Seconds | null;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** Its id. */
   id: ApprovalId;
   /** The tool's input. */
@@ -162,6 +164,8 @@ export type AuditLine = {
   at: Seconds;
   /** The rest. */
   body: AuditBody;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** What kind of thing happened: `refused`, `breach`, `approval.answered`, `budget.stopped` and their like. */
   kind: string;
   /** The session it is about. */
@@ -677,6 +681,8 @@ export type DecidedApproval = {
   decided_by?: DecidedBy | null;
   /** When the answer reached the child. */
   delivered_at?: Seconds | null;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** The tool's input, as it was asked for. */
   input: JsonObject;
   /** The digest of that input. */
@@ -824,6 +830,16 @@ export type ForkParams = {
 
 /** Where the conversation of an agent can be forked. */
 export type ForkPower = "none" | "head" | "anywhere";
+
+/** What a fork goes on from. */
+export type ForkedFrom = {
+  /** Its handle. */
+  handle: Handle;
+  /** Its name. */
+  name: string;
+  /** The session. */
+  session_id: SessionId;
+};
 
 /** A message to somebody outside that will never arrive. */
 export type GivenUp = {
@@ -984,6 +1000,20 @@ export type KnownThing =
     /** The node. */
     node: Node;
   }
+  /** A session. */
+  | Session & { type: "session" }
+  /** A chat. */
+  | Stream & { type: "chat" }
+  /** A standing rule. */
+  | Rule & { type: "rule" }
+  /** A line of the audit. */
+  | AuditLine & { type: "audit_line" }
+  /** A tree. */
+  | {
+    type: "tree";
+    /** The tree. */
+    tree: Tree;
+  }
   /** A hub, by a handle with its own plugin id. */
   | PluginEntry & { type: "hub" };
 
@@ -1051,6 +1081,8 @@ export type McpServer = {
 export type Message = {
   /** What is said, in order. */
   content: Block[];
+  /** The handle of each block, in the same order: of the event, or of the node that holds a prompt. Always there from this version on. */
+  handles?: Handle[];
   /** Who says it. */
   role: Role;
 };
@@ -1112,6 +1144,8 @@ export type Node = {
   created_at: Millis;
   /** What it holds. */
   data: NodeData;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** Its id. An event's node has the event's UUID. */
   id: NodeId;
   /** What its maker noted. */
@@ -1128,8 +1162,8 @@ export type NodeCreateExternalParams = {
   handle: HandleInput;
   /** An object. */
   metadata?: JsonObject | null;
-  /** The node before it. */
-  parent: NodeId;
+  /** The node before it; without it, the root of the tree. */
+  parent?: NodeId | null;
   /** The tree. */
   tree_id: TreeId;
 };
@@ -1140,8 +1174,8 @@ export type NodeCreateTextParams = {
   content: string;
   /** An object. */
   metadata?: JsonObject | null;
-  /** The node before it. */
-  parent: NodeId;
+  /** The node before it; without it, the root of the tree. */
+  parent?: NodeId | null;
   /** The tree. */
   tree_id: TreeId;
 };
@@ -1482,8 +1516,12 @@ export type RenderParams = {
 /** A result of `render_context`. */
 export type Rendered = {
   type: "ok";
+  /** For a fork: the session whose conversation it goes on from, as long as that exists. */
+  forked_from?: ForkedFrom | null;
   /** The conversation as the model's API would take it. */
   messages: Message[];
+  /** The session that created this one, if any. */
+  parent?: SessionId | null;
 };
 
 /** What running chats of a session, and of everything below it, have set aside until their results come. */
@@ -1628,6 +1666,8 @@ export type Rule = {
   does_not_match: string[];
   /** When it ends. */
   expires_at: Seconds | null;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** Its id. The file's rules get new ones whenever it is read. */
   id: RuleId;
   /** Calls it must fit. */
@@ -1815,6 +1855,8 @@ export type Session = {
   claude_session_id?: string | null;
   /** When it was created. */
   created_at: Millis;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** The node its next chat starts behind. */
   head: Position;
   /** Its id. */
@@ -1958,6 +2000,8 @@ export type Stream = {
   ended_at?: Millis | null;
   /** Why it failed or was cancelled. */
   error?: string | null;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** The node of its newest event. */
   head_node: NodeId;
   /** Where the default reader stands. */
@@ -2072,6 +2116,8 @@ export type ToolTarget =
 export type Tree = {
   /** When it was made. */
   created_at: Millis;
+  /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
+  handle?: Handle | null;
   /** Its id. */
   id: TreeId;
   /** What its maker noted. */

@@ -1,33 +1,36 @@
-//! `arbor`: trees of nodes for everybody. A session's tree is one of them, and seen by those who
-//! may see the session.
+//! `arbor`: trees of nodes. A session's tree is one of them, and whoever may read the session may read
+//! its tree. Everything else is the operator's.
 
-use std::sync::Arc;
+mod render;
+
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, HandleKind,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Handle, HandleKind, HubContext,
     MethodDescriptor, MethodTable, NodeId, TreeId,
 };
-use plexus_engine::Engine;
+use plexus_engine::{Engine, handles};
 use plexus_store::{
-    AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, Position, Priority, Store,
-    Tree, limits,
+    AppendNode, Change, CreateTree, JsonText, Node, NodeData, Outcome, PageRequest, Position,
+    Priority, SessionFilter, Store, StoreError, Thing, Tree,
 };
 use plexus_wire::method::arbor as wire;
 use plexus_wire::{
     BetweenParams, HandleList, KnownThing, LeavesParams, NodeCreateExternalParams,
     NodeCreateTextParams, NodeCreated, NodeGot, NodeList, NodeParams, Object, PathParams,
-    TreeCreateParams, TreeGot, TreeList, TreeListParams, TreeParams, TreeRendered,
+    TreeCreateParams, TreeGot, TreeList, TreeListParams, TreeParams,
 };
 use serde_json::Value;
 
 use crate::claudecode::{as_value, page};
 use crate::handler::handler;
 
-/// Trees and their nodes. The operator's: trees of sessions hold what children said, and a session
-/// reads its own descendants through `claudecode`.
+/// Trees and their nodes.
 pub struct Arbor {
     store: Arc<dyn Store>,
+    /// Where the owners of handles are found, for rendering.
+    hub: OnceLock<HubContext>,
 }
 
 fn shown_node(node: Node) -> plexus_wire::Node {
@@ -38,6 +41,7 @@ fn shown_node(node: Node) -> plexus_wire::Node {
         data: node.data.into(),
         created_at: node.created_at.into(),
         metadata: node.metadata.into(),
+        handle: Some(handles::node(node.id)),
     }
 }
 
@@ -47,12 +51,51 @@ fn shown_tree(tree: Tree) -> plexus_wire::Tree {
         root: tree.root,
         created_at: tree.created_at.into(),
         metadata: tree.metadata.into(),
+        handle: Some(handles::tree(tree.id)),
     }
 }
 
 impl Arbor {
     pub(crate) fn new(engine: &Engine) -> Arc<Self> {
-        Arc::new(Self { store: Arc::clone(&engine.store) })
+        Arc::new(Self { store: Arc::clone(&engine.store), hub: OnceLock::new() })
+    }
+
+    /// Says whether `caller` may read a tree: the operator all, a session those of the sessions
+    /// below it.
+    async fn may_read(&self, caller: &Caller, tree: TreeId) -> Result<bool, CallError> {
+        match caller {
+            Caller::Operator => Ok(true),
+            Caller::Session(own) => {
+                let filter = SessionFilter {
+                    under: Some(*own),
+                    tree: Some(tree),
+                    ..SessionFilter::default()
+                };
+                let found = self.store.sessions(filter, PageRequest::first(1)).await?;
+                Ok(!found.items.is_empty())
+            }
+            Caller::Child(_) => Ok(false),
+        }
+    }
+
+    /// Returns a tree. For a caller that may not read it, it does not exist.
+    async fn tree_for(&self, caller: &Caller, id: TreeId) -> Result<Tree, CallError> {
+        let tree = self.store.tree(id).await?;
+        if self.may_read(caller, id).await? {
+            Ok(tree)
+        } else {
+            Err(StoreError::not_found(Thing::Tree, id).into())
+        }
+    }
+
+    /// Returns a node. For a caller that may not read its tree, it does not exist.
+    async fn node_for(&self, caller: &Caller, id: NodeId) -> Result<Node, CallError> {
+        let node = self.store.node(id).await?;
+        if self.may_read(caller, node.tree_id).await? {
+            Ok(node)
+        } else {
+            Err(StoreError::not_found(Thing::Node, id).into())
+        }
     }
 
     async fn made(&self, change: Change) -> Result<NodeCreated, CallError> {
@@ -79,41 +122,35 @@ impl Arbor {
         .await
     }
 
-    async fn tree_get(&self, _: Call, params: TreeParams) -> Result<TreeGot, CallError> {
-        Ok(TreeGot { tree: shown_tree(self.store.tree(params.tree_id).await?) })
+    async fn tree_get(&self, call: Call, params: TreeParams) -> Result<TreeGot, CallError> {
+        Ok(TreeGot { tree: shown_tree(self.tree_for(&call.caller, params.tree_id).await?) })
     }
 
-    async fn tree_list(&self, _: Call, params: TreeListParams) -> Result<TreeList, CallError> {
+    /// A page that is shorter than asked for may have a next one: trees that the caller may not
+    /// read are left out of it.
+    async fn tree_list(&self, call: Call, params: TreeListParams) -> Result<TreeList, CallError> {
         let found = self.store.trees(page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(TreeList {
-            trees: found.items.into_iter().map(shown_tree).collect(),
-            cursor: found.next.map(|next| next.to_string()),
-        })
-    }
-
-    async fn tree_render(&self, _: Call, params: TreeParams) -> Result<TreeRendered, CallError> {
-        let outline = self.store.tree_outline(params.tree_id, limits::MAX_PAGE_ITEMS).await?;
-        let lines: Vec<String> = outline
-            .iter()
-            .map(|entry| {
-                format!(
-                    "{}{}",
-                    "  ".repeat(usize::try_from(entry.depth.min(64)).unwrap_or(64)),
-                    label(&entry.node)
-                )
-            })
-            .collect();
-        Ok(TreeRendered { text: lines.join("\n") })
+        let mut trees = Vec::new();
+        for tree in found.items {
+            if self.may_read(&call.caller, tree.id).await? {
+                trees.push(shown_tree(tree));
+            }
+        }
+        Ok(TreeList { trees, cursor: found.next.map(|next| next.to_string()) })
     }
 
     async fn append(
         &self,
         tree: TreeId,
-        parent: NodeId,
+        parent: Option<NodeId>,
         data: NodeData,
         metadata: Option<Object>,
     ) -> Result<NodeCreated, CallError> {
         let metadata = JsonText::of(&metadata.unwrap_or_default())?;
+        let parent = match parent {
+            Some(parent) => parent,
+            None => self.store.tree(tree).await?.root,
+        };
         self.made(Change::AppendNode(AppendNode {
             id: NodeId::generate(),
             tree,
@@ -152,24 +189,31 @@ impl Arbor {
         .await
     }
 
-    async fn node_get(&self, _: Call, params: NodeParams) -> Result<NodeGot, CallError> {
-        Ok(NodeGot { node: Some(shown_node(self.store.node(params.node_id).await?)) })
+    async fn node_get(&self, call: Call, params: NodeParams) -> Result<NodeGot, CallError> {
+        let node = self.node_for(&call.caller, params.node_id).await?;
+        Ok(NodeGot { node: Some(shown_node(node)) })
     }
 
-    async fn node_get_children(&self, _: Call, params: NodeParams) -> Result<NodeList, CallError> {
+    async fn node_get_children(
+        &self,
+        call: Call,
+        params: NodeParams,
+    ) -> Result<NodeList, CallError> {
+        self.node_for(&call.caller, params.node_id).await?;
         let nodes = self.store.children(params.node_id).await?;
         Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
     }
 
-    async fn node_get_parent(&self, _: Call, params: NodeParams) -> Result<NodeGot, CallError> {
-        let node = match self.store.node(params.node_id).await?.parent {
+    async fn node_get_parent(&self, call: Call, params: NodeParams) -> Result<NodeGot, CallError> {
+        let node = match self.node_for(&call.caller, params.node_id).await?.parent {
             Some(parent) => Some(shown_node(self.store.node(parent).await?)),
             None => None,
         };
         Ok(NodeGot { node })
     }
 
-    async fn node_get_path(&self, _: Call, params: PathParams) -> Result<NodeList, CallError> {
+    async fn node_get_path(&self, call: Call, params: PathParams) -> Result<NodeList, CallError> {
+        self.node_for(&call.caller, params.node_id).await?;
         let limit = params.limit.unwrap_or_default().get();
         let nodes = self.store.path(params.node_id, limit).await?;
         Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
@@ -177,18 +221,21 @@ impl Arbor {
 
     async fn node_get_path_between(
         &self,
-        _: Call,
+        call: Call,
         params: BetweenParams,
     ) -> Result<NodeList, CallError> {
+        self.node_for(&call.caller, params.from).await?;
+        self.node_for(&call.caller, params.to).await?;
         let nodes = self.store.path_between(params.from, params.to).await?;
         Ok(NodeList { nodes: nodes.into_iter().map(shown_node).collect(), cursor: None })
     }
 
     async fn context_list_leaves(
         &self,
-        _: Call,
+        call: Call,
         params: LeavesParams,
     ) -> Result<NodeList, CallError> {
+        self.tree_for(&call.caller, params.tree_id).await?;
         let found = self
             .store
             .leaves(params.tree_id, page(params.limit, params.cursor.as_deref())?)
@@ -201,9 +248,10 @@ impl Arbor {
 
     async fn context_get_handles(
         &self,
-        _: Call,
+        call: Call,
         params: PathParams,
     ) -> Result<HandleList, CallError> {
+        self.node_for(&call.caller, params.node_id).await?;
         let limit = params.limit.unwrap_or_default().get();
         let nodes = self.store.path(params.node_id, limit).await?;
         let handles = nodes.into_iter().filter_map(|node| match node.data {
@@ -211,27 +259,6 @@ impl Arbor {
             NodeData::Text { .. } | NodeData::Pruned {} => None,
         });
         Ok(HandleList { handles: handles.collect() })
-    }
-}
-
-/// One node on one line.
-fn label(node: &Node) -> String {
-    const CHARS: usize = 72;
-    match &node.data {
-        NodeData::Text { content } if content.is_empty() => "(root)".to_owned(),
-        NodeData::Pruned {} => "(pruned)".to_owned(),
-        NodeData::Text { content } => {
-            let line = content.split_whitespace().collect::<Vec<_>>().join(" ");
-            if line.chars().count() > CHARS {
-                line.chars().take(CHARS - 1).chain(['…']).collect()
-            } else {
-                line
-            }
-        }
-        NodeData::External { handle } => match handle.meta.get(1) {
-            Some(kind) => format!("[{kind}]"),
-            None => format!("[{}]", handle.method),
-        },
     }
 }
 
@@ -252,10 +279,7 @@ impl Activation for Arbor {
             };
         }
         let writes: fn(&mut MethodDescriptor) = |d| d.audience = Audience::Operator;
-        let reads: fn(&mut MethodDescriptor) = |d| {
-            d.audience = Audience::Operator;
-            d.hints.read_only = true;
-        };
+        let reads: fn(&mut MethodDescriptor) = |d| d.hints.read_only = true;
         MethodTable::new("arbor")
             .serves::<wire::TreeCreate, _, _>(
                 "Creates a tree with an empty root.",
@@ -267,9 +291,13 @@ impl Activation for Arbor {
                 reads,
                 with!(tree_get),
             )
-            .serves::<wire::TreeList, _, _>("Lists trees, oldest first.", reads, with!(tree_list))
+            .serves::<wire::TreeList, _, _>(
+                "Lists the trees that you may read, oldest first.",
+                reads,
+                with!(tree_list),
+            )
             .serves::<wire::TreeRender, _, _>(
-                "Draws a tree as indented text.",
+                "Draws a tree for a person or a model: prompts, and what was said and done, one line each.",
                 reads,
                 with!(tree_render),
             )
@@ -321,15 +349,29 @@ impl Activation for Arbor {
             )
     }
 
+    fn attach(&self, hub: HubContext) {
+        if self.hub.set(hub).is_err() {
+            tracing::warn!("arbor is registered twice; it renders by its first hub");
+        }
+    }
+
     fn handle_kinds(&self) -> &'static [HandleKind] {
-        &[HandleKind { method: "node", meta: &["node_id"], description: "A node of a tree." }]
+        &[
+            HandleKind { method: "node", meta: &["node_id"], description: "A node of a tree." },
+            HandleKind { method: "tree", meta: &["tree_id"], description: "A tree." },
+        ]
     }
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
-        if *caller != Caller::Operator {
-            return Err(CallError::forbidden("resolve a node: that is the operator's"));
-        }
-        let node = self.store.node(handle.part(0, "node_id")?).await?;
-        as_value(&KnownThing::Node { node: shown_node(node) })
+        as_value(&match handle.method.as_str() {
+            "node" => {
+                let node = self.node_for(caller, handle.part(0, "node_id")?).await?;
+                KnownThing::Node { node: shown_node(node) }
+            }
+            _ => {
+                let tree = self.tree_for(caller, handle.part(0, "tree_id")?).await?;
+                KnownThing::Tree { tree: shown_tree(tree) }
+            }
+        })
     }
 }

@@ -1,16 +1,27 @@
 //! Handles of sessions and chats: which kinds there are, and what each stands for.
 
-use plexus_core::{CallError, Caller, ErrorKind, EventId, Handle, HandleKind, SessionId};
+use plexus_core::{CallError, Caller, ErrorKind, EventId, Handle, HandleKind};
 use plexus_engine::prompt::prompt_text;
 use plexus_engine::reading::feed::followed;
-use plexus_store::{Event, NodeData, StoreError, Thing};
-use plexus_wire::{KnownThing, PromptMessage, Role};
+use plexus_store::{Chat, Event, NodeData, SessionRecord, StoreError, Thing};
+use plexus_wire::{KnownThing, PromptMessage, Role, Said};
 use serde_json::Value;
 
+use super::summaries::in_words;
 use super::{ClaudeCode, as_value};
 
 /// The kinds of handles that this activation owns.
 pub(super) const KINDS: &[HandleKind] = &[
+    HandleKind {
+        method: "session",
+        meta: &["session_id"],
+        description: "A session, as get shows it.",
+    },
+    HandleKind {
+        method: "chat",
+        meta: &["session_id", "chat"],
+        description: "A chat, as streams shows it.",
+    },
     HandleKind {
         method: "chat_event",
         meta: &["event_id"],
@@ -30,14 +41,43 @@ impl ClaudeCode {
         caller: &Caller,
         handle: &Handle,
     ) -> Result<Value, CallError> {
+        as_value(&match handle.method.as_str() {
+            "chat_event" => {
+                let event = self.event_for(caller, handle.part(0, "event_id")?).await?;
+                KnownThing::Event(followed(&event))
+            }
+            "session" => {
+                let session = self.authority.reach(caller, handle.part(0, "session_id")?).await?;
+                KnownThing::Session(Box::new(self.view(&session).await?))
+            }
+            "chat" => {
+                let (_, chat) = self.chat_for(caller, handle).await?;
+                KnownThing::Chat(self.shown(chat).await?)
+            }
+            _ => KnownThing::Message(self.prompt_for(caller, handle).await?),
+        })
+    }
+
+    /// Writes the same in a few words.
+    pub(super) async fn summarized(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
         match handle.method.as_str() {
             "chat_event" => {
                 let event = self.event_for(caller, handle.part(0, "event_id")?).await?;
-                as_value(&KnownThing::Event(followed(&event)))
+                Ok(in_words(&event.body.read()?))
+            }
+            "session" => {
+                let session = self.authority.reach(caller, handle.part(0, "session_id")?).await?;
+                let status = Said::from(session.status());
+                Ok(Some(format!("session {} · {status}", session.name)))
             }
             _ => {
-                let (session, chat) = (handle.part(0, "session_id")?, handle.part(1, "chat")?);
-                as_value(&KnownThing::Message(self.prompt_for(caller, session, chat).await?))
+                let (session, chat) = self.chat_for(caller, handle).await?;
+                let status = Said::from(self.status_of(&chat).await?);
+                Ok(Some(format!("chat {} of {} · {status}", chat.number, session.name)))
             }
         }
     }
@@ -54,23 +94,33 @@ impl ClaudeCode {
         Ok(event)
     }
 
+    /// Returns the chat that a handle names, and its session.
+    async fn chat_for(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<(SessionRecord, Chat), CallError> {
+        let (session, chat) = (handle.part(0, "session_id")?, handle.part(1, "chat")?);
+        let session = self.authority.reach(caller, session).await?;
+        let chat = self.store.chat(session.id, Some(chat)).await?;
+        Ok((session, chat))
+    }
+
     async fn prompt_for(
         &self,
         caller: &Caller,
-        session: SessionId,
-        chat: u32,
+        handle: &Handle,
     ) -> Result<PromptMessage, CallError> {
-        self.authority.reach(caller, session).await?;
-        let chat = self.store.chat(session, Some(chat)).await?;
+        let (session, chat) = self.chat_for(caller, handle).await?;
         let (content, pruned) = match self.store.node(chat.user_node).await?.data {
             NodeData::Pruned {} => (String::new(), true),
             NodeData::Text { .. } | NodeData::External { .. } => {
-                (prompt_text(&*self.store, session, chat.number).await?, false)
+                (prompt_text(&*self.store, session.id, chat.number).await?, false)
             }
         };
         Ok(PromptMessage {
             role: Role::User.into(),
-            session_id: session,
+            session_id: session.id,
             chat: chat.number,
             content,
             pruned,

@@ -13,6 +13,7 @@ mod rendering;
 mod sessions;
 mod shown;
 mod streaming;
+mod summaries;
 
 use std::sync::Arc;
 
@@ -219,6 +220,14 @@ impl Activation for ClaudeCode {
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
         self.resolved(caller, handle).await
+    }
+
+    async fn summarize(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
+        self.summarized(caller, handle).await
     }
 }
 

@@ -1,8 +1,9 @@
 //! `render_context`: the conversation as messages, from the session's tree.
 
-use plexus_core::{Call, CallError, EventId};
-use plexus_store::{Node, NodeData, limits};
-use plexus_wire::{Block, ChatEvent, Message, RenderParams, Rendered, Role};
+use plexus_core::{Call, CallError, Caller, ErrorKind, EventId, Handle};
+use plexus_engine::handles;
+use plexus_store::{Node, NodeData, SessionRecord, limits};
+use plexus_wire::{Block, ChatEvent, ForkedFrom, Message, RenderParams, Rendered, Role};
 
 use super::ClaudeCode;
 
@@ -25,10 +26,30 @@ impl ClaudeCode {
         let mut messages = Vec::new();
         for node in &nodes {
             if let Some((role, block)) = self.block_of(node).await? {
-                push(&mut messages, role, block);
+                push(&mut messages, role, block, handle_of(node));
             }
         }
-        Ok(Rendered { messages })
+        let forked_from = self.forked_from(&call.caller, &session).await?;
+        Ok(Rendered { messages, parent: session.parent, forked_from })
+    }
+
+    /// The session that this one is a fork of. One that was deleted, or that the caller may not
+    /// see, is not told.
+    async fn forked_from(
+        &self,
+        caller: &Caller,
+        session: &SessionRecord,
+    ) -> Result<Option<ForkedFrom>, CallError> {
+        let Some(source) = session.forked_from else { return Ok(None) };
+        match self.authority.reach(caller, source).await {
+            Ok(source) => Ok(Some(ForkedFrom {
+                session_id: source.id,
+                name: source.name,
+                handle: handles::session(source.id),
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What a node contributes to the conversation, if anything.
@@ -85,10 +106,25 @@ impl ClaudeCode {
     }
 }
 
+/// What a block came from: the event, or the node that holds a prompt.
+fn handle_of(node: &Node) -> Handle {
+    match &node.data {
+        NodeData::External { handle } => handle.clone(),
+        NodeData::Text { .. } | NodeData::Pruned {} => handles::node(node.id),
+    }
+}
+
 /// Blocks of one role in a row are one message.
-fn push(messages: &mut Vec<Message>, role: Role, block: Block) {
+fn push(messages: &mut Vec<Message>, role: Role, block: Block, handle: Handle) {
     match messages.last_mut() {
-        Some(last) if last.role == role => last.content.push(block.into()),
-        _ => messages.push(Message { role: role.into(), content: vec![block.into()] }),
+        Some(last) if last.role == role => {
+            last.content.push(block.into());
+            last.handles.push(handle);
+        }
+        _ => messages.push(Message {
+            role: role.into(),
+            content: vec![block.into()],
+            handles: vec![handle],
+        }),
     }
 }

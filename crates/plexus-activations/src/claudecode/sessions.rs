@@ -1,6 +1,7 @@
 //! `get`, `list`, `delete`, `streams`, `get_tree`, and the named readers.
 
 use plexus_core::{Call, CallError, Caller};
+use plexus_engine::handles;
 use plexus_engine::reading::told::GET_ANSWER_BYTES;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_store::{
@@ -92,6 +93,7 @@ impl ClaudeCode {
             updated_at: session.updated_at.into(),
             mode: mode.map(Into::into),
             answer: None,
+            handle: Some(handles::session(session.id)),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Chats in the wire's shape: one place says how a chat stands and what callers see of it.
 
 use plexus_core::CallError;
+use plexus_engine::handles;
 use plexus_store::{Chat, ChatStatus, Origin, SessionRecord, SessionStatus, StoreError};
 use plexus_wire::Stream;
 
@@ -22,6 +23,7 @@ impl ClaudeCode {
             error: chat.error,
             total_events: chat.total_events,
             read_position: chat.read_position,
+            handle: Some(handles::chat(chat.session, chat.number)),
         })
     }
 

@@ -1,10 +1,12 @@
 //! `loopback`: permission requests that reach the right parent, once, and cannot be forged.
 //!
 //! - this file: the method table, and the methods that list and decide;
-//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that
-//!   something waits;
-//! - [`rules`], [`preview`]: standing rules, and what they would say of a call.
+//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that something
+//!   waits;
+//! - [`rules`], [`preview`]: standing rules, and what they would say of a call;
+//! - [`handles`]: what the handles of all this stand for.
 
+mod handles;
 mod listening;
 mod permit;
 mod preview;
@@ -38,17 +40,17 @@ use plexus_store::{
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
-    Approval, ApprovalPageParams, ApprovalsHealth, AuditLine, AuditList, ConfigureParams,
-    Configured, DecisionList, Done, KnownThing, McpConfig, ModeSetParams, PendingApprovals,
-    PermitAnswer, RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded,
-    Seconds, SessionRef, TimedMode, WaitForApprovalParams,
+    Approval, ApprovalPageParams, ApprovalsHealth, AuditList, ConfigureParams, Configured,
+    DecisionList, Done, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer,
+    RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds,
+    SessionRef, TimedMode, WaitForApprovalParams,
 };
 use serde_json::Value;
 
 use self::listening::Waiting;
 use self::permit::RejoinParams;
 use self::rules::Remembered;
-use crate::claudecode::{as_value, page, said};
+use crate::claudecode::{page, said};
 use crate::handler::handler;
 
 /// Permission requests and what decides them.
@@ -246,14 +248,8 @@ impl Loopback {
         };
         let found =
             self.store.audit(session, page(params.limit, params.cursor.as_deref())?).await?;
-        let shown = |line: plexus_store::AuditLine| AuditLine {
-            at: line.at.into(),
-            kind: line.kind,
-            session_id: line.session,
-            body: line.body.into(),
-        };
         Ok(AuditList {
-            lines: found.items.into_iter().map(shown).collect(),
+            lines: found.items.into_iter().map(handles::shown_line).collect(),
             cursor: found.next.map(|next| next.to_string()),
         })
     }
@@ -306,12 +302,6 @@ impl Loopback {
         })
     }
 }
-
-const KINDS: &[HandleKind] = &[HandleKind {
-    method: "approval",
-    meta: &["approval_id"],
-    description: "A permission request and its decision.",
-}];
 
 #[async_trait]
 impl Activation for Loopback {
@@ -406,11 +396,18 @@ impl Activation for Loopback {
     }
 
     fn handle_kinds(&self) -> &'static [HandleKind] {
-        KINDS
+        handles::KINDS
     }
 
     async fn resolve(&self, caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
-        let record = self.approvals.reach(caller, handle.part(0, "approval_id")?).await?;
-        as_value(&KnownThing::Approval(as_decision(&record)))
+        self.resolved(caller, handle).await
+    }
+
+    async fn summarize(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<Option<String>, CallError> {
+        self.summarized(caller, handle).await
     }
 }

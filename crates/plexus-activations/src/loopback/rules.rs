@@ -3,6 +3,7 @@
 
 use plexus_core::{ApprovalId, Call, CallError, Caller, RuleId, SessionId};
 use plexus_engine::authority::may_decide_all_of;
+use plexus_engine::handles;
 use plexus_engine::rulebook::call as rule_call;
 use plexus_engine::session::SessionConfig;
 use plexus_rules::{
@@ -10,7 +11,8 @@ use plexus_rules::{
     Scope,
 };
 use plexus_store::{
-    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleScope, StoreError, UnixMillis,
+    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleScope, StoreError, StoredRule,
+    UnixMillis,
 };
 use plexus_wire::{
     Done, Remember, RuleAddParams, RuleAdded, RuleAuthor, RuleList, RuleRemoveParams, RulesParams,
@@ -54,6 +56,31 @@ fn from_file(rule: &Rule) -> plexus_wire::Rule {
         matches: rule.matches.clone(),
         does_not_match: rule.does_not_match.clone(),
         created_at: None,
+        handle: Some(handles::rule(rule.id)),
+    }
+}
+
+/// A rule that was added.
+fn from_store(stored: &StoredRule) -> plexus_wire::Rule {
+    let rule = &stored.rule;
+    plexus_wire::Rule {
+        id: rule.id,
+        decision: rule.decision.into(),
+        pattern: rule.pattern.clone(),
+        scope: rule.scope.into(),
+        author: match rule.author {
+            Owner::Operator => RuleAuthor::Operator.into(),
+            Owner::Session(id) => RuleAuthor::Session(id).into(),
+        },
+        expires_at: rule.expires_at.map(Into::into),
+        uses: rule.uses,
+        used: Some(stored.used),
+        uses_left: stored.uses_left(),
+        reason: rule.reason.clone(),
+        matches: rule.matches.clone(),
+        does_not_match: rule.does_not_match.clone(),
+        created_at: Some(stored.created_at.into()),
+        handle: Some(handles::rule(rule.id)),
     }
 }
 
@@ -316,31 +343,35 @@ impl Loopback {
         let mut shown = Vec::new();
         for stored in &found.items {
             if self.may_see_rule(&call.caller, stored.rule.scope, stored.rule.author).await? {
-                let rule = &stored.rule;
-                shown.push(plexus_wire::Rule {
-                    id: rule.id,
-                    decision: rule.decision.into(),
-                    pattern: rule.pattern.clone(),
-                    scope: rule.scope.into(),
-                    author: match rule.author {
-                        Owner::Operator => RuleAuthor::Operator.into(),
-                        Owner::Session(id) => RuleAuthor::Session(id).into(),
-                    },
-                    expires_at: rule.expires_at.map(Into::into),
-                    uses: rule.uses,
-                    used: Some(stored.used),
-                    uses_left: stored.uses_left(),
-                    reason: rule.reason.clone(),
-                    matches: rule.matches.clone(),
-                    does_not_match: rule.does_not_match.clone(),
-                    created_at: Some(stored.created_at.into()),
-                });
+                shown.push(from_store(stored));
             }
         }
         if call.caller == Caller::Operator && params.cursor.is_none() {
             shown.extend(self.approvals.rulebook.file_rules().iter().map(from_file));
         }
         Ok(RuleList { rules: shown, cursor: found.next.map(|next| next.to_string()) })
+    }
+
+    /// Returns a rule, of the server's file too, if `caller` may see it.
+    pub(super) async fn rule_for(
+        &self,
+        caller: &Caller,
+        id: RuleId,
+    ) -> Result<plexus_wire::Rule, CallError> {
+        let hidden = || CallError::not_found(format_args!("find the rule {id}"));
+        match self.store.rule(id).await {
+            Ok(stored) => {
+                let rule = &stored.rule;
+                let seen = self.may_see_rule(caller, rule.scope, rule.author).await?;
+                if seen { Ok(from_store(&stored)) } else { Err(hidden()) }
+            }
+            Err(StoreError::NotFound { .. }) if *caller == Caller::Operator => {
+                let rules = self.approvals.rulebook.file_rules();
+                rules.iter().find(|rule| rule.id == id).map(from_file).ok_or_else(hidden)
+            }
+            Err(StoreError::NotFound { .. }) => Err(hidden()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     pub(super) async fn may_see_rule(

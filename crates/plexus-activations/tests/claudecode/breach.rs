@@ -10,6 +10,7 @@ async fn audited(world: &World) -> Vec<String> {
     let page = world.store().audit(None, PageRequest::first(100)).await.unwrap();
     page.items
         .iter()
+        .map(|numbered| &numbered.line)
         .filter(|line| line.kind == "breach")
         .map(|line| line.body.to_value()["what"].to_string())
         .collect()

@@ -216,7 +216,8 @@ impl Desk {
     /// The audit lines of this kind, newest first.
     pub(crate) async fn audit(&self, kind: &str) -> Vec<AuditLine> {
         let page = self.store.audit(None, PageRequest::first(1_000)).await.unwrap();
-        page.items.into_iter().filter(|line| line.kind == kind).collect()
+        let lines = page.items.into_iter().map(|numbered| numbered.line);
+        lines.filter(|line| line.kind == kind).collect()
     }
 }
 

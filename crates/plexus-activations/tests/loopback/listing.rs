@@ -27,6 +27,7 @@ async fn what_waits_has_every_field_of_the_table() {
     let expected = [
         "created_at",
         "expires_at",
+        "handle",
         "id",
         "input",
         "input_digest",
@@ -71,6 +72,7 @@ async fn what_waits_has_every_field_of_the_table() {
         "decided_at",
         "decided_by",
         "delivered_at",
+        "handle",
         "input",
         "input_digest",
         "session_id",

@@ -118,10 +118,10 @@ fn token_in(path: &Path) -> Option<String> {
 }
 
 /// Every method that takes somebody's id, with those of somebody else.
-fn about(other: &Other) -> Vec<(&'static str, Value)> {
+fn about(other: &Other) -> Vec<(String, Value)> {
     let id = &other.session;
     let (approval, tree, node) = (&other.question["id"], &other.tree, &other.node);
-    vec![
+    let all = vec![
         ("loopback.respond", json!({"approval_id": approval, "approve": true})),
         ("loopback.respond", json!({"approval_id": approval, "approve": false})),
         ("loopback.pending", json!({"session_id": id})),
@@ -171,19 +171,38 @@ fn about(other: &Other) -> Vec<(&'static str, Value)> {
             "arbor.node_create_external",
             json!({"tree_id": tree, "parent": node, "handle": "a@1.0.0::b"}),
         ),
-        ("arbor.node_get", json!({"tree_id": tree, "node_id": node})),
-        ("arbor.node_get_children", json!({"tree_id": tree, "node_id": node})),
-        ("arbor.node_get_parent", json!({"tree_id": tree, "node_id": node})),
-        ("arbor.node_get_path", json!({"tree_id": tree, "node_id": node})),
-        ("arbor.node_get_path_between", json!({"tree_id": tree, "from": node, "to": node})),
+        ("arbor.node_get", json!({"node_id": node})),
+        ("arbor.node_get_children", json!({"node_id": node})),
+        ("arbor.node_get_parent", json!({"node_id": node})),
+        ("arbor.node_get_path", json!({"node_id": node})),
+        ("arbor.node_get_path_between", json!({"from": node, "to": node})),
         ("arbor.context_list_leaves", json!({"tree_id": tree})),
-        ("arbor.context_get_path", json!({"tree_id": tree, "node_id": node})),
-        ("arbor.context_get_handles", json!({"tree_id": tree, "node_id": node})),
-    ]
+        ("arbor.context_get_path", json!({"node_id": node})),
+        ("arbor.context_get_handles", json!({"node_id": node})),
+        ("plexus.resolve_handle", handle("claudecode", "session", &json!(id))),
+        ("plexus.resolve_handle", handle("loopback", "approval", approval)),
+        ("plexus.resolve_handle", handle("arbor", "tree", &json!(tree))),
+        ("plexus.resolve_handle", handle("arbor", "node", &json!(node))),
+    ];
+    // Sessions have a second name for each of their methods.
+    let agents = |(method, params): &(&str, Value)| {
+        Some((format!("agents.{}", method.strip_prefix("claudecode.")?), params.clone()))
+    };
+    let second: Vec<_> = all.iter().filter_map(agents).collect();
+    let first = all.into_iter().map(|(method, params)| (method.to_owned(), params));
+    first.chain(second).collect()
+}
+
+/// A handle as somebody would make it who has guessed an id.
+fn handle(owner: &str, method: &str, id: &Value) -> Value {
+    let plugin_id = plexus_core::PluginId::of(owner, 1);
+    json!({"handle": {"plugin_id": plugin_id, "version": "1.0.0", "method": method, "meta": [id]}})
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 20] = [
+const ABOUT_NOBODY: [&str; 22] = [
+    "agents.create",
+    "agents.kinds",
     "claudecode.create",
     "loopback.permit",
     "loopback.respond_many",
@@ -198,7 +217,7 @@ const ABOUT_NOBODY: [&str; 20] = [
     "arbor.tree_list",
     "plexus.health",
     "plexus.methods",
-    "plexus.resolve_handle",
+    "plexus.plugins",
     "plexus.schema",
     "plexus.version",
     "server.prune",
@@ -211,19 +230,20 @@ async fn a_session_token_reaches_nobody_but_those_below_it() {
     let family = Family::new().await;
     // A method that is added later has to be thought of here.
     let listed = family.server.call("plexus.methods", json!({})).await.unwrap();
-    let tried: Vec<&str> = about(&family.others[0]).iter().map(|(method, _)| *method).collect();
+    let tried: Vec<String> =
+        about(&family.others[0]).into_iter().map(|(method, _)| method).collect();
     for method in listed["methods"].as_array().unwrap() {
         let name = method["name"].as_str().unwrap();
         assert!(
-            tried.contains(&name) || ABOUT_NOBODY.contains(&name),
+            tried.iter().any(|it| it == name) || ABOUT_NOBODY.contains(&name),
             "nobody has thought of {name}"
         );
     }
     let mut attempts = 0;
     for other in &family.others {
         for (method, params) in about(other) {
-            let refused = family.call(method, params).await.expect_err(method);
-            if method == "claudecode.follow" {
+            let refused = family.call(&method, params).await.expect_err(&method);
+            if method.ends_with(".follow") {
                 // A stream has doors of its own.
                 assert_eq!(refused, "invalid");
                 assert_eq!(family.listen(&other.session).await, 404);
@@ -266,10 +286,13 @@ async fn a_session_token_reaches_nobody_but_those_below_it() {
         ("loopback.pending", json!({})),
         ("loopback.history", json!({})),
         ("claudecode.list", json!({})),
+        ("arbor.tree_list", json!({})),
     ] {
         let page = family.call(method, params).await.unwrap().to_string();
         for other in &family.others {
             assert!(!page.contains(&other.session), "{method} shows somebody else: {page}");
+            let tree = other.tree.as_str().unwrap();
+            assert!(!page.contains(tree), "{method} shows the tree of somebody else: {page}");
         }
     }
     // Nothing had an effect, and every attempt is on record.
@@ -394,7 +417,7 @@ async fn a_session_token_ends_with_its_run() {
     }
     for other in &family.others {
         for (method, params) in about(other) {
-            assert_eq!(family.call(method, params).await.unwrap_err(), "unauthorized", "{method}");
+            assert_eq!(family.call(&method, params).await.unwrap_err(), "unauthorized", "{method}");
         }
     }
 }

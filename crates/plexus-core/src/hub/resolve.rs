@@ -22,17 +22,14 @@ impl Hub {
         caller: &Caller,
         handle: &Handle,
     ) -> Result<Value, CallError> {
-        let mut failed = None;
+        let mut answer = Err(unknown_plugin());
         for owner in self.owners(handle)? {
-            match ready(&owner, handle) {
-                Ok(activation) => match activation.resolve(caller, handle).await {
-                    Ok(value) => return Ok(value),
-                    Err(error) => failed = failed.or(Some(error)),
-                },
-                Err(error) => failed = failed.or(Some(error)),
+            answer = owner.resolve(caller, handle).await;
+            if answer.is_ok() {
+                break;
             }
         }
-        Err(failed.unwrap_or_else(unknown_plugin))
+        answer
     }
 
     /// Writes what `handle` stands for in a few words; `None` when its owner has none.
@@ -44,39 +41,40 @@ impl Hub {
         caller: &Caller,
         handle: &Handle,
     ) -> Result<Option<String>, CallError> {
-        let mut failed = None;
+        let mut answer = Err(unknown_plugin());
         for owner in self.owners(handle)? {
-            match ready(&owner, handle) {
-                Ok(activation) => match activation.summarize(caller, handle).await {
-                    Ok(summary) => return Ok(summary),
-                    Err(error) => failed = failed.or(Some(error)),
-                },
-                Err(error) => failed = failed.or(Some(error)),
+            answer = owner.summarize(caller, handle).await;
+            if answer.is_ok() {
+                break;
             }
         }
-        Err(failed.unwrap_or_else(unknown_plugin))
+        answer
     }
 
-    /// Returns who may own a handle. An id of the first stage may be that of several activations
-    /// of one namespace: whichever knows the object owns it.
-    fn owners(&self, handle: &Handle) -> Result<Vec<Arc<Plugin>>, CallError> {
-        let index = self.index();
-        let hub = self.path();
-        let id = &handle.plugin_id;
-        let mut owners: Vec<Arc<Plugin>> = match index.by_id.get(id) {
-            Some(owner) => vec![Arc::clone(owner)],
-            None => index.by_first_id.get(id).cloned().unwrap_or_default(),
+    /// Returns who may own a handle and can be asked: at least one. An id of the first stage may be
+    /// that of several activations of one namespace: whichever knows the object owns it.
+    fn owners(&self, handle: &Handle) -> Result<Vec<Arc<dyn Activation>>, CallError> {
+        let (index, hub) = (self.index(), self.path());
+        let named = match index.by_id.get(&handle.plugin_id) {
+            Some(owner) => std::slice::from_ref(owner),
+            None => index.by_first_id.get(&handle.plugin_id).map_or(&[][..], Vec::as_slice),
         };
-        owners.retain(|owner| lies_within(&owner.path, hub.as_deref()));
-        if owners.is_empty() {
-            return Err(nobody(&index, handle));
+        let (mut ready, mut refused) = (Vec::new(), None);
+        for owner in named.iter().filter(|owner| lies_within(&owner.path, hub.as_deref())) {
+            match checked(owner, handle) {
+                Ok(activation) => ready.push(activation),
+                Err(error) => refused = refused.or(Some(error)),
+            }
         }
-        Ok(owners)
+        if ready.is_empty() {
+            return Err(refused.unwrap_or_else(|| nobody(&index, handle)));
+        }
+        Ok(ready)
     }
 }
 
 /// Checks that `owner` can be asked about `handle`.
-fn ready(owner: &Plugin, handle: &Handle) -> Result<Arc<dyn Activation>, CallError> {
+fn checked(owner: &Plugin, handle: &Handle) -> Result<Arc<dyn Activation>, CallError> {
     let kind = owner.kinds.iter().find(|kind| kind.method == handle.method).ok_or_else(|| {
         CallError::not_found(format_args!(
             "resolve the handle: {} has no handles of the kind {:?}",

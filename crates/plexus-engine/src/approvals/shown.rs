@@ -8,6 +8,7 @@ use plexus_wire::{Approval, DecidedApproval, Risk, Said, ToolTarget};
 use serde_json::Value;
 
 use crate::agents::Agents;
+use crate::handles;
 use crate::session::SessionConfig;
 use crate::tools::ToolReader;
 
@@ -58,6 +59,7 @@ impl ApprovalViews {
             created_at: record.created_at.into(),
             expires_at: record.deadline.map(Into::into),
             escalated_to: (record.escalations > 0).then(|| record.owner.into()),
+            handle: Some(handles::approval(record.id)),
         })
     }
 
@@ -103,5 +105,6 @@ pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
             .map(Into::into),
         delivered_at: record.delivered_at.map(Into::into),
         breach: record.breach.clone(),
+        handle: Some(handles::approval(record.id)),
     }
 }

@@ -20,6 +20,16 @@ pub struct AuditLine {
     pub body: JsonText,
 }
 
+/// A line of the audit as it is read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NumberedLine {
+    /// Its number; later lines have larger ones.
+    pub number: u64,
+    /// The line.
+    #[serde(flatten)]
+    pub line: AuditLine,
+}
+
 /// A message for somebody outside, kept until it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OutboxEntry {

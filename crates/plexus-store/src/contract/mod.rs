@@ -34,7 +34,7 @@ pub use approval::{
     Due, EscalateApproval, Fate, OpenApproval, Owner, SettleApproval, Stage, Verdict,
 };
 pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
-pub use audit::{AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Sending, Waiting};
+pub use audit::{AuditLine, MarkOutbox, NumberedLine, OutboxDue, OutboxEntry, Sending, Waiting};
 pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
 pub use change::{Change, Committed, Outcome, Priority};
 pub use chat::{

@@ -32,6 +32,13 @@ impl PageRequest {
         Self { after: None, limit }
     }
 
+    /// Asks for the record with this number, of a list that goes from the newest to the oldest. It
+    /// may be gone: then an older one comes.
+    #[must_use]
+    pub fn newest_from(number: u64) -> Self {
+        Self { after: Some(PageToken(number.saturating_add(1))), limit: 1 }
+    }
+
     /// Asks for the page after this one, given where it ended; `None` when that was the last.
     #[must_use]
     pub fn then(self, next: Option<PageToken>) -> Option<Self> {

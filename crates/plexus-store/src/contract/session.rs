@@ -252,6 +252,8 @@ pub struct SessionFilter {
     pub name: Option<String>,
     /// This status.
     pub status: Option<SessionStatus>,
+    /// Those that share this tree: a session and its forks.
+    pub tree: Option<TreeId>,
 }
 
 /// Sessions that changed, for a reader that waits for any of many.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
 use super::arbor::{Node, OutlineEntry, Tree};
-use super::audit::{AuditLine, OutboxDue, Waiting};
+use super::audit::{NumberedLine, OutboxDue, Waiting};
 use super::budget::SpendTotals;
 use super::change::{Change, Committed, Priority};
 use super::chat::Chat;
@@ -206,7 +206,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         session: Option<SessionId>,
         page: PageRequest,
-    ) -> Result<Page<AuditLine>, StoreError>;
+    ) -> Result<Page<NumberedLine>, StoreError>;
 
     /// Returns the entries that are due at `now` for one target, at most `limit`, and when the next
     /// one is due.

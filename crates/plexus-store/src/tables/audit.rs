@@ -5,8 +5,8 @@ use plexus_core::SessionId;
 use super::sql::{Sql, params};
 use super::tx::Tx;
 use crate::contract::{
-    AuditLine, MarkOutbox, OutboxDue, OutboxEntry, Outcome, Page, PageRequest, Sending, StoreError,
-    Thing, Topic, UnixMillis, Waiting,
+    AuditLine, MarkOutbox, NumberedLine, OutboxDue, OutboxEntry, Outcome, Page, PageRequest,
+    Sending, StoreError, Thing, Topic, UnixMillis, Waiting,
 };
 
 pub(super) async fn append(
@@ -26,7 +26,7 @@ pub(crate) async fn list(
     conn: &impl Sql,
     session: Option<SessionId>,
     page: PageRequest,
-) -> Result<Page<AuditLine>, StoreError> {
+) -> Result<Page<NumberedLine>, StoreError> {
     let limit = page.bounded();
     let which = if session.is_some() { "session = ?3" } else { "?3 IS NULL" };
     let rows = conn
@@ -37,11 +37,10 @@ pub(crate) async fn list(
             ),
             params![page.after.map_or(u64::MAX, |token| token.0), limit + 1, session],
             |row| {
-                let session = row.maybe(3)?;
-                Ok((
-                    row.get(0)?,
-                    AuditLine { at: row.get(1)?, kind: row.get(2)?, session, body: row.get(4)? },
-                ))
+                let (number, session) = (row.get(0)?, row.maybe(3)?);
+                let line =
+                    AuditLine { at: row.get(1)?, kind: row.get(2)?, session, body: row.get(4)? };
+                Ok((number, NumberedLine { number, line }))
             },
         )
         .await?;

@@ -64,8 +64,8 @@ macro_rules! store {
                 ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
             };
             use $crate::contract::{
-                ApprovalFilter, ApprovalRecord, AuditLine, Change, ChangedSessions, Chat,
-                Committed, Consumer, Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node,
+                ApprovalFilter, ApprovalRecord, Change, ChangedSessions, Chat, Committed, Consumer,
+                Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
                 OutboxDue, OutlineEntry, Page, PageRequest, Priority, Prompts, Pruned, ReadLimit,
                 RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals, Store,
                 StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
@@ -280,7 +280,7 @@ macro_rules! store {
                     &self,
                     session: Option<SessionId>,
                     page: PageRequest,
-                ) -> Result<Page<AuditLine>, StoreError> {
+                ) -> Result<Page<NumberedLine>, StoreError> {
                     $read!(self, conn => audit::list(conn, session, page))
                 }
 

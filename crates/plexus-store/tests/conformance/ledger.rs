@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use plexus_store::{
     Again, AuditLine, Change, Children, DecideApproval, DeleteSession, JsonText, MarkOutbox,
-    OpenApproval, OutboxDue, OutboxEntry, PageRequest, Sending, Store, StoreError, Thing, Topic,
-    UnixMillis, Waiting,
+    NumberedLine, OpenApproval, OutboxDue, OutboxEntry, Page, PageRequest, Sending, Store,
+    StoreError, Thing, Topic, UnixMillis, Waiting,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -29,14 +29,20 @@ pub(crate) async fn audit_lines_come_newest_first(store: &dyn Store) -> anyhow::
     one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
     let [first, second, third] = lines;
     assert_eq!(
-        store.audit(None, PageRequest::default()).await?.items,
+        lines_of(store.audit(None, PageRequest::default()).await?),
         vec![third.clone(), second, first.clone()]
     );
     let page = store.audit(Some(s), PageRequest::first(1)).await?;
-    assert_eq!(page.items, vec![third], "the audit of a session outlives it");
-    let rest = store.audit(Some(s), PageRequest { after: page.next, limit: 5 }).await?;
-    assert_eq!((rest.items, rest.next), (vec![first], None));
+    let next = page.next;
+    assert_eq!(lines_of(page), vec![third], "the audit of a session outlives it");
+    let rest = store.audit(Some(s), PageRequest { after: next, limit: 5 }).await?;
+    assert_eq!((rest.next, lines_of(rest)), (None, vec![first]));
     Ok(())
+}
+
+fn lines_of(page: Page<NumberedLine>) -> Vec<AuditLine> {
+    assert!(page.items.is_sorted_by(|newer, older| newer.number > older.number), "{page:?}");
+    page.items.into_iter().map(|numbered| numbered.line).collect()
 }
 
 fn entry(target: &str, due: i64) -> OutboxEntry {

@@ -98,13 +98,15 @@ async fn told(store: &dyn Store) -> anyhow::Result<Value> {
         .into_iter()
         .map(|it| (it.commit, it.event.id))
         .collect();
+    let audit = store.audit(None, page()).await?.items;
+    let audit: Vec<_> = audit.into_iter().map(|numbered| numbered.line).collect();
     Ok(json!({
         "commits": store.newest_commit().await?,
         "sessions": sessions,
         "approvals": store.approvals(ApprovalFilter::default(), page()).await?.items,
         "rules": store.rules(page()).await?.items,
         "token": store.token(TokenHash::of("golden")).await?,
-        "audit": store.audit(None, page()).await?.items,
+        "audit": audit,
         "outbox": store.outbox_due("hook", UnixMillis(i64::MAX), 10).await?.entries,
         "servers": servers,
         "feed": feed,

@@ -80,7 +80,7 @@ pub enum Command {
     },
     /// List, add, remove and try rules, which answer before anybody is asked.
     Rules(Rules),
-    /// Show all sessions as a tree, or the nodes of one session.
+    /// Show all sessions as a tree, or what was said and done in one, with its forks.
     Tree {
         /// The session.
         #[arg(value_name = "NAME|ID")]

@@ -140,7 +140,8 @@ fn conditions(filter: &SessionFilter) -> String {
     } else {
         "?5 IS NULL"
     };
-    format!("AND {parent} AND {name} AND {under} AND {status}")
+    let tree = if filter.tree.is_some() { "t.uuid = ?7" } else { "?7 IS NULL" };
+    format!("AND {parent} AND {name} AND {under} AND {status} AND {tree}")
 }
 
 /// Returns the number that [`conditions`] computes for a status.
@@ -169,10 +170,8 @@ async fn filtered(
     };
     let under = maybe_row_of(conn, filter.under).await?;
     let status = filter.status.map(status_number);
-    conn.all(sql, params![after, parent, filter.name, under, status, limit], |row| {
-        Ok((row.get(0)?, read(row)?))
-    })
-    .await
+    let params = params![after, parent, filter.name, under, status, limit, filter.tree];
+    conn.all(sql, params, |row| Ok((row.get(0)?, read(row)?))).await
 }
 
 pub(crate) async fn list(
