@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use parent::Parent;
 use serde_json::{Value, json};
 use testkit::server::{ServerOptions, TestServer};
-use testkit::wait::{PATIENCE, within};
+use testkit::wait::PATIENCE;
 
 impl Parent<'_> {
     /// Reads a resource.
