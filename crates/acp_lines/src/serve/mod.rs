@@ -1,9 +1,10 @@
 //! The lines that an agent writes, for a program that is one.
 //!
-//! A [`ServedLine`] is built and written; what clients write is read with
-//! [`ClientLine::parse`](crate::ClientLine::parse). [`Update`] and [`PermissionAsk`] can also be
-//! read from JSON and written again without a loss.
+//! A [`ServedLine`] is built and written; what clients write is read with a [`ClientReader`], line
+//! by line. [`Update`] and [`PermissionAsk`] can also be read from JSON and written again without a
+//! loss.
 
+mod read;
 mod update;
 
 use agent_lines::rpc::RequestId;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::send::{ENVELOPE, cancel_request, with_newline};
 
+pub use read::{ClientReader, FromClient, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 pub use update::{
     AskedOption, Called, Commands, Mode, Options, PermissionAsk, Said, Steps, Titled, Update, Used,
 };
@@ -46,8 +48,8 @@ pub enum ServedLine {
     },
     /// A request of the client was refused.
     Error {
-        /// The request.
-        id: RequestId,
+        /// The request; none for a line of which nobody can say what it asks.
+        id: Option<RequestId>,
         /// What kind of refusal.
         code: i64,
         /// Why, in words for a person.
@@ -71,7 +73,11 @@ impl ServedLine {
             Self::Withdraw { request_id } => cancel_request(request_id),
             Self::Result { id, result } => ENVELOPE.answer(id, "result", result.clone()),
             Self::Error { id, code, message } => {
-                ENVELOPE.answer(id, "error", json!({ "code": code, "message": message }))
+                let error = json!({ "code": code, "message": message });
+                match id {
+                    Some(id) => ENVELOPE.answer(id, "error", error),
+                    None => json!({ "jsonrpc": "2.0", "id": null, "error": error }),
+                }
             }
         }
     }
