@@ -8,8 +8,10 @@
 //! - [`serve`]: `plexus serve`: listening, logging, signals, pages that belong to no door.
 //! - [`hooks`]: what waits in the outbox is sent to those who are configured.
 //! - [`cli`]: every other command.
+//! - `acp`: a session for an editor, as an agent of the Agent Client Protocol.
 //! - `instructions`: what an MCP client is told.
 
+mod acp;
 pub mod agent;
 pub mod cli;
 pub mod config;

@@ -78,6 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plexus-client",
             "claude_code",
             "codex_app",
+            "acp_lines",
         ],
     ),
     (

@@ -169,7 +169,11 @@ mod tests {
             ("[]".to_owned(), Value::Null, INVALID_REQUEST),
             ("{}".to_owned(), Value::Null, INVALID_REQUEST),
             (r#"{"id":3,"method":"session/prompt","params":{}}"#.into(), json!(3), INVALID_PARAMS),
-            (format!(r#"{{"id":"a","method":"m","params":"{long}"}}"#), json!("a"), INVALID_REQUEST),
+            (
+                format!(r#"{{"id":"a","method":"m","params":"{long}"}}"#),
+                json!("a"),
+                INVALID_REQUEST,
+            ),
             (format!(r#"{{"params":{{"id":7,"x":"{long}"}}}}"#), Value::Null, INVALID_REQUEST),
         ] {
             let answer = answer(&line).await;
@@ -181,8 +185,7 @@ mod tests {
     async fn an_answer_of_no_known_form_is_an_answer_that_allows_nothing() {
         let lines = lines(b"{\"id\":5}\n{\"method\":\"session/cancel\",\"params\":{}}\n").await;
         let body = ClientBody::Answer { id: 5.into(), answer: ClientAnswer::Other(Value::Null) };
-        let expected =
-            [FromClient::Line(ClientLine { body }), FromClient::Unreadable(None)];
+        let expected = [FromClient::Line(ClientLine { body }), FromClient::Unreadable(None)];
         assert_eq!(lines, expected);
     }
 }

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
 use plexus_client::wire::{ApprovalId, RuleDecision, RuleId, RuleSecs, Uses};
 
+use crate::acp::agent;
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
 
@@ -115,6 +116,16 @@ pub enum Command {
     Mcp(Mcp),
     /// Print what to paste into a parent agent's MCP configuration.
     McpConfig(McpConfig),
+    /// Be an agent for an editor: speak the Agent Client Protocol on stdin and stdout.
+    ///
+    /// Each conversation of the editor is a session of the server, and goes on without the editor.
+    /// Starts a server when none runs; one that goes away later is waited for.
+    Acp(Acp),
+    /// Print what to paste into an editor that is to talk to `plexus acp`.
+    AcpConfig {
+        /// The editor.
+        editor: Editor,
+    },
     /// List parents outside that have a token of their own, or take their tokens back.
     Parents(Parents),
     /// Print the operator's token.
@@ -316,6 +327,31 @@ pub struct McpConfig {
     /// End the earlier tokens of that name.
     #[arg(long, requires = "name")]
     pub replace: bool,
+}
+
+/// `plexus acp`.
+#[derive(Args, Debug)]
+pub struct Acp {
+    /// The kind of agent of new sessions.
+    #[arg(long, value_name = "KIND", value_parser = agent::KINDS, default_value = agent::CLAUDE_CODE)]
+    pub agent: String,
+    /// Make every conversation this session, which is created when it does not exist.
+    #[arg(long, short, value_name = "NAME|ID")]
+    pub session: Option<String>,
+    /// The model of new sessions, as the agent names it.
+    #[arg(long, short)]
+    pub model: Option<String>,
+}
+
+/// An editor that speaks the Agent Client Protocol.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Editor {
+    /// Zed.
+    Zed,
+    /// An IDE of JetBrains.
+    Jetbrains,
+    /// Neovim with avante.nvim.
+    Neovim,
 }
 
 /// `plexus parents`.

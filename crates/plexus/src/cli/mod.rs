@@ -18,10 +18,10 @@ mod manage;
 mod manual;
 mod parents;
 mod render;
-mod run;
+pub(crate) mod run;
 pub mod sanitize;
-mod screen;
-mod server;
+pub(crate) mod screen;
+pub(crate) mod server;
 mod sessions;
 
 use std::process::ExitCode;
@@ -101,6 +101,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Dashboard { print } => manage::dashboard(global, print).await,
         Command::Mcp(mcp) => manage::mcp(global, &mcp).await,
         Command::McpConfig(config) => manage::mcp_config(global, &config).await,
+        Command::Acp(acp) => crate::acp::acp(global, acp).await,
+        Command::AcpConfig { editor } => crate::acp::config::acp_config(global, editor),
         Command::Parents(parents) => parents::parents(global, &parents).await,
         Command::Token => manage::token(global),
         Command::Confine(confine) => confine::confine(confine).await,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// What live pieces have shown, and what of them is still to come although it was shown already.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(crate) struct Live {
     /// Shown by pieces; its event has not come yet.
     ahead: String,
     /// Shown by pieces of the message before: its event is still to come, or it never will, because the message was begun anew.
@@ -20,7 +20,7 @@ pub(super) struct Live {
 
 /// What to show of a text that came whole.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Whole {
+pub(crate) enum Whole {
     /// What its pieces lacked.
     Rest(String),
     /// All of it, on a line of its own: the pieces were of something else.
@@ -29,7 +29,7 @@ pub(super) enum Whole {
 
 impl Live {
     /// Takes a piece; returns what of it to show now.
-    pub(super) fn piece(&mut self, text: &str) -> Option<String> {
+    pub(crate) fn piece(&mut self, text: &str) -> Option<String> {
         if let Some(rest) = self.owed.strip_prefix(text) {
             self.owed = rest.to_owned();
             return None;
@@ -49,7 +49,7 @@ impl Live {
     }
 
     /// Takes a text that came whole.
-    pub(super) fn whole(&mut self, text: &str) -> Whole {
+    pub(crate) fn whole(&mut self, text: &str) -> Whole {
         if !self.before.is_empty() && fit(&self.before, text) > fit(&self.ahead, text) {
             let before = std::mem::take(&mut self.before);
             return match before.strip_prefix(text) {
@@ -80,7 +80,7 @@ impl Live {
     }
 
     /// Notes that a message begins; says whether what was shown so far stands on a line of its own.
-    pub(super) fn message_starts(&mut self) -> bool {
+    pub(crate) fn message_starts(&mut self) -> bool {
         if self.ahead.is_empty() {
             return false;
         }
@@ -89,12 +89,12 @@ impl Live {
     }
 
     /// Notes that a tool runs.
-    pub(super) fn tool_started(&mut self, id: &str) {
+    pub(crate) fn tool_started(&mut self, id: &str) {
         self.open_tools.insert(id.to_owned());
     }
 
     /// Notes that a tool has given its result; returns the text that was held back for it.
-    pub(super) fn tool_ended(&mut self, id: &str) -> Option<String> {
+    pub(crate) fn tool_ended(&mut self, id: &str) -> Option<String> {
         self.open_tools.remove(id);
         if !self.open_tools.is_empty() || self.held.is_empty() {
             return None;

@@ -6,7 +6,7 @@
 
 mod editor;
 mod keyboard;
-mod live;
+pub(crate) mod live;
 mod pager;
 mod question;
 pub(super) mod supervise;
@@ -108,7 +108,7 @@ fn prompt_of(arguments: &Run) -> Result<String> {
 }
 
 /// An agent reads everything below its directory unasked: that must not be the tokens of this server.
-fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
+pub(crate) fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
     let (data, here) = (real_path(data_dir), real_path(here));
     if data.starts_with(&here) {
         bail!(
@@ -163,7 +163,7 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
 }
 
 /// A name that tells where it works, and four characters that make it unique.
-fn drawn_name(here: &Path) -> String {
+pub(crate) fn drawn_name(here: &Path) -> String {
     let folder = here
         .file_name()
         .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());

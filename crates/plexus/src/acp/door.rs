@@ -1,0 +1,367 @@
+//! The loop between an editor and the server. Every cause of work is one variant of [`Cause`].
+
+use std::collections::HashMap;
+
+use acp_lines::send::{
+    ClientAnswer, ClientBody, ClientLine, ClientRequest, Initialize, SessionNew, SessionReopen,
+};
+use acp_lines::serve::{ClientReader, FromClient};
+use acp_lines::{PROTOCOL_VERSION, RequestId, ServedLine};
+use plexus_client::wire::{Approval, Mode, Session, SessionId};
+use plexus_client::{Client, ClientError};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::fronted::{Fronted, How, Undecided, Via};
+use super::hands::Hands;
+use super::opening::{self, Editor, New, Settings};
+use super::options;
+use super::reader::Heard;
+use super::refusal::Refusal;
+use super::server::Server;
+use crate::cli::complain;
+
+/// Causes that wait for the loop; behind them their senders wait.
+const MAX_CAUSES: usize = 256;
+
+/// The longest line of an editor: a prompt of 10 MiB, which is the most that the server takes, with
+/// every character escaped.
+const MAX_LINE_BYTES: usize = 32 * 1024 * 1024;
+
+/// Sessions that one editor may have open in one process; each holds a connection to the server.
+const MAX_SESSIONS: usize = 64;
+
+/// Every cause of work.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// A session was found or created, or not.
+    Found {
+        request: RequestId,
+        how: How,
+        notes: Vec<String>,
+        outcome: Result<Box<Session>, Refusal>,
+    },
+    /// A request is done that concerns no open session.
+    Done { request: RequestId, outcome: Result<Value, Refusal> },
+    /// Something was heard of a session.
+    Heard { session: SessionId, heard: Heard },
+    /// The chat of a prompt was started, or not.
+    Started { session: SessionId, outcome: Result<u32, Refusal> },
+    /// A cancellation was answered.
+    CancelTold { session: SessionId, outcome: Result<(), ClientError> },
+    /// What a session is now.
+    Looked { session: SessionId, outcome: Result<Box<Session>, Refusal> },
+    /// What waits in a session.
+    Pending { session: SessionId, outcome: Result<Vec<Approval>, Refusal> },
+    /// What became of a decision of the editor.
+    Decided { session: SessionId, question: i64, outcome: Result<(), Undecided> },
+    /// What became of a mode that the editor set.
+    ModeSet { session: SessionId, request: RequestId, via: Via, outcome: Result<Mode, Refusal> },
+    /// A mode that the editor set has ended.
+    ModeEnds { session: SessionId },
+}
+
+/// An agent of the protocol for one editor.
+#[derive(Debug)]
+pub(super) struct Door {
+    hands: Hands,
+    settings: Settings,
+    editor: Option<Editor>,
+    sessions: HashMap<SessionId, Fronted>,
+}
+
+/// Serves an editor on stdin and stdout until it closes stdin. Its sessions go on without it.
+pub(super) async fn serve(client: Client, settings: Settings) -> std::io::Result<()> {
+    let (sender, mut causes) = mpsc::channel(MAX_CAUSES);
+    let hands = Hands::new(Server::new(client), sender);
+    let mut door = Door { hands, settings, editor: None, sessions: HashMap::new() };
+    let mut lines = ClientReader::new(tokio::io::stdin(), MAX_LINE_BYTES);
+    while !door.hands.is_gone() {
+        tokio::select! {
+            line = lines.next() => match line? {
+                Some(FromClient::Line(line)) => door.said(line).await,
+                Some(FromClient::Unreadable(answer)) => {
+                    complain("plexus acp: a line of the editor could not be read");
+                    if let Some(answer) = answer {
+                        door.hands.say(&answer).await;
+                    }
+                }
+                None => break,
+            },
+            Some(cause) = causes.recv() => door.work(cause).await,
+        }
+    }
+    door.hands.leave(causes).await;
+    Ok(())
+}
+
+impl Door {
+    async fn said(&mut self, line: ClientLine) {
+        match line.body {
+            ClientBody::Request { id, request } => self.asked(id, *request).await,
+            ClientBody::Cancel(session) => {
+                if let Ok(session) = open(&mut self.sessions, &session.session_id) {
+                    session.cancel(&mut self.hands).await;
+                }
+            }
+            // An editor that gives up its prompt means to cancel it.
+            ClientBody::CancelRequest { request_id } => {
+                let mut sessions = self.sessions.values_mut();
+                if let Some(session) = sessions.find(|session| session.waits_for(&request_id)) {
+                    session.cancel(&mut self.hands).await;
+                }
+            }
+            ClientBody::Answer { id, answer } => self.answered(&id, &answer).await,
+            ClientBody::Notification { .. } => {}
+        }
+    }
+
+    async fn answered(&mut self, id: &RequestId, answer: &ClientAnswer) {
+        let RequestId::Number(question) = *id else { return };
+        let mut sessions = self.sessions.values_mut();
+        if let Some(session) = sessions.find(|session| session.asked(question)) {
+            session.answered(question, answer, &mut self.hands).await;
+        }
+    }
+
+    async fn asked(&mut self, id: RequestId, request: ClientRequest) {
+        if let Err(refusal) = self.take(id.clone(), request).await {
+            self.hands.say(&refusal.answer(id)).await;
+        }
+    }
+
+    /// Takes a request; one that is not refused here is answered when it is done.
+    async fn take(&mut self, id: RequestId, request: ClientRequest) -> Result<(), Refusal> {
+        if let ClientRequest::Initialize(asked) = request {
+            return self.initialize(id, asked).await;
+        }
+        let Some(editor) = &self.editor else {
+            return Err(Refusal::now("`initialize` comes before every other request"));
+        };
+        if !self.hands.has_room() {
+            return Err(Refusal::now("too many requests are open; wait for one to be answered"));
+        }
+        let (sessions, hands) = (&mut self.sessions, &mut self.hands);
+        match request {
+            ClientRequest::SessionNew(asked) => {
+                let editor = editor.clone();
+                self.begin(id, asked, editor)?;
+            }
+            ClientRequest::SessionLoad(asked) => self.reopen(id, asked, How::Load)?,
+            ClientRequest::SessionResume(asked) => self.reopen(id, asked, How::Resume)?,
+            ClientRequest::SessionList(asked) => {
+                let (server, settings) = (hands.server().clone(), self.settings.clone());
+                hands.later(async move {
+                    let outcome = opening::list(&server, &settings, asked.cwd).await;
+                    Cause::Done { request: id, outcome }
+                });
+            }
+            ClientRequest::SessionClose(asked) => {
+                let session = own(sessions, &asked.session_id)?;
+                if let Some(session) = sessions.remove(&session) {
+                    session.close(hands).await;
+                }
+                hands.say(&ServedLine::Result { id, result: json!({}) }).await;
+            }
+            ClientRequest::Prompt(asked) => {
+                let session = open(sessions, &asked.session_id)?;
+                session.prompt(id, &asked.prompt, hands).await;
+            }
+            ClientRequest::SetMode(asked) => {
+                let session = open(sessions, &asked.session_id)?;
+                let mode = options::mode_of(&asked.mode_id)?;
+                session.set_mode(id, mode, Via::Mode, hands).await;
+            }
+            ClientRequest::SetConfigOption(asked) => {
+                let session = open(sessions, &asked.session_id)?;
+                session.set_option(id, &asked.config_id, &asked.value, hands).await;
+            }
+            // It is handled above; a second arm keeps the match whole.
+            ClientRequest::Initialize(_)
+            | ClientRequest::Authenticate(_)
+            | ClientRequest::SessionFork(_)
+            | ClientRequest::SetModel(_)
+            | ClientRequest::Other { .. } => return Err(Refusal::unknown_method(request.method())),
+        }
+        Ok(())
+    }
+
+    async fn initialize(&mut self, id: RequestId, asked: Initialize) -> Result<(), Refusal> {
+        if asked.protocol_version < PROTOCOL_VERSION {
+            return Err(Refusal::params(format!(
+                "version {} of the protocol is not spoken here; version {PROTOCOL_VERSION} is",
+                asked.protocol_version
+            )));
+        }
+        let name = asked.client_info.map(|info| info.name).unwrap_or_default();
+        self.editor = Some(Editor(name));
+        // What is not named here is not offered: images and audio in prompts, MCP servers, forks.
+        let result = json!({
+            "protocolVersion": PROTOCOL_VERSION,
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+                "mcpCapabilities": {"http": false, "sse": false},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+            },
+            "agentInfo": {
+                "name": "plexus", "title": "Plexus", "version": env!("CARGO_PKG_VERSION"),
+            },
+            "authMethods": [],
+        });
+        self.hands.say(&ServedLine::Result { id, result }).await;
+        Ok(())
+    }
+
+    fn begin(&mut self, id: RequestId, asked: SessionNew, editor: Editor) -> Result<(), Refusal> {
+        self.check_room()?;
+        let (server, settings) = (self.hands.server().clone(), self.settings.clone());
+        let notes = notes_about(&asked.mcp_servers);
+        let more_dirs = asked.additional_directories.unwrap_or_default();
+        let new = New { cwd: asked.cwd, more_dirs };
+        self.hands.later(async move {
+            let outcome = opening::begin(&server, &settings, &editor, new).await.map(Box::new);
+            Cause::Found { request: id, how: How::New, notes, outcome }
+        });
+        Ok(())
+    }
+
+    fn reopen(&mut self, id: RequestId, asked: SessionReopen, how: How) -> Result<(), Refusal> {
+        if asked.additional_directories.is_some_and(|dirs| !dirs.is_empty()) {
+            return Err(Refusal::params("a session keeps the directories it was created with"));
+        }
+        let known = asked.session_id.parse().ok().and_then(|id| self.sessions.get(&id));
+        match known {
+            Some(session) if session.is_busy() => {
+                return Err(Refusal::now("a prompt is running in this session"));
+            }
+            Some(_) => {}
+            None => self.check_room()?,
+        }
+        let (server, settings) = (self.hands.server().clone(), self.settings.clone());
+        let notes = notes_about(&asked.mcp_servers.unwrap_or_default());
+        let (session, cwd) = (asked.session_id, asked.cwd);
+        self.hands.later(async move {
+            let outcome = opening::find(&server, &settings, &session, &cwd).await.map(Box::new);
+            Cause::Found { request: id, how, notes, outcome }
+        });
+        Ok(())
+    }
+
+    fn check_room(&self) -> Result<(), Refusal> {
+        match self.sessions.len() < MAX_SESSIONS {
+            true => Ok(()),
+            false => Err(Refusal::now("too many sessions are open here; close one first")),
+        }
+    }
+
+    async fn work(&mut self, cause: Cause) {
+        match cause {
+            Cause::Found { request, how, notes, outcome } => match outcome {
+                Ok(session) => self.found(&session, request, how, notes).await,
+                Err(refusal) => self.hands.say(&refusal.answer(request)).await,
+            },
+            Cause::Done { request, outcome } => {
+                let line = match outcome {
+                    Ok(result) => ServedLine::Result { id: request, result },
+                    Err(refusal) => refusal.answer(request),
+                };
+                self.hands.say(&line).await;
+            }
+            Cause::Heard { session, heard: heard @ Heard::Over(_) } => {
+                if let Some(mut gone) = self.sessions.remove(&session) {
+                    gone.heard(heard, &mut self.hands).await;
+                }
+            }
+            Cause::Heard { session, heard } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.heard(heard, &mut self.hands).await;
+                }
+            }
+            Cause::Started { session, outcome } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.started(outcome, &mut self.hands).await;
+                }
+            }
+            Cause::CancelTold { session, outcome } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.cancel_told(outcome, &mut self.hands).await;
+                }
+            }
+            Cause::Looked { session, outcome } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.looked(outcome, &mut self.hands).await;
+                }
+            }
+            Cause::Pending { session, outcome } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.pending(outcome, &mut self.hands).await;
+                }
+            }
+            Cause::Decided { session, question, outcome } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.decided(question, outcome, &mut self.hands).await;
+                }
+            }
+            Cause::ModeSet { session, request, via, outcome } => {
+                match self.sessions.get_mut(&session) {
+                    Some(session) => {
+                        session.mode_set(request, via, outcome, &mut self.hands).await;
+                    }
+                    None => self.hands.say(&closed().answer(request)).await,
+                }
+            }
+            Cause::ModeEnds { session } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.look(&mut self.hands);
+                }
+            }
+        }
+    }
+
+    async fn found(&mut self, session: &Session, request: RequestId, how: How, notes: Vec<String>) {
+        if self.sessions.get(&session.id).is_some_and(Fronted::is_busy) {
+            let refusal = Refusal::now("a prompt is running in this session");
+            return self.hands.say(&refusal.answer(request)).await;
+        }
+        // The one that was open is dropped first: it must not be heard twice.
+        self.sessions.remove(&session.id);
+        let opened = Fronted::open(session, request, how, notes, &self.hands).await;
+        self.sessions.insert(session.id, opened);
+    }
+}
+
+/// Finds a session that this editor has open.
+fn open<'a>(
+    sessions: &'a mut HashMap<SessionId, Fronted>,
+    id: &str,
+) -> Result<&'a mut Fronted, Refusal> {
+    let id = own(sessions, id)?;
+    sessions.get_mut(&id).ok_or_else(closed)
+}
+
+fn own(sessions: &HashMap<SessionId, Fronted>, id: &str) -> Result<SessionId, Refusal> {
+    let found = id.parse().ok().filter(|id| sessions.contains_key(id));
+    found.ok_or_else(|| {
+        Refusal::not_found(format!("the session {id:?} is not open here; load or resume it first"))
+    })
+}
+
+fn closed() -> Refusal {
+    Refusal::not_found("the session is not open here any more")
+}
+
+/// What the editor is told about MCP servers that it wanted to give to the agent.
+fn notes_about(servers: &[Value]) -> Vec<String> {
+    let names: Vec<&str> =
+        servers.iter().map(|server| server["name"].as_str().unwrap_or("(unnamed)")).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let words = format!(
+        "the MCP servers of this editor are not given to the agent, which has its own: {}",
+        names.join(", ")
+    );
+    complain(&format!("plexus acp: {words}"));
+    vec![words]
+}

@@ -1,0 +1,136 @@
+//! What the door and its sessions act with: the editor's pipe, the server, and tasks that report
+//! back.
+
+use std::future::Future;
+use std::time::Duration;
+
+use acp_lines::serve::Update;
+use acp_lines::{RequestId, ServedLine};
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+
+use super::door::Cause;
+use super::server::Server;
+
+/// Lines that wait for an editor that does not read; behind them the door itself waits.
+const MAX_WAITING_LINES: usize = 256;
+
+/// Tasks at the same time: requests, decisions and cancellations that wait for the server.
+const MAX_TASKS: usize = 128;
+
+/// How long decisions that were given may take after the editor has left.
+const LEAVE_GRACE: Duration = Duration::from_secs(5);
+
+/// What the door and its sessions act with.
+#[derive(Debug)]
+pub(super) struct Hands {
+    server: Server,
+    output: mpsc::Sender<String>,
+    writing: JoinHandle<()>,
+    causes: mpsc::Sender<Cause>,
+    tasks: JoinSet<()>,
+    questions: i64,
+}
+
+impl Hands {
+    /// Starts writing to stdout. Nothing else may write there.
+    pub(super) fn new(server: Server, causes: mpsc::Sender<Cause>) -> Self {
+        let (output, mut lines) = mpsc::channel::<String>(MAX_WAITING_LINES);
+        let writing = tokio::spawn(async move {
+            let mut stdout = tokio::io::stdout();
+            while let Some(line) = lines.recv().await {
+                let written = async {
+                    stdout.write_all(line.as_bytes()).await?;
+                    stdout.flush().await
+                };
+                // The editor has closed its end: dropping the channel tells the door.
+                if written.await.is_err() {
+                    return;
+                }
+            }
+        });
+        Self { server, output, writing, causes, tasks: JoinSet::new(), questions: 0 }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(super) fn causes(&self) -> mpsc::Sender<Cause> {
+        self.causes.clone()
+    }
+
+    /// Whether the editor has closed its end.
+    pub(super) fn is_gone(&self) -> bool {
+        self.output.is_closed()
+    }
+
+    /// Writes a line.
+    pub(super) async fn say(&self, line: &ServedLine) {
+        // An editor that has gone hears nothing; `is_gone` says so to the loop.
+        let _gone = self.output.send(line.to_line()).await;
+    }
+
+    /// Tells what happens in a session.
+    pub(super) async fn tell(&self, session: &str, update: Update) {
+        self.say(&ServedLine::Update { session_id: session.to_owned(), update }).await;
+    }
+
+    /// Whether there is room for one more task.
+    pub(super) fn has_room(&self) -> bool {
+        self.tasks.len() < MAX_TASKS
+    }
+
+    /// Does something beside the loop; what comes of it enters the loop.
+    pub(super) fn later(
+        &mut self,
+        work: impl Future<Output = Cause> + Send + 'static,
+    ) -> AbortHandle {
+        while self.tasks.try_join_next().is_some() {}
+        let causes = self.causes.clone();
+        self.tasks.spawn(async move {
+            // The loop is gone only when the program ends.
+            let _gone = causes.send(work.await).await;
+        })
+    }
+
+    /// Returns a number that no question had before.
+    pub(super) fn next_question(&mut self) -> i64 {
+        self.questions += 1;
+        self.questions
+    }
+
+    /// Ends politely: decisions that were given still reach the server, and lines the editor.
+    pub(super) async fn leave(mut self, causes: mpsc::Receiver<Cause>) {
+        drop(causes);
+        let settle = async {
+            while self.tasks.join_next().await.is_some() {}
+            drop(self.output);
+            self.writing.await
+        };
+        // What takes longer waits for a server that is away.
+        let _late = tokio::time::timeout(LEAVE_GRACE, settle).await;
+    }
+}
+
+/// A task that ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Task(JoinHandle<()>);
+
+impl Task {
+    pub(super) fn start(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(work))
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The id of a question on the wire.
+pub(super) fn question_id(question: i64) -> RequestId {
+    RequestId::Number(question)
+}

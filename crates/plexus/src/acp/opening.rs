@@ -1,0 +1,213 @@
+//! Finds or creates the session that the editor opens, and lists those that it may open.
+
+use std::path::{Path, PathBuf};
+
+use plexus_client::wire::{
+    CreateParams, ErrorKind, ListParams, Session, SessionId, SessionRef, method,
+};
+use serde_json::{Map, Value, json};
+
+use super::agent;
+use super::refusal::Refusal;
+use super::server::Server;
+use crate::cli::run::{drawn_name, refuse_our_own_data};
+use crate::config::real_path;
+
+/// How often a name that is taken is drawn again.
+const NAME_TRIES: usize = 5;
+
+/// Sessions that a list shows, the newest ones.
+const MAX_LISTED: usize = 1_000;
+
+/// What the command line says about sessions.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The kind of agent of new sessions.
+    pub(super) agent: String,
+    /// The one session that every conversation is, by name or id.
+    pub(super) session: Option<String>,
+    /// The model of new sessions.
+    pub(super) model: Option<String>,
+    /// Where the server keeps its data.
+    pub(super) data_dir: PathBuf,
+}
+
+/// Whom the editor said it is; noted with the sessions that it creates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Editor(pub(super) String);
+
+/// What a new conversation asks for.
+#[derive(Clone, Debug)]
+pub(super) struct New {
+    pub(super) cwd: String,
+    pub(super) more_dirs: Vec<String>,
+}
+
+/// Opens a new conversation: a new session, or the one that the command line names.
+pub(super) async fn begin(
+    server: &Server,
+    settings: &Settings,
+    editor: &Editor,
+    new: New,
+) -> Result<Session, Refusal> {
+    let dir = directory(&new.cwd)?;
+    refuse_our_own_data(&dir, &settings.data_dir)
+        .map_err(|error| Refusal::params(format!("{error:#}")))?;
+    let Some(which) = &settings.session else {
+        return create(server, settings, editor, &dir, new.more_dirs, Name::Drawn).await;
+    };
+    match server.call::<method::claudecode::Get>(&named(which)).await {
+        Ok(found) => fitting(found.session, &dir),
+        Err(error)
+            if error.kind() == ErrorKind::NotFound && which.parse::<SessionId>().is_err() =>
+        {
+            let name = Name::Given(which);
+            create(server, settings, editor, &dir, new.more_dirs, name).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Finds a session that the editor opens again.
+pub(super) async fn find(
+    server: &Server,
+    settings: &Settings,
+    id: &str,
+    cwd: &str,
+) -> Result<Session, Refusal> {
+    let dir = directory(cwd)?;
+    let unknown = || Refusal::not_found(format!("there is no session {id:?}"));
+    let id: SessionId = id.parse().map_err(|_| unknown())?;
+    let session = match server.call::<method::claudecode::Get>(&SessionRef::id(id)).await {
+        Ok(found) => fitting(found.session, &dir)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(unknown()),
+        Err(error) => return Err(error.into()),
+    };
+    match &settings.session {
+        Some(which) if *which != session.name && *which != session.id.to_string() => {
+            Err(Refusal::params(format!("this door was started for the session {which:?} only")))
+        }
+        Some(_) | None => Ok(session),
+    }
+}
+
+/// Lists the sessions that may be opened, the newest first.
+pub(super) async fn list(
+    server: &Server,
+    settings: &Settings,
+    cwd: Option<String>,
+) -> Result<Value, Refusal> {
+    let dir = cwd.as_deref().map(|cwd| real_path(Path::new(cwd)));
+    let mut sessions: Vec<Session> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = server.call::<method::claudecode::List>(&ListParams::page(cursor)).await?;
+        sessions.extend(page.sessions.into_iter().filter(|session| {
+            let is_named = settings
+                .session
+                .as_ref()
+                .is_none_or(|which| *which == session.name || *which == session.id.to_string());
+            let is_there = dir.as_ref().is_none_or(|dir| real_path(&session.working_dir) == *dir);
+            session.parent.is_none() && is_named && is_there
+        }));
+        sessions.sort_by_key(|session| std::cmp::Reverse(session.updated_at.0));
+        sessions.truncate(MAX_LISTED);
+        cursor = page.cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let sessions: Vec<Value> = sessions.iter().map(shown).collect();
+    Ok(json!({"sessions": sessions}))
+}
+
+fn shown(session: &Session) -> Value {
+    let updated = jiff::Timestamp::from_millisecond(session.updated_at.0);
+    json!({
+        "sessionId": session.id, "cwd": session.working_dir, "title": session.name,
+        "updatedAt": updated.ok().map(|at| at.to_string()),
+    })
+}
+
+fn named(which: &str) -> SessionRef {
+    which.parse().map_or_else(|_| SessionRef::named(which), SessionRef::id)
+}
+
+/// Whether an editor may open a session: it prompts only what no other session prompts, and shows
+/// only what works where the editor is.
+fn fitting(session: Session, dir: &Path) -> Result<Session, Refusal> {
+    if let Some(parent) = session.parent {
+        return Err(Refusal::params(format!(
+            "{} was started by the session {parent}, which prompts it; \
+             `plexus attach` and the dashboard show it",
+            session.name
+        )));
+    }
+    if real_path(&session.working_dir) != *dir {
+        return Err(Refusal::params(format!(
+            "{} works in {}, not in {}",
+            session.name,
+            session.working_dir.display(),
+            dir.display()
+        )));
+    }
+    Ok(session)
+}
+
+fn directory(cwd: &str) -> Result<PathBuf, Refusal> {
+    let dir = Path::new(cwd);
+    if !dir.is_absolute() {
+        return Err(Refusal::params(format!("cwd {cwd:?} is not an absolute path")));
+    }
+    if !dir.is_dir() {
+        return Err(Refusal::params(format!("cwd {cwd:?} is not a directory")));
+    }
+    Ok(real_path(dir))
+}
+
+/// How a new session is called.
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    Given(&'a str),
+    Drawn,
+}
+
+async fn create(
+    server: &Server,
+    settings: &Settings,
+    editor: &Editor,
+    dir: &Path,
+    more_dirs: Vec<String>,
+    name: Name<'_>,
+) -> Result<Session, Refusal> {
+    let more_dirs: Vec<PathBuf> = more_dirs.into_iter().map(PathBuf::from).collect();
+    // A call whose answer was lost is made again: what it created is known by this.
+    let request = SessionId::generate().to_string();
+    let noted = json!({"editor": editor.0, "request": request});
+    let metadata = Map::from_iter([("acp".to_owned(), noted.clone())]);
+    for attempt in 1..=NAME_TRIES {
+        let name_now = match name {
+            Name::Given(name) => name.to_owned(),
+            Name::Drawn => drawn_name(dir),
+        };
+        let params = CreateParams {
+            model: settings.model.clone(),
+            add_dirs: (!more_dirs.is_empty()).then(|| more_dirs.clone()),
+            metadata: Some(metadata.clone()),
+            ..CreateParams::new(&name_now, dir)
+        };
+        let which = match agent::create(server, &settings.agent, &params).await {
+            Ok(created) => SessionRef::id(created.id),
+            Err(error) if error.kind() == ErrorKind::Conflict => SessionRef::named(name_now),
+            Err(error) => return Err(error.into()),
+        };
+        let session = server.call::<method::claudecode::Get>(&which).await?.session;
+        if session.metadata.to_value()["acp"] == noted {
+            return Ok(session);
+        }
+        if matches!(name, Name::Given(_)) || attempt == NAME_TRIES {
+            return Err(Refusal::params(format!("the name {} is taken", session.name)));
+        }
+    }
+    Err(Refusal::failed("could not find a free name for the session"))
+}

@@ -1,0 +1,172 @@
+//! Reads one session for the editor: its history page by page, then what happens, across restarts
+//! of the server.
+
+use futures::StreamExt as _;
+use plexus_client::FollowItem;
+use plexus_client::wire::{
+    ChatEvent, Delta, FollowParams, NodeData, NodeId, NodeParams, PageLimit, PollParams, Polled,
+    Said, Session, SessionId, method,
+};
+use tokio::sync::mpsc;
+
+use super::door::Cause;
+use super::hands::Task;
+use super::refusal::Refusal;
+use super::server::Server;
+use super::view::When;
+
+/// Where reading begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Start {
+    /// At the first event.
+    Beginning,
+    /// Behind the newest event.
+    End,
+}
+
+/// What is heard of a session, in order.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A chat begins with this prompt; one that nobody asked for, or whose prompt was removed, has
+    /// no text.
+    Prompt { chat: u32, text: Option<String>, when: When },
+    /// An event.
+    Event { chat: u32, event: Box<ChatEvent>, when: When },
+    /// A live piece of text.
+    Piece(Delta),
+    /// Everything that had happened has been told; what follows happens now.
+    CaughtUp,
+    /// The server is away.
+    Away,
+    /// The server is back.
+    Back,
+    /// Nothing more will be heard: the session is gone.
+    Over(Refusal),
+}
+
+/// Starts reading a session.
+pub(super) fn read(
+    server: Server,
+    session: &Session,
+    start: Start,
+    causes: mpsc::Sender<Cause>,
+) -> Task {
+    let reader = Reader { server, session: session.id, causes };
+    let newest = session.chat;
+    Task::start(async move {
+        if let Err(Stop::Over(refusal)) = reader.run(start, newest).await {
+            // Whether the door is still there does not matter: this is the last word.
+            let _gone = reader.tell(Heard::Over(refusal)).await;
+        }
+    })
+}
+
+struct Reader {
+    server: Server,
+    session: SessionId,
+    causes: mpsc::Sender<Cause>,
+}
+
+/// Why reading ends.
+enum Stop {
+    /// The session cannot be read any more.
+    Over(Refusal),
+    /// The door has gone.
+    NobodyListens,
+}
+
+impl Reader {
+    async fn run(&self, start: Start, newest: Option<u32>) -> Result<(), Stop> {
+        let cursor = match start {
+            Start::Beginning => self.tell_history(newest).await?,
+            Start::End => self.end(newest).await?,
+        };
+        self.tell(Heard::CaughtUp).await?;
+        let params = FollowParams { cursor, ..FollowParams::of(self.session).with_deltas() };
+        let mut events = self.server.client().follow(params);
+        while let Some(item) = events.next().await {
+            match item.map_err(|error| Stop::Over(error.into()))? {
+                FollowItem::Event(event) => {
+                    self.tell_event(event.at.chat, event.event, When::Now).await?;
+                }
+                FollowItem::Live(live) => self.tell(Heard::Piece(live.event)).await?,
+                FollowItem::Lost => {
+                    self.server.note_absence();
+                    self.tell(Heard::Away).await?;
+                }
+                FollowItem::Back => {
+                    self.server.note_presence();
+                    self.tell(Heard::Back).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells every chat up to the newest; returns the position behind them.
+    async fn tell_history(&self, newest: Option<u32>) -> Result<Option<String>, Stop> {
+        let mut cursor = None;
+        for chat in newest.map(|newest| 0..=newest).into_iter().flatten() {
+            let mut from = 0;
+            loop {
+                let page = self.page(chat, from).await?;
+                for polled in page.events {
+                    from = polled.seq + 1;
+                    let event = polled.read().map_err(|error| {
+                        Stop::Over(Refusal::failed(format!("could not read an event: {error}")))
+                    })?;
+                    self.tell_event(chat, event, When::Earlier).await?;
+                }
+                cursor = page.cursor.or(cursor);
+                if !page.has_more {
+                    break;
+                }
+            }
+        }
+        Ok(cursor)
+    }
+
+    /// Returns the position behind the newest event.
+    async fn end(&self, newest: Option<u32>) -> Result<Option<String>, Stop> {
+        let Some(chat) = newest else { return Ok(None) };
+        let total = self.page(chat, 0).await?.total_events;
+        Ok(self.page(chat, total.saturating_sub(1)).await?.cursor)
+    }
+
+    async fn page(&self, chat: u32, from: u32) -> Result<Polled, Stop> {
+        let params = PollParams {
+            chat: Some(chat),
+            from_seq: Some(from),
+            limit: Some(PageLimit::MAX),
+            ..PollParams::new(self.session)
+        };
+        let page = self.server.call::<method::claudecode::Poll>(&params).await;
+        page.map_err(|error| Stop::Over(error.into()))
+    }
+
+    async fn tell_event(&self, chat: u32, event: ChatEvent, when: When) -> Result<(), Stop> {
+        if let ChatEvent::Start { user_position, .. } = &event {
+            let text = self.prompt(user_position.node_id).await?;
+            self.tell(Heard::Prompt { chat, text, when }).await?;
+        }
+        self.tell(Heard::Event { chat, event: Box::new(event), when }).await
+    }
+
+    /// A prompt is a node of the tree and no event.
+    async fn prompt(&self, node: NodeId) -> Result<Option<String>, Stop> {
+        let found = self.server.call::<method::arbor::NodeGet>(&NodeParams::new(node)).await;
+        let found = found.map_err(|error| Stop::Over(error.into()))?;
+        Ok(match found.node.map(|node| node.data) {
+            Some(Said::Known(NodeData::Text { content })) => Some(content),
+            Some(Said::Known(NodeData::External { .. } | NodeData::Pruned {}))
+            | Some(Said::Unknown(_))
+            | None => None,
+        })
+    }
+
+    async fn tell(&self, heard: Heard) -> Result<(), Stop> {
+        let cause = Cause::Heard { session: self.session, heard };
+        self.causes.send(cause).await.map_err(|_| Stop::NobodyListens)
+    }
+}

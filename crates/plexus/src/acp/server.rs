@@ -1,0 +1,77 @@
+//! The way to the server, which may be away: a call waits until it is back, and says so once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use plexus_client::wire::{ErrorKind, Method};
+use plexus_client::{Client, ClientError};
+
+use crate::cli::complain;
+
+/// The first pause before a call is made again, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The server that the editor's sessions run on. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    client: Client,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, is_away: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// Returns the client, for streams, which reconnect by themselves.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Calls a method, again and again while the server is away. A call that changes something must
+    /// be one that may arrive twice.
+    pub(super) async fn call<M: Method>(
+        &self,
+        params: &M::Params,
+    ) -> Result<M::Result, ClientError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.client.call::<M>(params).await {
+                Err(error) if is_away(&error) => self.note_absence(),
+                answer => {
+                    self.note_presence();
+                    return answer;
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether the server was away when it was last asked.
+    pub(super) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Relaxed)
+    }
+
+    /// Says on stderr that the server is away, if that is news.
+    pub(super) fn note_absence(&self) {
+        if !self.is_away.swap(true, Ordering::Relaxed) {
+            complain("plexus acp: the server is away; waiting for it to come back");
+        }
+    }
+
+    /// Says on stderr that the server is back, if that is news.
+    pub(super) fn note_presence(&self) {
+        if self.is_away.swap(false, Ordering::Relaxed) {
+            complain("plexus acp: the server is back");
+        }
+    }
+}
+
+/// Whether nobody answered, or the server said that it cannot answer right now. A session that is
+/// busy is there.
+fn is_away(error: &ClientError) -> bool {
+    error.is_absence() && error.kind() != ErrorKind::Busy
+}
