@@ -11,6 +11,7 @@ need npm npm
 need git git
 need chromium chromium
 need python3 python3
+python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 need curl curl
 need jq jq
 # The programs of PostgreSQL are not in PATH on Debian.
@@ -31,3 +32,4 @@ command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-de
 bash scripts/install-claude-cli.sh
 bash scripts/install-codex-cli.sh
 bash scripts/install-acp-agents.sh
+bash scripts/install-acp-clients.sh

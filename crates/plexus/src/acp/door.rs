@@ -99,7 +99,8 @@ impl Door {
     async fn said(&mut self, line: ClientLine) {
         match line.body {
             ClientBody::Request { id, request } => self.asked(id, *request).await,
-            ClientBody::Cancel(session) => {
+            // Without room for one more task, many cancellations are under way.
+            ClientBody::Cancel(session) if self.hands.has_room() => {
                 if let Ok(session) = open(&mut self.sessions, &session.session_id) {
                     session.cancel(&mut self.hands).await;
                 }
@@ -112,7 +113,7 @@ impl Door {
                 }
             }
             ClientBody::Answer { id, answer } => self.answered(&id, &answer).await,
-            ClientBody::Notification { .. } => {}
+            ClientBody::Cancel(_) | ClientBody::Notification { .. } => {}
         }
     }
 

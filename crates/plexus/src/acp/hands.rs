@@ -78,7 +78,8 @@ impl Hands {
     }
 
     /// Whether there is room for one more task.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_room(&mut self) -> bool {
+        self.reap();
         self.tasks.len() < MAX_TASKS
     }
 
@@ -87,12 +88,16 @@ impl Hands {
         &mut self,
         work: impl Future<Output = Cause> + Send + 'static,
     ) -> AbortHandle {
-        while self.tasks.try_join_next().is_some() {}
+        self.reap();
         let causes = self.causes.clone();
         self.tasks.spawn(async move {
             // The loop is gone only when the program ends.
             let _gone = causes.send(work.await).await;
         })
+    }
+
+    fn reap(&mut self) {
+        while self.tasks.try_join_next().is_some() {}
     }
 
     /// Returns a number that no question had before.

@@ -6,7 +6,8 @@
 //! - [`door`]: the loop; requests of the editor, and everything that comes back.
 //! - [`opening`]: finds or creates the session that a request names; [`agent`] knows by which method.
 //! - [`fronted`]: one open session: its turn, its dialogs, its options.
-//! - [`reader`]: the history and the events of a session, in order.
+//! - [`reader`]: the history and the events of a session, in order; [`history`]: what a fork goes on
+//!   from.
 //! - [`view`]: events as updates; [`call`] and [`blocks`] draw tool calls and their results.
 //! - [`questions`]: which answers of the editor decide; [`prompt`]: what a prompt may hold;
 //!   [`options`]: modes and models.
@@ -21,6 +22,7 @@ pub(crate) mod config;
 mod door;
 mod fronted;
 mod hands;
+mod history;
 mod opening;
 mod options;
 mod prompt;

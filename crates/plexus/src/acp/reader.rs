@@ -4,13 +4,14 @@
 use futures::StreamExt as _;
 use plexus_client::FollowItem;
 use plexus_client::wire::{
-    ChatEvent, Delta, FollowParams, NodeData, NodeId, NodeParams, PageLimit, PollParams, Polled,
-    Said, Session, SessionId, method,
+    ChatEvent, Delta, FollowParams, Node, NodeData, NodeId, NodeParams, PageLimit, PollParams,
+    Polled, RenderParams, Said, Session, SessionId, SessionRef, method,
 };
 use tokio::sync::mpsc;
 
 use super::door::Cause;
 use super::hands::Task;
+use super::history::{self, Told};
 use super::refusal::Refusal;
 use super::server::Server;
 use super::view::When;
@@ -51,7 +52,7 @@ pub(super) fn read(
     start: Start,
     causes: mpsc::Sender<Cause>,
 ) -> Task {
-    let reader = Reader { server, session: session.id, causes };
+    let reader = Reader { server, session: session.id, head: session.head.node_id, causes };
     let newest = session.chat;
     Task::start(async move {
         if let Err(Stop::Over(refusal)) = reader.run(start, newest).await {
@@ -64,6 +65,8 @@ pub(super) fn read(
 struct Reader {
     server: Server,
     session: SessionId,
+    /// Where the session's next chat begins.
+    head: NodeId,
     causes: mpsc::Sender<Cause>,
 }
 
@@ -107,6 +110,7 @@ impl Reader {
     /// Tells every chat up to the newest; returns the position behind them.
     async fn tell_history(&self, newest: Option<u32>) -> Result<Option<String>, Stop> {
         let mut cursor = None;
+        self.tell_origin(newest).await?;
         for chat in newest.map(|newest| 0..=newest).into_iter().flatten() {
             let mut from = 0;
             loop {
@@ -125,6 +129,35 @@ impl Reader {
             }
         }
         Ok(cursor)
+    }
+
+    /// Tells the conversation that a forked session goes on from; a session of its own has none.
+    async fn tell_origin(&self, newest: Option<u32>) -> Result<(), Stop> {
+        let end = match newest {
+            None => Some(self.head),
+            Some(_) => {
+                let page = self.page(0, 0).await?;
+                match page.events.first().and_then(|first| first.read().ok()) {
+                    Some(ChatEvent::Start { user_position, .. }) => {
+                        self.node(user_position.node_id).await?.and_then(|node| node.parent)
+                    }
+                    Some(_) | None => None,
+                }
+            }
+        };
+        let Some(end) = end else { return Ok(()) };
+        let params =
+            RenderParams { end: Some(end), ..RenderParams::new(SessionRef::id(self.session)) };
+        let rendered = self.server.call::<method::claudecode::RenderContext>(&params).await;
+        let when = When::Earlier;
+        for told in history::told(rendered.map_err(|error| Stop::Over(error.into()))?.messages) {
+            let heard = match told {
+                Told::Prompt(text) => Heard::Prompt { chat: 0, text: Some(text), when },
+                Told::Event(event) => Heard::Event { chat: 0, event: Box::new(event), when },
+            };
+            self.tell(heard).await?;
+        }
+        Ok(())
     }
 
     /// Returns the position behind the newest event.
@@ -155,14 +188,17 @@ impl Reader {
 
     /// A prompt is a node of the tree and no event.
     async fn prompt(&self, node: NodeId) -> Result<Option<String>, Stop> {
-        let found = self.server.call::<method::arbor::NodeGet>(&NodeParams::new(node)).await;
-        let found = found.map_err(|error| Stop::Over(error.into()))?;
-        Ok(match found.node.map(|node| node.data) {
+        Ok(match self.node(node).await?.map(|node| node.data) {
             Some(Said::Known(NodeData::Text { content })) => Some(content),
             Some(Said::Known(NodeData::External { .. } | NodeData::Pruned {}))
             | Some(Said::Unknown(_))
             | None => None,
         })
+    }
+
+    async fn node(&self, node: NodeId) -> Result<Option<Node>, Stop> {
+        let found = self.server.call::<method::arbor::NodeGet>(&NodeParams::new(node)).await;
+        Ok(found.map_err(|error| Stop::Over(error.into()))?.node)
     }
 
     async fn tell(&self, heard: Heard) -> Result<(), Stop> {

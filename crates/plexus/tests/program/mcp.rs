@@ -1,77 +1,27 @@
 //! `plexus mcp`: a parent on stdin and stdout, and a server that comes and goes.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::mpsc;
-
 use serde_json::{Value, json};
 
-use crate::place::{DEADLINE, Place};
+use crate::piped::Piped;
+use crate::place::Place;
 use crate::serve::Server;
 
 /// A parent agent that started `plexus mcp`.
-struct Parent {
-    process: Child,
-    to: ChildStdin,
-    lines: mpsc::Receiver<String>,
-}
+struct Parent(Piped);
 
 impl Parent {
     fn start(place: &Place) -> Self {
-        let mut command = place.command(&["mcp", "--as", "planner"]);
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("plexus mcp");
-        let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(from).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut parent = Self { process, to, lines };
+        let mut piped = Piped::start(place.command(&["mcp", "--as", "planner"]));
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
-        let begun = parent.ask(0, "initialize", params);
+        let begun = piped.ask(0, "initialize", params);
         assert_eq!(begun["result"]["serverInfo"]["name"], "plexus", "{begun}");
-        parent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        parent
-    }
-
-    fn say(&mut self, message: &Value) {
-        writeln!(self.to, "{message}").unwrap();
-        self.to.flush().unwrap();
-    }
-
-    fn ask(&mut self, id: u64, method: &str, params: Value) -> Value {
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        loop {
-            let line = self
-                .lines
-                .recv_timeout(DEADLINE)
-                .unwrap_or_else(|_| panic!("no answer to {method}"));
-            let message: Value = serde_json::from_str(&line).unwrap();
-            if message["id"] == id {
-                return message;
-            }
-        }
+        piped.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        Self(piped)
     }
 
     fn call(&mut self, id: u64, tool: &str, arguments: Value) -> Value {
-        let answer = self.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}));
+        let answer = self.0.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}));
         answer["result"]["structuredContent"].clone()
-    }
-}
-
-impl Drop for Parent {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _gone = self.process.kill();
-        let _reaped = self.process.wait();
     }
 }
 

@@ -26,6 +26,9 @@ pub(super) use asking::Undecided;
 pub(super) use modes::Via;
 use turns::{Ended, Turn};
 
+/// What an editor is told that waits for a prompt while the server is away.
+const AWAY: &str = "the server is away; the agent goes on, waiting for it to come back";
+
 /// Decided approvals that are remembered: a list of what waits may be older than a decision.
 const MAX_RESOLVED: usize = 256;
 
@@ -124,10 +127,7 @@ impl Fronted {
                 }
                 self.look_for_questions(hands);
             }
-            Heard::Away => {
-                let words = "the server is away; the agent goes on, waiting for it to come back";
-                self.note_in_turn(words, hands).await;
-            }
+            Heard::Away => self.note_in_turn(AWAY, hands).await,
             Heard::Back => self.note_in_turn("the server is back", hands).await,
             // The door drops the session with this.
             Heard::Over(refusal) => self.over(refusal, hands).await,

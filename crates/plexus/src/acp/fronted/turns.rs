@@ -10,7 +10,7 @@ use plexus_client::wire::{
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::Fronted;
+use super::{AWAY, Fronted};
 use crate::acp::door::Cause;
 use crate::acp::hands::Hands;
 use crate::acp::prompt;
@@ -113,6 +113,9 @@ impl Fronted {
             Cause::Started { session, outcome }
         });
         self.turn = Turn::Starting { request, text, is_cancelled: false, task };
+        if hands.server().is_away() {
+            self.note_in_turn(AWAY, hands).await;
+        }
     }
 
     /// Notes that the chat of the prompt runs, or that there will be none.

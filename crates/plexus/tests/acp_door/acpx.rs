@@ -1,0 +1,98 @@
+//! acpx, a client program that starts a new `plexus acp` for each command.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use testkit::real_cli::RealCli;
+use tokio::process::Command;
+
+use crate::editor::node_beside;
+use crate::site::Site;
+
+/// Where the program is.
+pub(crate) const ACPX: RealCli = RealCli {
+    variable: "PLEXUS_ACPX",
+    require_variable: "PLEXUS_REQUIRE_ACP",
+    cached: ".cache/acp-clients/npm/node_modules/acpx/dist/cli.js",
+    script: "scripts/install-acp-clients.sh",
+};
+
+/// What acpx says while what served the last command ends.
+const ENDING: &str = "Queue owner is shutting down";
+
+/// How long one command may take.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Runs acpx. A command that meets the end of the one before, which acpx keeps alive for a while, is
+/// given again.
+async fn run(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
+    let again = async {
+        loop {
+            let output = run_once(acpx, site, words).await?;
+            if !text(&output).contains(ENDING) {
+                return anyhow::Ok(output);
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, again).await.context("acpx did not end")?
+}
+
+async fn run_once(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
+    let agent = format!(
+        "{} acp --data-dir {}",
+        env!("CARGO_BIN_EXE_plexus"),
+        site.server.data_dir().display()
+    );
+    let mut command = Command::new(node_beside(acpx)?);
+    command
+        .arg(acpx)
+        .args(["--agent", &agent, "--ttl", "1", "--cwd"])
+        .arg(site.work())
+        .args(words)
+        // Its own records of sessions.
+        .env("HOME", site.server.own_data_dir())
+        .current_dir(site.work())
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    command.output().await.context("could not start acpx")
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}\n{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+pub(crate) async fn acpx_draws_a_call_and_decides_it(acpx: PathBuf) -> Result<()> {
+    let site = Site::simulated().await?;
+    let denied = site.writes("denied", "one\n");
+    let output = run(&acpx, &site, &["--deny-all", "exec", &denied]).await?;
+    let said = text(&output);
+    ensure!(said.contains("(failed)") && said.contains("[done] end_turn"), "{said}");
+    ensure!(site.text_of("denied").is_none());
+
+    let allowed = site.writes("allowed", "one\n");
+    let output = run(&acpx, &site, &["--approve-all", "exec", &allowed]).await?;
+    let said = text(&output);
+    ensure!(output.status.success() && said.contains("All is done."), "{said}");
+    ensure!(said.contains(&format!("diff {}", site.path("allowed").display())), "{said}");
+    ensure!(said.contains("[done] end_turn") && said.contains("(completed)"), "{said}");
+    ensure!(site.text_of("allowed").as_deref() == Some("one\n"));
+    Ok(())
+}
+
+pub(crate) async fn acpx_goes_on_with_a_session_after_the_server_was_killed(
+    acpx: PathBuf,
+) -> Result<()> {
+    let mut site = Site::simulated().await?;
+    let made = run(&acpx, &site, &["sessions", "new"]).await?;
+    ensure!(made.status.success(), "{}", text(&made));
+    let first = run(&acpx, &site, &["prompt", &site.says("first words")]).await?;
+    ensure!(text(&first).contains("first words"), "{}", text(&first));
+    site.server.crash_and_restart().await?;
+    let second = run(&acpx, &site, &["prompt", "sim:\nrecall"]).await?;
+    let said = text(&second);
+    ensure!(second.status.success() && said.contains("say first words"), "{said}");
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What every story begins with: a server with an agent, the simulator or the real CLI against a
+//! stand-in of its API, and an editor that has opened a session.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::messages_api::{MessagesApi, Step, prompt};
+use testkit::real_claude::Sandbox;
+use testkit::server::{ServerOptions, TestServer};
+use testkit::wait::PATIENCE;
+
+use crate::editor::{Editor, Library};
+
+/// How often a story looks whether something has come.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Who plays the agent.
+pub(crate) enum Agent {
+    Simulator { folder: TempDir },
+    Claude { _api: MessagesApi, sandbox: Sandbox },
+}
+
+impl Agent {
+    fn work(&self) -> PathBuf {
+        match self {
+            Self::Simulator { folder } => folder.path().to_owned(),
+            Self::Claude { sandbox, .. } => sandbox.work(),
+        }
+    }
+}
+
+/// A server and the agent behind it.
+pub(crate) struct Site {
+    pub(crate) server: TestServer,
+    agent: Agent,
+}
+
+impl Site {
+    /// Starts a server with the simulator.
+    pub(crate) async fn simulated() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("acp-door-").tempdir()?;
+        Self::with(Agent::Simulator { folder }, ServerOptions::default()).await
+    }
+
+    /// Starts a server with the real CLI.
+    pub(crate) async fn real(cli: PathBuf) -> Result<Self> {
+        let api = MessagesApi::start().await?;
+        let sandbox = Sandbox::new(&api)?;
+        let options =
+            ServerOptions { claude_bin: Some(cli), env: sandbox.env(), ..ServerOptions::default() };
+        Self::with(Agent::Claude { _api: api, sandbox }, options).await
+    }
+
+    async fn with(agent: Agent, options: ServerOptions) -> Result<Self> {
+        let plexus_bin = Some(env!("CARGO_BIN_EXE_plexus").into());
+        let server = TestServer::with(ServerOptions { plexus_bin, ..options }).await?;
+        Ok(Self { server, agent })
+    }
+
+    /// Starts an editor.
+    pub(crate) async fn editor(&self, library: Library) -> Result<Editor> {
+        Editor::start(library, &self.server.data_dir(), &[]).await
+    }
+
+    /// Starts an editor and opens a new session in it.
+    pub(crate) async fn opened(&self, library: Library) -> Result<(Editor, String)> {
+        let mut editor = self.editor(library).await?;
+        let opened = editor.call("new", json!({"cwd": self.agent.work()})).await?;
+        let session = opened["sessionId"].as_str().context("no session")?.to_owned();
+        Ok((editor, session))
+    }
+
+    /// A prompt for which the agent says something, writes a file, and says something again.
+    pub(crate) fn writes(&self, name: &str, content: &str) -> String {
+        let path = self.path(name);
+        let input = json!({"file_path": path, "content": content});
+        match &self.agent {
+            Agent::Simulator { .. } => {
+                format!("sim:\nsay I will write.\ntool Write {input}\nsay All is done.")
+            }
+            Agent::Claude { .. } => {
+                let mut first = Step::tool("Write", input);
+                first.text = Some("I will write.".to_owned());
+                prompt(&[first, Step::text("All is done.")])
+            }
+        }
+    }
+
+    /// A prompt for which the agent only says something.
+    pub(crate) fn says(&self, words: &str) -> String {
+        match &self.agent {
+            Agent::Simulator { .. } => format!("sim:\nsay {words}"),
+            Agent::Claude { .. } => prompt(&[Step::text(words)]),
+        }
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.agent.work()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.agent.work().join(name)
+    }
+
+    /// What a file holds; none while it does not exist.
+    pub(crate) fn text_of(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.path(name)).ok()
+    }
+
+    /// Decides the one request that waits, as the dashboard does.
+    pub(crate) async fn decide(&self, approve: bool) -> Result<()> {
+        let pending = self.server.call("loopback.pending", json!({})).await?;
+        let approval = &pending["approvals"][0];
+        let answer = json!({"approval_id": approval["id"], "approve": approve,
+            "input_digest": approval["input_digest"], "message": "by the dashboard"});
+        self.server.call("loopback.respond", answer).await.map(drop)
+    }
+
+    /// The decisions of a session, oldest first.
+    pub(crate) async fn decisions(&self, session: &str) -> Result<Vec<Value>> {
+        let history = self.server.call("loopback.history", json!({"session_id": session})).await?;
+        let mut decisions = history["decisions"].as_array().cloned().context("no decisions")?;
+        decisions.reverse();
+        Ok(decisions)
+    }
+
+    /// Waits until a session is in this state.
+    pub(crate) async fn status(&self, session: &str, status: &str) -> Result<()> {
+        let look = async {
+            loop {
+                let got =
+                    self.server.call("claudecode.get", json!({"session_id": session})).await?;
+                if got["session"]["status"] == status {
+                    return anyhow::Ok(());
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, look).await {
+            Ok(found) => found,
+            Err(_) => bail!("{session} did not become {status}\n{}", self.server.log()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a person does in an editor, with each client library and each agent.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::editor::{Editor, Library};
+use crate::site::Site;
+
+fn prompted(session: &str, text: String) -> Value {
+    json!({"id": session, "text": text})
+}
+
+/// Waits for the end of a prompt, which must have gone well, and returns its stop reason.
+async fn stop_reason(editor: &mut Editor, prompt: u64) -> Result<String> {
+    let answer = editor.outcome(prompt).await?;
+    let answer = answer.map_err(|error| anyhow::anyhow!("{error}: {:#?}", editor.heard))?;
+    Ok(answer["stopReason"].as_str().context("no stopReason")?.to_owned())
+}
+
+pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
+    site: Site,
+    library: Library,
+) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let question = editor.question(0).await?;
+    ensure!(site.text_of("new").is_none(), "it ran before anybody was asked");
+    let call = &question["toolCall"];
+    let diff = &call["content"][0];
+    let path = site.path("new").display().to_string();
+    ensure!(diff["type"] == "diff" && diff["newText"] == "one\n", "{question:#}");
+    ensure!(diff["path"] == path && call["locations"][0]["path"] == path, "{question:#}");
+    ensure!(call["rawInput"]["content"] == "one\n" && call["kind"] == "edit", "{question:#}");
+    for option in question["options"].as_array().context("no options")? {
+        let (kind, name) = (&option["kind"], option["name"].as_str().unwrap_or_default());
+        ensure!(kind != "allow_always" || name.contains("Write("), "a rule without its text");
+    }
+    let drawn = editor.update("tool_call", |it| it["toolCallId"] == call["toolCallId"]).await?;
+    ensure!(drawn["status"] == "pending", "{drawn:#}");
+    editor.answer(&question, "allow_once").await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    ensure!(site.text_of("new").as_deref() == Some("one\n"));
+    editor.update("tool_call_update", |it| it["status"] == "completed").await?;
+    let said = editor.text("agent_message_chunk");
+    ensure!(said.matches("I will write.").count() == 1, "{said}");
+    ensure!(said.ends_with("All is done."), "{said}");
+    let decisions = site.decisions(&session).await?;
+    ensure!(decisions.len() == 1 && decisions[0]["status"] == "allowed", "{decisions:#?}");
+    Ok(())
+}
+
+pub(crate) async fn a_dialog_closes_when_somebody_else_has_answered(
+    site: Site,
+    library: Library,
+) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let question = editor.question(0).await?;
+    site.decide(false).await?;
+    editor.withdrawn(0).await?;
+    // Neither library keeps a program from answering a question that was withdrawn.
+    editor.answer(&question, "allow_once").await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    ensure!(site.text_of("new").is_none(), "an answer to a withdrawn question decided");
+    editor.update("tool_call_update", |it| it["status"] == "failed").await?;
+    let decisions = site.decisions(&session).await?;
+    ensure!(decisions.len() == 1 && decisions[0]["status"] == "denied", "{decisions:#?}");
+    ensure!(decisions[0]["message"] == "by the dashboard", "{decisions:#?}");
+    Ok(())
+}
+
+pub(crate) async fn a_cancelled_prompt_runs_nothing(site: Site, library: Library) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let question = editor.question(0).await?;
+    editor.call("cancel", json!({"id": session})).await?;
+    editor.withdrawn(0).await?;
+    editor.answer(&question, "allow_once").await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "cancelled");
+    site.status(&session, "cancelled").await?;
+    ensure!(site.text_of("new").is_none(), "an answer after the cancel decided");
+    // The session goes on.
+    let prompt = editor.begin("prompt", prompted(&session, site.says("Still here."))).await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    ensure!(editor.text("agent_message_chunk").ends_with("Still here."));
+    Ok(())
+}
+
+pub(crate) async fn a_session_outlives_a_killed_editor(site: Site, library: Library) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    let first = editor.begin("prompt", prompted(&session, site.says("Good morning."))).await?;
+    ensure!(stop_reason(&mut editor, first).await? == "end_turn");
+    let text = site.writes("new", "one\n");
+    editor.begin("prompt", prompted(&session, text.clone())).await?;
+    editor.question(0).await?;
+    editor.kill().await?;
+
+    let mut editor = site.editor(library).await?;
+    let load = json!({"id": session, "cwd": site.work()});
+    let number = editor.begin("load", load).await?;
+    let outcome = editor.outcome(number).await?;
+    ensure!(outcome.is_ok(), "{outcome:?}");
+    // Everything of the past comes before the answer.
+    let end = editor.heard.iter().position(|it| it["number"] == number).context("no answer")?;
+    let before: Vec<&Value> =
+        editor.heard[..end].iter().map(|it| &it["update"]["sessionUpdate"]).collect();
+    ensure!(before.iter().filter(|kind| **kind == "user_message_chunk").count() == 2);
+    ensure!(before.contains(&&json!("tool_call")), "{before:?}");
+    ensure!(editor.text("user_message_chunk").ends_with(&text), "{:#?}", editor.heard);
+    ensure!(editor.text("agent_message_chunk").starts_with("Good morning."));
+    // What waits is asked again.
+    let question = editor.question(0).await?;
+    ensure!(question["toolCall"]["rawInput"]["content"] == "one\n", "{question:#}");
+    editor.answer(&question, "allow_once").await?;
+    editor.update("tool_call_update", |it| it["status"] == "completed").await?;
+    site.status(&session, "complete").await?;
+    ensure!(site.text_of("new").as_deref() == Some("one\n"));
+    ensure!(site.decisions(&session).await?.len() == 1);
+    Ok(())
+}
+
+pub(crate) async fn a_prompt_outlives_a_killed_server(
+    mut site: Site,
+    library: Library,
+) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let question = editor.question(0).await?;
+    site.server.kill_9()?;
+    editor
+        .update("agent_thought_chunk", |it| {
+            it["content"]["text"].as_str().is_some_and(|text| text.contains("server is away"))
+        })
+        .await?;
+    // Nobody is there to hear the answer; it is kept.
+    editor.answer(&question, "allow_once").await?;
+    site.server.start_again().await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    ensure!(site.text_of("new").as_deref() == Some("one\n"));
+    let said = editor.text("agent_message_chunk");
+    ensure!(said.matches("I will write.").count() == 1, "{said}");
+    ensure!(said.ends_with("All is done."), "{said}");
+    let decisions = site.decisions(&session).await?;
+    ensure!(decisions.len() == 1 && decisions[0]["status"] == "allowed", "{decisions:#?}");
+    // The next prompt goes to the server that came back.
+    let prompt = editor.begin("prompt", prompted(&session, site.says("Still here."))).await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! `plexus acp` with the simulator behind it, line by line: what an editor may ask, what it may not,
+//! and what becomes of its answers. Real clients are in `tests/acp_door/`.
+
+use serde_json::{Value, json};
+
+use crate::piped::Piped;
+use crate::place::Place;
+use crate::serve::Server;
+
+/// An editor that started `plexus acp`.
+struct Editor {
+    piped: Piped,
+    requests: u64,
+}
+
+impl Editor {
+    fn start(place: &Place, words: &[&str]) -> Self {
+        let piped = Piped::start(place.command(&[&["acp"], words].concat()));
+        let mut editor = Self { piped, requests: 0 };
+        let begun = editor.ask("initialize", json!({"protocolVersion": 1}));
+        assert_eq!(begun["result"]["protocolVersion"], 1, "{begun}");
+        editor
+    }
+
+    /// Sends a request; returns its id.
+    fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.requests += 1;
+        self.piped.request(self.requests, method, params);
+        self.requests
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.piped.answer(id)
+    }
+
+    /// The code of the error that a request is refused with.
+    fn refused(&mut self, method: &str, params: Value) -> i64 {
+        let answer = self.ask(method, params);
+        answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{method}: {answer}"))
+    }
+
+    /// Opens a new conversation.
+    fn open(&mut self, place: &Place) -> String {
+        let opened = self.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+        opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned()
+    }
+
+    /// Sends a script of the simulator as a prompt; returns the request's id.
+    fn prompt(&mut self, session: &str, script: &str) -> u64 {
+        let block = json!({"type": "text", "text": format!("sim:\n{script}")});
+        self.begin("session/prompt", json!({"sessionId": session, "prompt": [block]}))
+    }
+
+    /// Waits for the end of a prompt.
+    fn stopped(&mut self, prompt: u64) -> String {
+        let answer = self.piped.answer(prompt);
+        let reason = answer["result"]["stopReason"].as_str();
+        reason.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    }
+
+    /// Waits for the question about a call, by its title.
+    fn question(&mut self, title: &str) -> Value {
+        self.piped.until("a question", |it| {
+            it["method"] == "session/request_permission"
+                && it["params"]["toolCall"]["title"] == title
+        })
+    }
+
+    fn answer(&mut self, question: &Value, outcome: Value) {
+        let answer =
+            json!({"jsonrpc": "2.0", "id": question["id"], "result": {"outcome": outcome}});
+        self.piped.say(&answer);
+    }
+
+    fn select(&mut self, question: &Value, option: &str) {
+        self.answer(question, json!({"outcome": "selected", "optionId": option}));
+    }
+
+    fn withdrawn(&mut self, question: &Value) {
+        let id = &question["id"];
+        self.piped.until("a withdrawal", |it| {
+            it["method"] == "$/cancel_request" && it["params"]["requestId"] == *id
+        });
+    }
+
+    /// Waits for a chunk that holds these words.
+    fn chunk(&mut self, kind: &str, words: &str) {
+        self.piped.until(words, |it| {
+            let update = &it["params"]["update"];
+            let text = update["content"]["text"].as_str().unwrap_or_default();
+            update["sessionUpdate"] == kind && text.contains(words)
+        });
+    }
+
+    fn asked(&self) -> usize {
+        let questions = self.piped.heard.iter();
+        questions.filter(|it| it["method"] == "session/request_permission").count()
+    }
+}
+
+const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
+
+#[test]
+fn what_an_editor_may_not_ask_is_refused_and_nothing_runs() {
+    let place = Place::new();
+    place.start_server();
+    let other =
+        place.call("claudecode.create", &json!({"name": "other", "working_dir": place.work()}));
+    let below = json!({"name": "below", "working_dir": place.work(), "parent": other["id"]});
+    let below = place.call("claudecode.create", &below);
+
+    let mut early = Piped::start(place.command(&["acp"]));
+    let answer = early.ask(1, "session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    assert_eq!(answer["error"]["code"], -32600, "before initialize: {answer}");
+    let answer = early.ask(2, "initialize", json!({"protocolVersion": 0}));
+    assert_eq!(answer["error"]["code"], -32602, "a version that is not spoken: {answer}");
+    let answer = early.ask(3, "initialize", json!({"protocolVersion": 99}));
+    assert_eq!(answer["result"]["protocolVersion"], 1, "the newest that both speak: {answer}");
+    drop(early);
+
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let here = place.work();
+    for (method, params, code) in [
+        ("session/nonsense", json!({}), -32601),
+        ("_x/y", json!({}), -32601),
+        ("session/fork", json!({"sessionId": session, "cwd": here}), -32601),
+        ("authenticate", json!({"methodId": "x"}), -32601),
+        ("session/new", json!({"cwd": "here", "mcpServers": []}), -32602),
+        ("session/new", json!({"cwd": here.join("no"), "mcpServers": []}), -32602),
+        ("session/new", json!({"cwd": here.join(".."), "mcpServers": []}), -32602),
+        ("session/new", json!({}), -32602),
+        ("session/prompt", json!({"sessionId": "x", "prompt": text("hi")}), -32002),
+        ("session/prompt", json!({"sessionId": other["id"], "prompt": text("hi")}), -32002),
+        ("session/prompt", json!({"sessionId": session, "prompt": text(" ")}), -32602),
+        (
+            "session/prompt",
+            json!({"sessionId": session, "prompt": [{"type": "image", "mimeType": "image/png", "data": ""}]}),
+            -32602,
+        ),
+        ("session/load", json!({"sessionId": "x", "cwd": here, "mcpServers": []}), -32002),
+        ("session/load", json!({"sessionId": other["id"], "cwd": "/", "mcpServers": []}), -32602),
+        ("session/load", json!({"sessionId": below["id"], "cwd": here, "mcpServers": []}), -32602),
+        ("session/close", json!({"sessionId": other["id"]}), -32002),
+        ("session/set_mode", json!({"sessionId": session, "modeId": "yolo"}), -32602),
+        (
+            "session/set_config_option",
+            json!({"sessionId": session, "configId": "model", "value": "opus"}),
+            -32602,
+        ),
+    ] {
+        assert_eq!(editor.refused(method, params.clone()), code, "{method} {params}");
+    }
+    for line in ["nonsense", "[]", "null"] {
+        editor.piped.write(line);
+    }
+    editor.piped.until("three refusals", |it| it["id"].is_null() && it.get("error").is_some());
+    let nobody = json!({"id": 77});
+    editor.select(&nobody, "allow");
+
+    let first = editor.prompt(&session, BASH);
+    let question = editor.question("echo ran >> made");
+    assert_eq!(
+        editor.refused("session/prompt", json!({"sessionId": session, "prompt": text("x")})),
+        -32600
+    );
+    let load = json!({"sessionId": session, "cwd": here, "mcpServers": []});
+    assert_eq!(editor.refused("session/load", load), -32600);
+    assert!(!place.work().join("made").exists());
+    editor.select(&question, "allow");
+    assert_eq!(editor.stopped(first), "end_turn");
+    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
+    assert!(editor.piped.close().success());
+}
+
+#[test]
+fn two_editors_watch_one_session_and_the_first_answer_decides() {
+    let place = Place::new();
+    let mut one = Editor::start(&place, &["--session", "shared"]);
+    let session = one.open(&place);
+    let mut two = Editor::start(&place, &["--session", "shared"]);
+    assert_eq!(two.open(&place), session, "the same session");
+
+    let prompt = one.prompt(&session, BASH);
+    two.chunk("user_message_chunk", "tool Bash");
+    let (first, second) = (one.question("echo ran >> made"), two.question("echo ran >> made"));
+    let busy = two.prompt(&session, "say me too");
+    assert_eq!(two.piped.answer(busy)["error"]["code"], -32600, "somebody else's prompt runs");
+    two.select(&second, "allow");
+    one.withdrawn(&first);
+    one.select(&first, "deny");
+    assert_eq!(one.stopped(prompt), "end_turn");
+    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
+    let decided = place.call("loopback.history", &json!({}));
+    assert_eq!(decided["decisions"][0]["status"], "allowed", "{decided}");
+}
+
+#[test]
+fn a_rule_is_remembered_with_the_text_that_was_shown() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let prompt = editor.prompt(&session, BASH);
+    let question = editor.question("echo ran >> made");
+    let options = question["params"]["options"].as_array().unwrap();
+    let rule = options.iter().find(|option| option["kind"] == "allow_always").unwrap().clone();
+    editor.select(&question, rule["optionId"].as_str().unwrap());
+    assert_eq!(editor.stopped(prompt), "end_turn");
+
+    let rules = place.call("loopback.rules", &json!({}));
+    let pattern = rules["rules"][0]["pattern"].as_str().unwrap();
+    assert_eq!(rule["name"], format!("Always allow in this session: {pattern}"));
+    assert_eq!(rules["rules"][0]["scope"]["session"], session);
+    let prompt = editor.prompt(&session, BASH);
+    assert_eq!(editor.stopped(prompt), "end_turn");
+    assert_eq!(editor.asked(), 1, "the rule answers");
+}
+
+#[test]
+fn an_answer_that_selects_nothing_leaves_the_call_to_others() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let prompt = editor.prompt(&session, BASH);
+    let question = editor.question("echo ran >> made");
+    // Zed says this just before it cancels; it is no denial.
+    editor.answer(&question, json!({"outcome": "cancelled"}));
+    editor.chunk("agent_thought_chunk", "nothing was decided here");
+    let waiting = place.pending();
+    place.works(&["approve", waiting["id"].as_str().unwrap()]);
+    assert_eq!(editor.stopped(prompt), "end_turn");
+    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
+}
+
+#[test]
+fn a_prompt_that_is_given_up_is_cancelled() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let prompt = editor.prompt(&session, BASH);
+    let question = editor.question("echo ran >> made");
+    let given_up = json!({"requestId": prompt});
+    editor.piped.say(&json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": given_up}));
+    editor.withdrawn(&question);
+    editor.select(&question, "allow");
+    assert_eq!(editor.stopped(prompt), "cancelled");
+    assert!(!place.work().join("made").exists());
+}
+
+#[test]
+fn modes_sessions_and_forks_are_what_the_server_has() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let set = json!({"sessionId": session, "modeId": "accept_edits"});
+    assert_eq!(editor.ask("session/set_mode", set)["result"], json!({}));
+    let got = place.call("claudecode.get", &json!({"session_id": session}));
+    assert_eq!(got["session"]["mode"]["mode"], "accept_edits", "{got}");
+    let write = r#"tool Write {"file_path":"new","content":"x"}"#;
+    let prompt = editor.prompt(&session, write);
+    assert_eq!(editor.stopped(prompt), "end_turn");
+    assert_eq!((editor.asked(), place.work().join("new").exists()), (0, true));
+    let back = json!({"sessionId": session, "configId": "mode", "value": "ask"});
+    let answer = editor.ask("session/set_config_option", back);
+    assert_eq!(answer["result"]["configOptions"][0]["currentValue"], "ask", "{answer}");
+
+    let fork = place.call("claudecode.fork", &json!({"session_id": session, "new_name": "fork"}));
+    let listed = editor.ask("session/list", json!({"cwd": place.work()}));
+    let titles: Vec<&Value> =
+        listed["result"]["sessions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
+    assert_eq!((titles.len(), titles[0]), (2, &json!("fork")), "{listed}");
+    let load = json!({"sessionId": fork["id"], "cwd": place.work(), "mcpServers": []});
+    assert!(editor.ask("session/load", load)["result"].is_object());
+    let of_fork = editor.piped.heard.iter().filter(|it| it["params"]["sessionId"] == fork["id"]);
+    let kinds: Vec<&str> =
+        of_fork.map(|it| it["params"]["update"]["sessionUpdate"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        ["user_message_chunk", "tool_call", "tool_call_update", "agent_message_chunk"]
+    );
+
+    assert_eq!(editor.ask("session/close", json!({"sessionId": session}))["result"], json!({}));
+    let closed = json!({"sessionId": session, "prompt": [{"type": "text", "text": "x"}]});
+    assert_eq!(editor.refused("session/prompt", closed), -32002);
+}
+
+#[test]
+fn a_session_that_is_deleted_ends_its_prompt() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    let prompt = editor.prompt(&session, BASH);
+    let question = editor.question("echo ran >> made");
+    place.call("claudecode.delete", &json!({"session_id": session}));
+    // The chat is cancelled first; whether the session is still there then is a matter of moments.
+    let answer = editor.piped.answer(prompt);
+    assert!(
+        answer["error"].is_object() || answer["result"]["stopReason"] == "cancelled",
+        "{answer}"
+    );
+    editor.withdrawn(&question);
+    let text = json!([{"type": "text", "text": "x"}]);
+    assert_eq!(
+        editor.refused("session/prompt", json!({"sessionId": session, "prompt": text})),
+        -32002
+    );
+}
+
+#[test]
+fn a_request_waits_for_a_server_that_is_away() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut editor = Editor::start(&place, &[]);
+    let session = editor.open(&place);
+    server.kill_9();
+    let opened = editor.begin("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    let prompt = editor.prompt(&session, "say hello again");
+    editor.chunk("agent_thought_chunk", "the server is away");
+    let server = Server::start(&place, &[]);
+    assert!(editor.piped.answer(opened)["result"]["sessionId"].is_string());
+    assert_eq!(editor.stopped(prompt), "end_turn");
+    server.kill_9();
+}
+
+#[test]
+fn an_editor_is_told_what_to_paste() {
+    let place = Place::new();
+    for (editor, words) in
+        [("zed", "agent_servers"), ("jetbrains", "agent_servers"), ("neovim", "acp_providers")]
+    {
+        let text = place.works(&["acp-config", editor]);
+        assert!(text.contains(words) && text.contains("\"acp\""), "{text}");
+    }
+    assert!(place.fails(&["acp", "--agent", "nobody"]).contains("claude_code"));
+}
