@@ -5,7 +5,9 @@ use std::path::Path;
 
 use acp_lines::serve::Called;
 use acp_lines::{ToolKind, ToolStatus};
-use plexus_client::wire::Json;
+use plexus_agents::ClaudeCode;
+use plexus_client::wire::{FileChange, FileEdit, Json, ToolTarget};
+use plexus_engine::driver::Driver as _;
 use serde_json::{Value, json};
 
 use super::blocks::{fenced, text_content};
@@ -21,6 +23,9 @@ const MAX_DIFF_BYTES: usize = 4 * 1024 * 1024;
 /// Bytes of a file that is compared with what would replace it.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
+/// Files of one call that are named as its places.
+const MAX_LOCATIONS: usize = 64;
+
 /// Whether a call can be compared with the files that it is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Files {
@@ -30,38 +35,46 @@ pub(super) enum Files {
     Unknown,
 }
 
+/// A call that is to be described.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Described<'a> {
+    pub(super) id: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) input: &'a Json,
+    /// What it acts on, where the server says so.
+    pub(super) target: Option<&'a ToolTarget>,
+}
+
 /// Describes a call, with its whole input.
-pub(super) fn describe(id: &str, tool: &str, input: &Json, dir: &Path, files: Files) -> Called {
+pub(super) fn describe(call: Described<'_>, dir: &Path, files: Files) -> Called {
+    let Described { id, tool, input, target } = call;
     let fits = input.as_str().len() <= MAX_DIFF_BYTES;
     let input = input.to_value();
-    let kind = kind_of(tool);
-    let whole = subject(tool, &input);
-    let title = title(tool, kind, &whole);
-    let path = path_of(&input).map(|path| dir.join(path));
-    let mut content = match &path {
-        Some(path) if fits => diffs(tool, &input, path, files),
-        Some(_) | None => Vec::new(),
+    // An event does not say what its call acts on; the tools of Claude Code are known by their names.
+    let known = target.is_none().then(|| ClaudeCode.tool_call(tool, &input).target);
+    let target = target.or(known.as_ref()).unwrap_or(&ToolTarget::Other {});
+    let subject = subject(tool, &input, target);
+    let kind = kind_of(tool, target);
+    let title = title(tool, kind, &subject);
+    let changes: &[FileChange] = match target {
+        ToolTarget::Write { changes } if fits => changes,
+        _ => &[],
     };
-    let mut line = None;
-    if let (Some(path), Some(old), Files::BeforeTheCall) =
-        (&path, input["old_string"].as_str(), files)
-    {
-        line = line_of(path, old);
+    let mut content: Vec<Value> =
+        changes.iter().flat_map(|change| drawn(change, &input, dir, files)).collect();
+    if !content.is_empty() {
+        content.extend(beside(changes, &input));
+    } else if !is_told(&title, &subject, &input) {
+        content.push(text_content(&spelled_out(kind, &subject, &input)));
     }
-    if content.is_empty() && (title.contains('…') || !is_told_by_title(tool, &input)) {
-        content.push(text_content(&spelled_out(kind, &whole, &input)));
-    }
-    let locations = path.map(|path| match line {
-        Some(line) => json!({"path": path, "line": line}),
-        None => json!({"path": path}),
-    });
+    let locations = locations(target, &input, dir, files);
     Called {
         tool_call_id: id.to_owned(),
         title: Some(title),
         kind: Some(kind),
         status: Some(ToolStatus::Pending),
         content: (!content.is_empty()).then_some(content),
-        locations: locations.map(|location| vec![location]),
+        locations: (!locations.is_empty()).then_some(locations),
         raw_input: Some(input),
         ..Called::default()
     }
@@ -72,33 +85,45 @@ pub(super) fn shows_diff(call: &Called) -> bool {
     call.content.iter().flatten().any(|content| content["type"] == "diff")
 }
 
-/// What kind of thing a tool does.
-pub(super) fn kind_of(tool: &str) -> ToolKind {
-    match tool {
-        "Bash" | "BashOutput" | "KillShell" => ToolKind::Execute,
-        "Read" | "NotebookRead" => ToolKind::Read,
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => ToolKind::Edit,
-        "Glob" | "Grep" | "LS" => ToolKind::Search,
-        "WebFetch" | "WebSearch" => ToolKind::Fetch,
-        "Task" | "Agent" | "TodoWrite" => ToolKind::Think,
-        "EnterPlanMode" | "ExitPlanMode" => ToolKind::SwitchMode,
-        _ => ToolKind::Other,
+/// What kind of thing a call does.
+fn kind_of(tool: &str, target: &ToolTarget) -> ToolKind {
+    match target {
+        ToolTarget::Shell { .. } => ToolKind::Execute,
+        ToolTarget::Write { changes } => {
+            let is_deletion = |change: &FileChange| matches!(change.edit, FileEdit::Delete {});
+            match !changes.is_empty() && changes.iter().all(is_deletion) {
+                true => ToolKind::Delete,
+                false => ToolKind::Edit,
+            }
+        }
+        ToolTarget::Read { tree: false, .. } => ToolKind::Read,
+        ToolTarget::Read { tree: true, .. } => ToolKind::Search,
+        ToolTarget::Fetch { .. } => ToolKind::Fetch,
+        ToolTarget::Agent {} | ToolTarget::Think {} => ToolKind::Think,
+        ToolTarget::Mcp { .. } | ToolTarget::Other {} => match tool {
+            "EnterPlanMode" | "ExitPlanMode" => ToolKind::SwitchMode,
+            _ => ToolKind::Other,
+        },
     }
 }
 
 /// What a call is about, whole.
-fn subject(tool: &str, input: &Value) -> String {
-    let field = match tool {
-        "Bash" => "command",
-        "Read" | "Write" | "Edit" | "MultiEdit" => "file_path",
-        "NotebookEdit" | "NotebookRead" => "notebook_path",
-        "Glob" | "Grep" => "pattern",
-        "WebFetch" => "url",
-        "WebSearch" => "query",
-        "Task" | "Agent" => "description",
-        _ => return String::new(),
-    };
-    input[field].as_str().unwrap_or_default().to_owned()
+fn subject(tool: &str, input: &Value, target: &ToolTarget) -> String {
+    let field = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
+    match (tool, target) {
+        (_, ToolTarget::Shell { command, .. }) => command.clone(),
+        (_, ToolTarget::Fetch { url: Some(url) }) => url.clone(),
+        (_, ToolTarget::Write { changes }) => {
+            let mut paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
+            paths.dedup();
+            paths.join(", ")
+        }
+        ("Glob" | "Grep", _) => field("pattern"),
+        ("WebSearch", _) => field("query"),
+        (_, ToolTarget::Agent {}) => field("description"),
+        (_, ToolTarget::Read { path: Some(path), .. }) => path.clone(),
+        _ => String::new(),
+    }
 }
 
 fn title(tool: &str, kind: ToolKind, subject: &str) -> String {
@@ -115,22 +140,13 @@ fn title(tool: &str, kind: ToolKind, subject: &str) -> String {
 }
 
 /// Whether the title says everything that the input does.
-fn is_told_by_title(tool: &str, input: &Value) -> bool {
-    let told: &[&str] = match tool {
-        "Bash" => &["command", "description"],
-        "Read" => &["file_path"],
-        "Glob" | "Grep" => &["pattern"],
-        "WebSearch" => &["query"],
-        "WebFetch" => &["url"],
-        _ => &[],
-    };
-    let is_one_line = told.first().is_none_or(|field| {
-        input[*field].as_str().is_some_and(|text| sanitize::one_line(text) == text)
+fn is_told(title: &str, subject: &str, input: &Value) -> bool {
+    let says_subject = !subject.is_empty() && title.ends_with(subject);
+    let fields = input.as_object().is_some_and(|fields| {
+        let is_said = |(name, value): (&String, &Value)| value == subject || name == "description";
+        fields.iter().all(is_said)
     });
-    let fields = input
-        .as_object()
-        .is_some_and(|fields| fields.keys().all(|field| told.contains(&field.as_str())));
-    is_one_line && fields
+    says_subject && fields
 }
 
 /// The input for a person who decides: the command, then every other field.
@@ -138,49 +154,82 @@ fn spelled_out(kind: ToolKind, subject: &str, input: &Value) -> String {
     if let Some(plan) = input["plan"].as_str() {
         return sanitize::text(plan).into_owned();
     }
-    if kind != ToolKind::Execute || subject.is_empty() {
+    if kind != ToolKind::Execute {
         return fenced("json", &format!("{input:#}"));
     }
     let mut rest = input.clone();
-    let rest = rest.as_object_mut().map(|fields| {
-        fields.remove("command");
-        fields
-    });
-    match rest.filter(|rest| !rest.is_empty()) {
-        Some(rest) => {
-            let rest = format!("{:#}", json!(rest));
-            format!("{}\n{}", fenced("sh", subject), fenced("json", &rest))
-        }
-        None => fenced("sh", subject),
+    if let Some(fields) = rest.as_object_mut() {
+        fields.retain(|_, value| value != subject);
+    }
+    match rest.as_object().is_some_and(serde_json::Map::is_empty) {
+        true => fenced("sh", subject),
+        false => format!("{}\n{}", fenced("sh", subject), fenced("json", &format!("{rest:#}"))),
     }
 }
 
-fn path_of(input: &Value) -> Option<&str> {
-    ["file_path", "notebook_path"].iter().find_map(|field| input[*field].as_str())
+/// The fields of an input that its diffs do not show, such as whether every occurrence is replaced.
+fn beside(changes: &[FileChange], input: &Value) -> Option<Value> {
+    let mut rest = input.as_object()?.clone();
+    rest.retain(|name, value| {
+        let is_path = changes.iter().any(|change| *value == change.path);
+        let mut pointers = changes.iter().flat_map(|change| change.edit.pointers());
+        !is_path && !pointers.any(|at| at.split('/').nth(1) == Some(name))
+    });
+    (!rest.is_empty()).then(|| text_content(&fenced("json", &format!("{:#}", json!(rest)))))
 }
 
-/// What a call would change.
-fn diffs(tool: &str, input: &Value, path: &Path, files: Files) -> Vec<Value> {
-    let diff = |old: Option<&str>, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
-    let change = |edit: &Value| match (edit["old_string"].as_str(), edit["new_string"].as_str()) {
-        (Some(old), Some(new)) => Some(diff(Some(old), new)),
-        _ => None,
+/// The files that a call is about, with the line where a change begins.
+fn locations(target: &ToolTarget, input: &Value, dir: &Path, files: Files) -> Vec<Value> {
+    let place = |path: &str, old: Option<&str>| {
+        let path = dir.join(path);
+        let line =
+            old.filter(|_| files == Files::BeforeTheCall).and_then(|old| line_of(&path, old));
+        match line {
+            Some(line) => json!({"path": path, "line": line}),
+            None => json!({"path": path}),
+        }
     };
-    match tool {
-        "Write" => {
-            let Some(new) = input["content"].as_str() else { return Vec::new() };
+    let mut places = match target {
+        ToolTarget::Write { changes } => {
+            let of = |change: &FileChange| match &change.edit {
+                FileEdit::Replace { before, .. } => {
+                    place(&change.path, input.pointer(before).and_then(Value::as_str))
+                }
+                _ => place(&change.path, None),
+            };
+            changes.iter().map(of).collect()
+        }
+        ToolTarget::Read { path: Some(path), .. } => vec![place(path, None)],
+        _ => Vec::new(),
+    };
+    places.truncate(MAX_LOCATIONS);
+    places
+}
+
+/// The change of one file. Only what both sides are known of is a diff of the protocol.
+fn drawn(change: &FileChange, input: &Value, dir: &Path, files: Files) -> Option<Value> {
+    let path = dir.join(&change.path);
+    let text = |at: &str| input.pointer(at).and_then(Value::as_str);
+    let diff = |old: Option<&str>, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
+    match &change.edit {
+        FileEdit::Whole { after } => {
+            let new = text(after)?;
             let old = match files {
-                Files::BeforeTheCall => current(path).filter(|old| old != new),
+                Files::BeforeTheCall => current(&path).filter(|old| old != new),
                 Files::Unknown => None,
             };
-            vec![diff(old.as_deref(), new)]
+            Some(diff(old.as_deref(), new))
         }
-        "Edit" => change(input).into_iter().collect(),
-        "MultiEdit" => {
-            let edits = input["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
-            edits.iter().filter_map(change).collect()
+        FileEdit::Replace { before, after, .. } => Some(diff(Some(text(before)?), text(after)?)),
+        FileEdit::Diff { diff } => {
+            let words = fenced("diff", text(diff)?);
+            Some(text_content(&format!("{}\n{words}", sanitize::one_line(&change.path))))
         }
-        _ => Vec::new(),
+        FileEdit::Delete {} => {
+            let words = format!("Deletes {}", sanitize::one_line(&change.path));
+            Some(text_content(&words))
+        }
+        FileEdit::Part { .. } | FileEdit::Unknown {} => None,
     }
 }
 
@@ -208,8 +257,9 @@ mod tests {
     use super::*;
 
     fn described(tool: &str, input: Value, files: Files) -> Value {
-        let call = describe("t", tool, &Json::from(input), Path::new("/work"), files);
-        serde_json::to_value(call).unwrap()
+        let input = &Json::from(input);
+        let call = Described { id: "t", tool, input, target: None };
+        serde_json::to_value(describe(call, Path::new("/work"), files)).unwrap()
     }
 
     #[test]
@@ -272,6 +322,30 @@ mod tests {
         }
         let plain = described("Bash", json!({"command": "ls"}), Files::BeforeTheCall);
         assert_eq!(plain["content"], json!(null), "the title says it all");
+    }
+
+    #[test]
+    fn the_call_of_any_agent_is_drawn_by_what_it_acts_on() {
+        let input = json!({"changes": {"a.rs": {"unified_diff": "-a\n+b"}}, "reason": "r"});
+        let target = json!({"kind": "write", "changes": [
+            {"path": "a.rs", "edit": "diff", "diff": "/changes/a.rs/unified_diff"},
+            {"path": "b.rs", "edit": "delete"}]});
+        let target: ToolTarget = serde_json::from_value(target).unwrap();
+        let input = &Json::from(input);
+        let call = Described { id: "t", tool: "apply_patch", input, target: Some(&target) };
+        let call = describe(call, Path::new("/work"), Files::BeforeTheCall);
+        let call = serde_json::to_value(call).unwrap();
+        assert_eq!(
+            (&call["title"], &call["kind"]),
+            (&json!("apply_patch a.rs, b.rs"), &json!("edit"))
+        );
+        assert_eq!(call["content"][0]["content"]["text"], "a.rs\n```diff\n-a\n+b\n```");
+        assert_eq!(call["content"][1]["content"]["text"], "Deletes b.rs");
+        assert_eq!(
+            call["content"][2]["content"]["text"],
+            "```json\n{\n  \"reason\": \"r\"\n}\n```"
+        );
+        assert_eq!(call["locations"][1]["path"], "/work/b.rs");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! In reading order:
 //! - [`door`]: the loop; requests of the editor, and everything that comes back.
-//! - [`opening`]: finds or creates the session that a request names; [`agent`] knows by which method.
+//! - [`opening`]: finds or creates the session that a request names.
 //! - [`fronted`]: one open session: its turn, its dialogs, its options.
 //! - [`reader`]: the history and the events of a session, in order; [`history`]: what a fork goes on
 //!   from.
@@ -15,7 +15,6 @@
 //!   errors.
 //! - [`config`]: `plexus acp-config`.
 
-pub(crate) mod agent;
 mod blocks;
 mod call;
 pub(crate) mod config;

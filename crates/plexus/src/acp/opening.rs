@@ -7,7 +7,6 @@ use plexus_client::wire::{
 };
 use serde_json::{Map, Value, json};
 
-use super::agent;
 use super::refusal::Refusal;
 use super::server::Server;
 use crate::cli::run::{drawn_name, refuse_our_own_data};
@@ -22,8 +21,8 @@ const MAX_LISTED: usize = 1_000;
 /// What the command line says about sessions.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The kind of agent of new sessions.
-    pub(super) agent: String,
+    /// The kind of agent of new sessions; the server's first one without.
+    pub(super) agent: Option<String>,
     /// The one session that every conversation is, by name or id.
     pub(super) session: Option<String>,
     /// The model of new sessions.
@@ -191,12 +190,13 @@ async fn create(
             Name::Drawn => drawn_name(dir),
         };
         let params = CreateParams {
+            agent: settings.agent.clone(),
             model: settings.model.clone(),
             add_dirs: (!more_dirs.is_empty()).then(|| more_dirs.clone()),
             metadata: Some(metadata.clone()),
             ..CreateParams::new(&name_now, dir)
         };
-        let which = match agent::create(server, &settings.agent, &params).await {
+        let which = match server.call::<method::claudecode::Create>(&params).await {
             Ok(created) => SessionRef::id(created.id),
             Err(error) if error.kind() == ErrorKind::Conflict => SessionRef::named(name_now),
             Err(error) => return Err(error.into()),

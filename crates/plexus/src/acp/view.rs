@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use acp_lines::ToolStatus;
 use acp_lines::send::Block;
 use acp_lines::serve::{Called, Said, Steps, Update};
-use plexus_client::wire::{Approval, ApprovalId, ChatEvent, DecidedBy, Delta, Json};
+use plexus_client::wire::{Approval, ApprovalId, ChatEvent, DecidedBy, Delta, Json, RiskLevel};
 use serde_json::{Map, Value, json};
 
 use super::blocks;
-use super::call::{self, Files};
+use super::call::{self, Described, Files};
 use crate::cli::run::live::{Live, Whole};
 
 /// Whether an event happens now, or is told again while a session is loaded.
@@ -76,13 +76,13 @@ impl View {
             }
             ChatEvent::ToolUse { tool_name, tool_use_id, input } => {
                 self.live.tool_started(tool_use_id);
-                let mut updates = self.call(tool_use_id, tool_name, input, when);
+                let mut updates = self.call(of_event(tool_use_id, tool_name, input), when);
                 updates.extend(plan(tool_name, input));
                 updates
             }
             ChatEvent::AwaitingApproval { approval_id, tool_name, tool_use_id, input } => {
                 self.asked.insert(*approval_id, tool_use_id.clone());
-                self.call(tool_use_id, tool_name, input, when)
+                self.call(of_event(tool_use_id, tool_name, input), when)
             }
             ChatEvent::ApprovalResolved {
                 approval_id,
@@ -124,11 +124,17 @@ impl View {
     /// Describes the call of a question, and shows the call if the editor does not know it: an
     /// update of an unknown call would be drawn as a failure.
     pub(super) fn question(&mut self, approval: &Approval) -> (Vec<Update>, Called) {
-        let Approval { id, tool_name, tool_use_id, input, description, .. } = approval;
+        let Approval { id, tool_name, tool_use_id, input, description, target, .. } = approval;
         self.asked.insert(*id, tool_use_id.clone());
-        let updates = self.call(tool_use_id, tool_name, input, When::Now);
-        let mut call =
-            call::describe(tool_use_id, tool_name, input, &self.dir, Files::BeforeTheCall);
+        let target = target.as_ref().and_then(|target| target.known());
+        let described = Described { id: tool_use_id, tool: tool_name, input, target };
+        let updates = self.call(described, When::Now);
+        let mut call = call::describe(described, &self.dir, Files::BeforeTheCall);
+        // What ends the call must know what this shows.
+        self.open.insert(tool_use_id.clone(), call::shows_diff(&call));
+        if let Some(words) = risk_of(approval) {
+            call.content.get_or_insert_default().push(blocks::text_content(&words));
+        }
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             let words = crate::cli::sanitize::text(description);
             call.content.get_or_insert_default().push(blocks::text_content(&words));
@@ -172,8 +178,9 @@ impl View {
     }
 
     /// Shows a call, once.
-    fn call(&mut self, id: &str, tool: &str, input: &Json, when: When) -> Vec<Update> {
+    fn call(&mut self, call: Described<'_>, when: When) -> Vec<Update> {
         self.paragraph = false;
+        let id = call.id;
         if self.open.contains_key(id) {
             return Vec::new();
         }
@@ -181,7 +188,7 @@ impl View {
             When::Now => Files::BeforeTheCall,
             When::Earlier => Files::Unknown,
         };
-        let call = call::describe(id, tool, input, &self.dir, files);
+        let call = call::describe(call, &self.dir, files);
         self.open.insert(id.to_owned(), call::shows_diff(&call));
         vec![Update::ToolCall(Box::new(call))]
     }
@@ -232,12 +239,28 @@ struct Decided<'a> {
     updated_input: &'a Option<Json>,
 }
 
+fn of_event<'a>(id: &'a str, tool: &'a str, input: &'a Json) -> Described<'a> {
+    Described { id, tool, input, target: None }
+}
+
 fn said(text: &str) -> Said {
     Said { content: Block::text(text), ..Said::default() }
 }
 
 fn changed(id: String, status: ToolStatus) -> Called {
     Called { tool_call_id: id, status: Some(status), ..Called::default() }
+}
+
+/// Why a call deserves a second look.
+fn risk_of(approval: &Approval) -> Option<String> {
+    let risk = approval.risk.as_ref()?.known()?;
+    match risk.level {
+        RiskLevel::Critical | RiskLevel::High => {
+            let words = format!("Risk: {}", risk.reasons.join("; "));
+            Some(crate::cli::sanitize::one_line(&words).into_owned())
+        }
+        RiskLevel::Medium | RiskLevel::Low => None,
+    }
 }
 
 /// What only we know, where editors ignore it.

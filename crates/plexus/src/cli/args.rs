@@ -6,7 +6,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
 use plexus_client::wire::{ApprovalId, RuleDecision, RuleId, RuleSecs, Uses};
 
-use crate::acp::agent;
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
 
@@ -332,9 +331,9 @@ pub struct McpConfig {
 /// `plexus acp`.
 #[derive(Args, Debug)]
 pub struct Acp {
-    /// The kind of agent of new sessions.
-    #[arg(long, value_name = "KIND", value_parser = agent::KINDS, default_value = agent::CLAUDE_CODE)]
-    pub agent: String,
+    /// The kind of agent of new sessions, such as `claude_code` [default: the server's].
+    #[arg(long, value_name = "KIND")]
+    pub agent: Option<String>,
     /// Make every conversation this session, which is created when it does not exist.
     #[arg(long, short, value_name = "NAME|ID")]
     pub session: Option<String>,

@@ -325,6 +325,19 @@ fn a_request_waits_for_a_server_that_is_away() {
 }
 
 #[test]
+fn a_new_session_has_the_agent_that_was_asked_for_or_is_refused() {
+    let place = Place::new();
+    let mut editor = Editor::start(&place, &["--agent", "claude_code"]);
+    let session = editor.open(&place);
+    let got = place.call("claudecode.get", &json!({"session_id": session}));
+    assert_eq!(got["session"]["agent"], "claude_code", "{got}");
+    let mut editor = Editor::start(&place, &["--agent", "nobody"]);
+    let answer = editor.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    let words = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(words.contains("nobody"), "{words}");
+}
+
+#[test]
 fn an_editor_is_told_what_to_paste() {
     let place = Place::new();
     for (editor, words) in
@@ -333,5 +346,4 @@ fn an_editor_is_told_what_to_paste() {
         let text = place.works(&["acp-config", editor]);
         assert!(text.contains(words) && text.contains("\"acp\""), "{text}");
     }
-    assert!(place.fails(&["acp", "--agent", "nobody"]).contains("claude_code"));
 }
