@@ -32,6 +32,7 @@ mod server;
 mod view;
 
 use anyhow::{Context as _, Result};
+use plexus_client::wire::Supervise;
 
 use crate::cli::args::{Acp, Global};
 use crate::cli::server::{Found, find_or_start};
@@ -45,8 +46,9 @@ pub(crate) async fn acp(global: &Global, arguments: Acp) -> Result<u8> {
     if let Found::Started { log } = found {
         complain(&format!("plexus acp: started a server (log: {})", log.display()));
     }
-    let Acp { agent, session, model } = arguments;
-    let settings = Settings { agent, session, model, data_dir };
+    let Acp { agent, session, model, supervise_all } = arguments;
+    let supervise = supervise_all.then_some(Supervise::All);
+    let settings = Settings { agent, session, model, supervise, data_dir };
     door::serve(client, settings).await.context("could not read what the editor sends")?;
     Ok(exit::OK)
 }

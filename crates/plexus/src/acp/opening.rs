@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plexus_client::wire::{
-    CreateParams, ErrorKind, ListParams, Session, SessionId, SessionRef, method,
+    CreateParams, ErrorKind, ListParams, Session, SessionId, SessionRef, Supervise, method,
 };
 use serde_json::{Map, Value, json};
 
@@ -27,6 +27,8 @@ pub(super) struct Settings {
     pub(super) session: Option<String>,
     /// The model of new sessions.
     pub(super) model: Option<String>,
+    /// How much of what new sessions do is asked about.
+    pub(super) supervise: Option<Supervise>,
     /// Where the server keeps its data.
     pub(super) data_dir: PathBuf,
 }
@@ -192,6 +194,7 @@ async fn create(
         let params = CreateParams {
             agent: settings.agent.clone(),
             model: settings.model.clone(),
+            supervise: settings.supervise,
             add_dirs: (!more_dirs.is_empty()).then(|| more_dirs.clone()),
             metadata: Some(metadata.clone()),
             ..CreateParams::new(&name_now, dir)

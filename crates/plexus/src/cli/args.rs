@@ -340,6 +340,9 @@ pub struct Acp {
     /// The model of new sessions, as the agent names it.
     #[arg(long, short)]
     pub model: Option<String>,
+    /// In new sessions, ask also about what the agent would do unasked, such as reading files.
+    #[arg(long)]
+    pub supervise_all: bool,
 }
 
 /// An editor that speaks the Agent Client Protocol.

@@ -1,7 +1,7 @@
 //! `plexus acp` with real clients from the registries: the TypeScript and the Python library, each
-//! with the simulator and with the real Claude Code CLI behind the door, and acpx.
+//! with the simulator and with the real CLIs of Claude Code and Codex behind the door, and acpx.
 //!
-//! Where a client, the CLI or a network namespace cannot be had, its cases are ignored and the
+//! Where a client, a CLI or a network namespace cannot be had, its cases are ignored and the
 //! reason is printed. What needs no client is in `tests/program/acp.rs`.
 
 #[cfg(target_os = "linux")]
@@ -13,7 +13,7 @@ mod site;
 #[cfg(target_os = "linux")]
 mod stories;
 
-/// Adds every story for a library, with the simulator and with the real CLI.
+/// Adds every story for a library, with the simulator and with the real CLIs.
 #[cfg(target_os = "linux")]
 macro_rules! stories {
     ($suite:expr, $library:expr, $name:literal, $($story:ident,)*) => {{
@@ -22,12 +22,16 @@ macro_rules! stories {
             concat!($name, "::simulator::", stringify!($story)),
             |_library| async { stories::$story(site::Site::simulated().await?, $library).await },
         ))*;
-        // Without the library there is nothing to hold the real CLI against.
+        // Without the library there is nothing to hold the real CLIs against.
         match $library.place().find() {
             Err(_) => suite,
             Ok(_) => suite.with(testkit::real_claude::CLI)$(.case(
                 concat!($name, "::claude::", stringify!($story)),
-                |cli| async { stories::$story(site::Site::real(cli).await?, $library).await },
+                |cli| async { stories::$story(site::Site::claude(cli).await?, $library).await },
+            ))*
+            .with(testkit::real_codex::CLI)$(.case(
+                concat!($name, "::codex::", stringify!($story)),
+                |cli| async { stories::$story(site::Site::codex(cli).await?, $library).await },
             ))*,
         }
     }};

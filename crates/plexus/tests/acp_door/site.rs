@@ -1,4 +1,4 @@
-//! What every story begins with: a server with an agent, the simulator or the real CLI against a
+//! What every story begins with: a server with an agent, the simulator or a real CLI against a
 //! stand-in of its API, and an editor that has opened a session.
 
 use std::path::PathBuf;
@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::messages_api::{MessagesApi, Step, prompt};
-use testkit::real_claude::Sandbox;
+use testkit::messages_api::{self, MessagesApi};
+use testkit::responses_api::{self, ResponsesApi};
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::PATIENCE;
+use testkit::{real_claude, real_codex};
 
 use crate::editor::{Editor, Library};
 
@@ -20,7 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Who plays the agent.
 pub(crate) enum Agent {
     Simulator { folder: TempDir },
-    Claude { _api: MessagesApi, sandbox: Sandbox },
+    Claude { _api: MessagesApi, sandbox: real_claude::Sandbox },
+    Codex { _api: ResponsesApi, sandbox: real_codex::Sandbox },
 }
 
 impl Agent {
@@ -28,6 +30,7 @@ impl Agent {
         match self {
             Self::Simulator { folder } => folder.path().to_owned(),
             Self::Claude { sandbox, .. } => sandbox.work(),
+            Self::Codex { sandbox, .. } => sandbox.work(),
         }
     }
 }
@@ -45,10 +48,23 @@ impl Site {
         Self::with(Agent::Simulator { folder }, ServerOptions::default()).await
     }
 
-    /// Starts a server with the real CLI.
-    pub(crate) async fn real(cli: PathBuf) -> Result<Self> {
+    /// Starts a server with the real Codex.
+    pub(crate) async fn codex(cli: PathBuf) -> Result<Self> {
+        let api = ResponsesApi::start().await?;
+        let sandbox = real_codex::Sandbox::new(&api)?;
+        let home = format!("codex.home={}", sandbox.codex_home().display());
+        let options = ServerOptions {
+            arguments: vec!["--codex-bin".into(), cli.into(), "--set".into(), home.into()],
+            env: sandbox.env(),
+            ..ServerOptions::default()
+        };
+        Self::with(Agent::Codex { _api: api, sandbox }, options).await
+    }
+
+    /// Starts a server with the real Claude Code.
+    pub(crate) async fn claude(cli: PathBuf) -> Result<Self> {
         let api = MessagesApi::start().await?;
-        let sandbox = Sandbox::new(&api)?;
+        let sandbox = real_claude::Sandbox::new(&api)?;
         let options =
             ServerOptions { claude_bin: Some(cli), env: sandbox.env(), ..ServerOptions::default() };
         Self::with(Agent::Claude { _api: api, sandbox }, options).await
@@ -62,7 +78,12 @@ impl Site {
 
     /// Starts an editor.
     pub(crate) async fn editor(&self, library: Library) -> Result<Editor> {
-        Editor::start(library, &self.server.data_dir(), &[]).await
+        let words: &[&str] = match &self.agent {
+            Agent::Simulator { .. } | Agent::Claude { .. } => &[],
+            // Without the last, Codex changes files in its own sandbox unasked.
+            Agent::Codex { .. } => &["--agent", "codex", "--supervise-all"],
+        };
+        Editor::start(library, &self.server.data_dir(), words).await
     }
 
     /// Starts an editor and opens a new session in it.
@@ -82,9 +103,14 @@ impl Site {
                 format!("sim:\nsay I will write.\ntool Write {input}\nsay All is done.")
             }
             Agent::Claude { .. } => {
-                let mut first = Step::tool("Write", input);
+                let mut first = messages_api::Step::tool("Write", input);
                 first.text = Some("I will write.".to_owned());
-                prompt(&[first, Step::text("All is done.")])
+                messages_api::prompt(&[first, messages_api::Step::text("All is done.")])
+            }
+            Agent::Codex { .. } => {
+                let mut first = responses_api::Step::add_file(name, content.trim_end());
+                first.texts.push("I will write.".to_owned());
+                responses_api::prompt(&[first, responses_api::Step::text("All is done.")])
             }
         }
     }
@@ -93,7 +119,8 @@ impl Site {
     pub(crate) fn says(&self, words: &str) -> String {
         match &self.agent {
             Agent::Simulator { .. } => format!("sim:\nsay {words}"),
-            Agent::Claude { .. } => prompt(&[Step::text(words)]),
+            Agent::Claude { .. } => messages_api::prompt(&[messages_api::Step::text(words)]),
+            Agent::Codex { .. } => responses_api::prompt(&[responses_api::Step::text(words)]),
         }
     }
 

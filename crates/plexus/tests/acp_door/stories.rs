@@ -30,10 +30,10 @@ pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
     let path = site.path("new").display().to_string();
     ensure!(diff["type"] == "diff" && diff["newText"] == "one\n", "{question:#}");
     ensure!(diff["path"] == path && call["locations"][0]["path"] == path, "{question:#}");
-    ensure!(call["rawInput"]["content"] == "one\n" && call["kind"] == "edit", "{question:#}");
+    ensure!(call["rawInput"].is_object() && call["kind"] == "edit", "{question:#}");
     for option in question["options"].as_array().context("no options")? {
         let (kind, name) = (&option["kind"], option["name"].as_str().unwrap_or_default());
-        ensure!(kind != "allow_always" || name.contains("Write("), "a rule without its text");
+        ensure!(kind != "allow_always" || name.contains('('), "a rule without its text: {name}");
     }
     let drawn = editor.update("tool_call", |it| it["toolCallId"] == call["toolCallId"]).await?;
     ensure!(drawn["status"] == "pending", "{drawn:#}");
@@ -110,7 +110,7 @@ pub(crate) async fn a_session_outlives_a_killed_editor(site: Site, library: Libr
     ensure!(editor.text("agent_message_chunk").starts_with("Good morning."));
     // What waits is asked again.
     let question = editor.question(0).await?;
-    ensure!(question["toolCall"]["rawInput"]["content"] == "one\n", "{question:#}");
+    ensure!(question["toolCall"]["content"][0]["newText"] == "one\n", "{question:#}");
     editor.answer(&question, "allow_once").await?;
     editor.update("tool_call_update", |it| it["status"] == "completed").await?;
     site.status(&session, "complete").await?;
