@@ -38,6 +38,11 @@ real-acp:
     PLEXUS_REQUIRE_ACP=1 cargo test -p acp_lines --test real_acp
     PLEXUS_REQUIRE_ACP=1 cargo test -p agent_api --all-features --test real_acp
 
+# The door for editors with real clients of the Agent Client Protocol.
+acp-door:
+    bash scripts/install-acp-clients.sh
+    PLEXUS_REQUIRE_ACP=1 cargo test -p plexus --all-features --test acp_door
+
 # What takes minutes with the real CLI, and races in full; no part of CI.
 slow:
     bash scripts/slow-suite.sh

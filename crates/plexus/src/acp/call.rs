@@ -50,7 +50,7 @@ pub(super) fn describe(call: Described<'_>, dir: &Path, files: Files) -> Called 
     let Described { id, tool, input, target } = call;
     let fits = input.as_str().len() <= MAX_DIFF_BYTES;
     let input = input.to_value();
-    // An event does not say what its call acts on; the tools of Claude Code are known by their names.
+    // An event does not say what its call acts on; Claude Code's tools are known by their names.
     let known = target.is_none().then(|| ClaudeCode.tool_call(tool, &input).target);
     let target = target.or(known.as_ref()).unwrap_or(&ToolTarget::Other {});
     let subject = subject(tool, &input, target);
@@ -210,7 +210,6 @@ fn locations(target: &ToolTarget, input: &Value, dir: &Path, files: Files) -> Ve
 fn drawn(change: &FileChange, input: &Value, dir: &Path, files: Files) -> Option<Value> {
     let path = dir.join(&change.path);
     let text = |at: &str| input.pointer(at).and_then(Value::as_str);
-    let diff = |old: Option<&str>, new: &str| json!({"type": "diff", "path": path, "oldText": old, "newText": new});
     match &change.edit {
         FileEdit::Whole { after } => {
             let new = text(after)?;
@@ -218,11 +217,13 @@ fn drawn(change: &FileChange, input: &Value, dir: &Path, files: Files) -> Option
                 Files::BeforeTheCall => current(&path).filter(|old| old != new),
                 Files::Unknown => None,
             };
-            Some(diff(old.as_deref(), new))
+            Some(diff(&path, old.as_deref(), new))
         }
-        FileEdit::Replace { before, after, .. } => Some(diff(Some(text(before)?), text(after)?)),
-        FileEdit::Diff { diff } => {
-            let words = fenced("diff", text(diff)?);
+        FileEdit::Replace { before, after, .. } => {
+            Some(diff(&path, Some(text(before)?), text(after)?))
+        }
+        FileEdit::Diff { diff: at } => {
+            let words = fenced("diff", text(at)?);
             Some(text_content(&format!("{}\n{words}", sanitize::one_line(&change.path))))
         }
         FileEdit::Delete {} => {
@@ -231,6 +232,10 @@ fn drawn(change: &FileChange, input: &Value, dir: &Path, files: Files) -> Option
         }
         FileEdit::Part { .. } | FileEdit::Unknown {} => None,
     }
+}
+
+fn diff(path: &Path, old: Option<&str>, new: &str) -> Value {
+    json!({"type": "diff", "path": path, "oldText": old, "newText": new})
 }
 
 /// Reads what a file holds now; none when it is new, too large or not text.

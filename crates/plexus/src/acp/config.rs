@@ -70,7 +70,8 @@ mod tests {
             assert_eq!((&entry["command"], &entry["args"]), (&json!("/bin/plexus"), &json!(words)));
         }
         let lua = pasted(Editor::Neovim, "/bin/plexus", &words);
-        let line = r#"plexus = { command = "/bin/plexus", args = { "acp", "--data-dir", "/a \"b\"" }, env = {} },"#;
+        let line =
+            r#"command = "/bin/plexus", args = { "acp", "--data-dir", "/a \"b\"" }, env = {} },"#;
         assert!(lua.contains(line), "{lua}");
     }
 }

@@ -1,13 +1,13 @@
-//! `plexus acp`: an agent of the Agent Client Protocol on stdin and stdout. An editor talks to it as
-//! to any agent; behind it is a session of the server, which goes on without the editor and which
-//! others watch and answer at the same time.
+//! `plexus acp`: an agent of the Agent Client Protocol on stdin and stdout. An editor talks to it
+//! as to any agent; behind it is a session of the server, which goes on without the editor and
+//! which others watch and answer at the same time.
 //!
 //! In reading order:
 //! - [`door`]: the loop; requests of the editor, and everything that comes back.
 //! - [`opening`]: finds or creates the session that a request names.
 //! - [`fronted`]: one open session: its turn, its dialogs, its options.
-//! - [`reader`]: the history and the events of a session, in order; [`history`]: what a fork goes on
-//!   from.
+//! - [`reader`]: the history and the events of a session, in order; [`history`]: what a fork goes
+//!   on from.
 //! - [`view`]: events as updates; [`call`] and [`blocks`] draw tool calls and their results.
 //! - [`questions`]: which answers of the editor decide; [`prompt`]: what a prompt may hold;
 //!   [`options`]: modes and models.

@@ -25,8 +25,8 @@ const ENDING: &str = "Queue owner is shutting down";
 /// How long one command may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Runs acpx. A command that meets the end of the one before, which acpx keeps alive for a while, is
-/// given again.
+/// Runs acpx. A command that meets the end of the one before, which acpx keeps alive for a while,
+/// is given again.
 async fn run(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
     let again = async {
         loop {

@@ -66,8 +66,8 @@ pub(crate) fn node_beside(module: &Path) -> Result<PathBuf> {
     Ok(modules.context("no node_modules")?.join(".bin/node"))
 }
 
-/// A running editor with `plexus acp` below it. Dropping it kills the editor; `plexus acp` then ends
-/// by itself.
+/// A running editor with `plexus acp` below it. Dropping it kills the editor; `plexus acp` then
+/// ends by itself.
 pub(crate) struct Editor {
     process: Child,
     to: ChildStdin,

@@ -1,5 +1,5 @@
-//! `plexus acp` with the simulator behind it, line by line: what an editor may ask, what it may not,
-//! and what becomes of its answers. Real clients are in `tests/acp_door/`.
+//! `plexus acp` with the simulator behind it, line by line: what an editor may ask, what it may
+//! not, and what becomes of its answers. Real clients are in `tests/acp_door/`.
 
 use serde_json::{Value, json};
 
@@ -123,6 +123,7 @@ fn what_an_editor_may_not_ask_is_refused_and_nothing_runs() {
     let session = editor.open(&place);
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let here = place.work();
+    let picture = json!({"type": "image", "mimeType": "image/png", "data": ""});
     for (method, params, code) in [
         ("session/nonsense", json!({}), -32601),
         ("_x/y", json!({}), -32601),
@@ -135,11 +136,7 @@ fn what_an_editor_may_not_ask_is_refused_and_nothing_runs() {
         ("session/prompt", json!({"sessionId": "x", "prompt": text("hi")}), -32002),
         ("session/prompt", json!({"sessionId": other["id"], "prompt": text("hi")}), -32002),
         ("session/prompt", json!({"sessionId": session, "prompt": text(" ")}), -32602),
-        (
-            "session/prompt",
-            json!({"sessionId": session, "prompt": [{"type": "image", "mimeType": "image/png", "data": ""}]}),
-            -32602,
-        ),
+        ("session/prompt", json!({"sessionId": session, "prompt": [picture]}), -32602),
         ("session/load", json!({"sessionId": "x", "cwd": here, "mcpServers": []}), -32002),
         ("session/load", json!({"sessionId": other["id"], "cwd": "/", "mcpServers": []}), -32602),
         ("session/load", json!({"sessionId": below["id"], "cwd": here, "mcpServers": []}), -32602),

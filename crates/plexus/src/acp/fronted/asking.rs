@@ -156,6 +156,7 @@ impl Fronted {
 
 fn elsewhere(approval: ApprovalId) -> String {
     format!(
-        "the call waits for an answer from elsewhere: `plexus approve {approval}`, `plexus deny {approval}` or the dashboard"
+        "the call waits for an answer from elsewhere: `plexus approve {approval}`, \
+         `plexus deny {approval}` or the dashboard"
     )
 }
