@@ -57,7 +57,7 @@ pub(super) async fn begin(
     let Some(which) = &settings.session else {
         return create(server, settings, editor, &dir, new.more_dirs, Name::Drawn).await;
     };
-    match server.call::<method::claudecode::Get>(&named(which)).await {
+    match server.call::<method::agents::Get>(&named(which)).await {
         Ok(found) => fitting(found.session, &dir),
         Err(error)
             if error.kind() == ErrorKind::NotFound && which.parse::<SessionId>().is_err() =>
@@ -79,7 +79,7 @@ pub(super) async fn find(
     let dir = directory(cwd)?;
     let unknown = || Refusal::not_found(format!("there is no session {id:?}"));
     let id: SessionId = id.parse().map_err(|_| unknown())?;
-    let session = match server.call::<method::claudecode::Get>(&SessionRef::id(id)).await {
+    let session = match server.call::<method::agents::Get>(&SessionRef::id(id)).await {
         Ok(found) => fitting(found.session, &dir)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(unknown()),
         Err(error) => return Err(error.into()),
@@ -102,7 +102,7 @@ pub(super) async fn list(
     let mut sessions: Vec<Session> = Vec::new();
     let mut cursor = None;
     loop {
-        let page = server.call::<method::claudecode::List>(&ListParams::page(cursor)).await?;
+        let page = server.call::<method::agents::List>(&ListParams::page(cursor)).await?;
         sessions.extend(page.sessions.into_iter().filter(|session| {
             let is_named = settings
                 .session
@@ -199,12 +199,12 @@ async fn create(
             metadata: Some(metadata.clone()),
             ..CreateParams::new(&name_now, dir)
         };
-        let which = match server.call::<method::claudecode::Create>(&params).await {
+        let which = match server.call::<method::agents::Create>(&params).await {
             Ok(created) => SessionRef::id(created.id),
             Err(error) if error.kind() == ErrorKind::Conflict => SessionRef::named(name_now),
             Err(error) => return Err(error.into()),
         };
-        let session = server.call::<method::claudecode::Get>(&which).await?.session;
+        let session = server.call::<method::agents::Get>(&which).await?.session;
         if session.metadata.to_value()["acp"] == noted {
             return Ok(session);
         }

@@ -148,7 +148,7 @@ impl Reader {
         let Some(end) = end else { return Ok(()) };
         let params =
             RenderParams { end: Some(end), ..RenderParams::new(SessionRef::id(self.session)) };
-        let rendered = self.server.call::<method::claudecode::RenderContext>(&params).await;
+        let rendered = self.server.call::<method::agents::RenderContext>(&params).await;
         let when = When::Earlier;
         for told in history::told(rendered.map_err(|error| Stop::Over(error.into()))?.messages) {
             let heard = match told {
@@ -174,7 +174,7 @@ impl Reader {
             limit: Some(PageLimit::MAX),
             ..PollParams::new(self.session)
         };
-        let page = self.server.call::<method::claudecode::Poll>(&params).await;
+        let page = self.server.call::<method::agents::Poll>(&params).await;
         page.map_err(|error| Stop::Over(error.into()))
     }
 

@@ -118,6 +118,8 @@ impl View {
     /// Something that the editor should know and that the agent did not say.
     pub(super) fn note(&mut self, words: &str) -> Update {
         self.paragraph = false;
+        // What an agent writes to its stderr is meant for a terminal.
+        let words = crate::cli::sanitize::text(words);
         Update::AgentThoughtChunk(said(&format!("{words}\n\n")))
     }
 

@@ -52,6 +52,11 @@ impl Site {
     pub(crate) async fn codex(cli: PathBuf) -> Result<Self> {
         let api = ResponsesApi::start().await?;
         let sandbox = real_codex::Sandbox::new(&api)?;
+        // A server hands on only the variables that agents are known to need, and the name of the
+        // key is the stand-in's own: it takes requests without one.
+        let settings = sandbox.codex_home().join("config.toml");
+        let text = std::fs::read_to_string(&settings)?;
+        std::fs::write(&settings, text.replace("env_key = \"STAND_IN_KEY\"\n", ""))?;
         let home = format!("codex.home={}", sandbox.codex_home().display());
         let options = ServerOptions {
             arguments: vec!["--codex-bin".into(), cli.into(), "--set".into(), home.into()],
@@ -158,8 +163,7 @@ impl Site {
     pub(crate) async fn status(&self, session: &str, status: &str) -> Result<()> {
         let look = async {
             loop {
-                let got =
-                    self.server.call("claudecode.get", json!({"session_id": session})).await?;
+                let got = self.server.call("agents.get", json!({"session_id": session})).await?;
                 if got["session"]["status"] == status {
                     return anyhow::Ok(());
                 }

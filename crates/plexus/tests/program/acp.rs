@@ -105,10 +105,9 @@ const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
 fn what_an_editor_may_not_ask_is_refused_and_nothing_runs() {
     let place = Place::new();
     place.start_server();
-    let other =
-        place.call("claudecode.create", &json!({"name": "other", "working_dir": place.work()}));
+    let other = place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));
     let below = json!({"name": "below", "working_dir": place.work(), "parent": other["id"]});
-    let below = place.call("claudecode.create", &below);
+    let below = place.call("agents.create", &below);
 
     let mut early = Piped::start(place.command(&["acp"]));
     let answer = early.ask(1, "session/new", json!({"cwd": place.work(), "mcpServers": []}));
@@ -253,7 +252,7 @@ fn modes_sessions_and_forks_are_what_the_server_has() {
     let session = editor.open(&place);
     let set = json!({"sessionId": session, "modeId": "accept_edits"});
     assert_eq!(editor.ask("session/set_mode", set)["result"], json!({}));
-    let got = place.call("claudecode.get", &json!({"session_id": session}));
+    let got = place.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"]["mode"]["mode"], "accept_edits", "{got}");
     let write = r#"tool Write {"file_path":"new","content":"x"}"#;
     let prompt = editor.prompt(&session, write);
@@ -263,7 +262,7 @@ fn modes_sessions_and_forks_are_what_the_server_has() {
     let answer = editor.ask("session/set_config_option", back);
     assert_eq!(answer["result"]["configOptions"][0]["currentValue"], "ask", "{answer}");
 
-    let fork = place.call("claudecode.fork", &json!({"session_id": session, "new_name": "fork"}));
+    let fork = place.call("agents.fork", &json!({"session_id": session, "new_name": "fork"}));
     let listed = editor.ask("session/list", json!({"cwd": place.work()}));
     let titles: Vec<&Value> =
         listed["result"]["sessions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
@@ -290,7 +289,7 @@ fn a_session_that_is_deleted_ends_its_prompt() {
     let session = editor.open(&place);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
-    place.call("claudecode.delete", &json!({"session_id": session}));
+    place.call("agents.delete", &json!({"session_id": session}));
     // The chat is cancelled first; whether the session is still there then is a matter of moments.
     let answer = editor.piped.answer(prompt);
     assert!(
@@ -326,7 +325,7 @@ fn a_new_session_has_the_agent_that_was_asked_for_or_is_refused() {
     let place = Place::new();
     let mut editor = Editor::start(&place, &["--agent", "claude_code"]);
     let session = editor.open(&place);
-    let got = place.call("claudecode.get", &json!({"session_id": session}));
+    let got = place.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"]["agent"], "claude_code", "{got}");
     let mut editor = Editor::start(&place, &["--agent", "nobody"]);
     let answer = editor.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));

@@ -108,7 +108,7 @@ impl Fronted {
             ..ChatParams::new(SessionRef::id(session), text.clone())
         };
         let task = hands.later(async move {
-            let started = server.call::<method::claudecode::ChatAsync>(&params).await;
+            let started = server.call::<method::agents::ChatAsync>(&params).await;
             let outcome = started.map(|started| started.chat).map_err(refused_start);
             Cause::Started { session, outcome }
         });
@@ -210,7 +210,7 @@ impl Fronted {
             ..CancelParams::new(SessionRef::id(session))
         };
         hands.later(async move {
-            let told = server.call::<method::claudecode::Cancel>(&params).await;
+            let told = server.call::<method::agents::Cancel>(&params).await;
             Cause::CancelTold { session, outcome: told.map(drop) }
         });
     }
@@ -242,7 +242,7 @@ impl Fronted {
     pub(in crate::acp) fn look(&self, hands: &mut Hands) {
         let (server, session) = (hands.server().clone(), self.id);
         hands.later(async move {
-            let found = server.call::<method::claudecode::Get>(&SessionRef::id(session)).await;
+            let found = server.call::<method::agents::Get>(&SessionRef::id(session)).await;
             let outcome = found.map(|found| Box::new(found.session)).map_err(Refusal::from);
             Cause::Looked { session, outcome }
         });
