@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use plexus_agents::{ClaudeCode, Codex, CodexOptions};
 use plexus_core::{
-    ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
+    Activation, ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
 use plexus_engine::agents::Drivers;
 use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
@@ -78,7 +78,7 @@ pub enum BuildError {
 /// What users call Codex.
 const CODEX: &str = "codex";
 
-/// What a Plexus is built from. Without any `with_…` it has everything.
+/// What a Plexus is built from. Without any `with_…` for a part of Plexus it has all of them.
 #[derive(Clone, Debug)]
 pub struct PlexusBuilder {
     settings: Settings,
@@ -88,6 +88,7 @@ pub struct PlexusBuilder {
     allowed_hosts: Vec<String>,
     receivers: Vec<Receiver>,
     parts: Vec<Part>,
+    others: Vec<Other>,
     shared: Option<(SharedStore, Membership)>,
 }
 
@@ -98,6 +99,16 @@ struct SharedStore(Arc<dyn Store>);
 impl std::fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SharedStore")
+    }
+}
+
+/// Registers an activation of somebody else's with a hub.
+#[derive(Clone)]
+struct Other(Arc<dyn Fn(&Hub) -> Result<(), RegisterError> + Send + Sync>);
+
+impl std::fmt::Debug for Other {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Other")
     }
 }
 
@@ -141,6 +152,7 @@ impl PlexusBuilder {
             allowed_hosts: Vec::new(),
             receivers: Vec::new(),
             parts: Vec::new(),
+            others: Vec::new(),
             shared: None,
         }
     }
@@ -245,6 +257,15 @@ impl PlexusBuilder {
         self.with(Part::Server)
     }
 
+    /// Adds an activation of your own, or a hub of several, beside those of Plexus. Its methods are
+    /// at every door, and its handles resolve.
+    #[must_use]
+    pub fn with_activation<A: Activation>(mut self, activation: Arc<A>) -> Self {
+        let register = move |hub: &Hub| hub.register(Arc::clone(&activation));
+        self.others.push(Other(Arc::new(register)));
+        self
+    }
+
     fn with(mut self, part: Part) -> Self {
         self.parts.push(part);
         self
@@ -253,7 +274,8 @@ impl PlexusBuilder {
     /// Opens the data directory and puts everything together. Nothing runs yet.
     ///
     /// # Errors
-    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), or a part is registered twice.
+    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), a part is registered twice, or an
+    /// activation is not acceptable.
     pub fn build(mut self) -> Result<Plexus, BuildError> {
         let mut dir = DataDir::prepare(&self.settings.data_dir)?;
         self.settings.data_dir = dir.path().to_owned();
@@ -301,6 +323,9 @@ impl PlexusBuilder {
                     hub.register(Arc::new(steward::Steward::new(&store, &engine, stop.clone())))?
                 }
             }
+        }
+        for Other(register) in &self.others {
+            register(&hub)?;
         }
         Ok(Plexus {
             dir,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use plexus_wire::{CallError, Caller, Handle, PluginId};
+use plexus_wire::{CallError, Caller, Handle, Method, PluginId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,6 +33,30 @@ impl HubContext {
         params: Option<Box<RawValue>>,
     ) -> Result<Reply, CallError> {
         self.top()?.call(call, name, params).await
+    }
+
+    /// Calls a method of the wire as `caller`, and waits for its one answer.
+    ///
+    /// # Errors
+    /// As [`HubContext::call`].
+    pub async fn ask<M: Method>(
+        &self,
+        caller: Caller,
+        params: &M::Params,
+    ) -> Result<M::Result, CallError> {
+        let params = crate::method::raw(params)?;
+        match self.call(Call::plain(caller), M::FULL_NAME, Some(params)).await? {
+            Reply::Value(answer) => {
+                serde_json::from_str(answer.give().await?.get()).map_err(|error| {
+                    tracing::error!(%error, method = M::FULL_NAME, "an answer could not be read");
+                    CallError::internal(format_args!("read the answer of {}", M::FULL_NAME))
+                })
+            }
+            Reply::Stream(_) => Err(CallError::internal(format_args!(
+                "call {}: it answered with a stream",
+                M::FULL_NAME
+            ))),
+        }
     }
 
     /// Resolves a handle, wherever in the topmost hub its owner is.

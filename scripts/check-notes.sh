@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Builds and tests examples/notes as a stranger would: a workspace of its own that knows Plexus by its crates alone.
+# It starts from our lock file and shares our target folder, so that what both use is compiled once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+CARGO_TARGET_DIR=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+export CARGO_TARGET_DIR
+cp Cargo.lock examples/notes/Cargo.lock
+cd examples/notes
+cargo fmt -- --check
+cargo test --quiet
+cargo clippy --all-targets --quiet -- -D warnings
