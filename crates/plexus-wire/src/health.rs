@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::ServerId;
 use crate::said::Said;
 use crate::schema::tagged;
-use crate::time::Seconds;
+use crate::time::{Millis, Seconds};
 
 /// How a server stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -131,4 +131,14 @@ pub struct StoreHealth {
     pub queue_entries: u64,
     /// How many servers share the store and are alive; 0 where this one has it to itself.
     pub servers_alive: u64,
+}
+
+/// What `server` says in `plexus.health`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct ServerHealth {
+    /// When this process began to serve.
+    pub started_at: Millis,
+    /// Whether it was asked to stop.
+    pub stopping: bool,
 }

@@ -232,6 +232,42 @@ async fn begin_mcp(stage: &Stage, who: &Who) -> String {
     session
 }
 
+/// `plexus-activations` holds the other files of `schemas/` to its code; those of `server` are wired
+/// in by the program. `UPDATE_SCHEMAS=1` writes them anew.
+#[tokio::test]
+async fn plexus_schema_covers_every_method_of_the_wire() {
+    let options = ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options).await.unwrap();
+    let shown = server.call("plexus.schema", json!({})).await.unwrap();
+    let shown = shown["methods"].as_array().unwrap();
+    let names: BTreeSet<&str> = shown.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let document = plexus_wire::document::document();
+    let mut of_the_wire: BTreeSet<&str> =
+        document["methods"].as_object().unwrap().keys().map(String::as_str).collect();
+    // For a child alone.
+    of_the_wire.remove("loopback.permit");
+    assert_eq!(names, of_the_wire);
+
+    let folder = testkit::fixtures::workspace_root().join("schemas");
+    for method in shown {
+        let name = method["name"].as_str().unwrap();
+        if !name.starts_with("server.") {
+            continue;
+        }
+        let (params, result) = (&method["params"], &method["result"]);
+        let file = json!({"method": name, "description": method["description"], "shape": "unary", "params": params, "result": result});
+        let (path, text) = (folder.join(format!("{name}.json")), format!("{file:#}\n"));
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert_eq!(found, text, "{name}: run with UPDATE_SCHEMAS=1");
+    }
+}
+
 #[tokio::test]
 async fn no_generated_call_is_the_servers_fault_or_goes_beyond_its_caller() {
     let mut random = Random::seeded();

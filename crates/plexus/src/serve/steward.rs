@@ -2,15 +2,18 @@
 
 use std::sync::{Arc, Weak};
 
+use async_trait::async_trait;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
 use plexus_engine::Engine;
 use plexus_store::{Prompts, Store, UnixMillis};
 use plexus_wire::method::server as wire;
-use plexus_wire::{BackupParams, Done, PruneParams, Pruned, StopParams, Stopping};
+use plexus_wire::{BackupParams, Done, PruneParams, Pruned, ServerHealth, StopParams, Stopping};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 /// The activation.
 pub(crate) struct Steward {
+    started_at: UnixMillis,
     store: Weak<dyn Store>,
     engine: Weak<Engine>,
     stop: CancellationToken,
@@ -22,7 +25,8 @@ impl Steward {
         engine: &Arc<Engine>,
         stop: CancellationToken,
     ) -> Self {
-        Self { store: Arc::downgrade(store), engine: Arc::downgrade(engine), stop }
+        let (store, engine) = (Arc::downgrade(store), Arc::downgrade(engine));
+        Self { started_at: UnixMillis::now(), store, engine, stop }
     }
 
     fn store(&self) -> Result<Arc<dyn Store>, CallError> {
@@ -65,6 +69,7 @@ pub(crate) fn days_ago(now: UnixMillis, days: u64) -> UnixMillis {
     UnixMillis(now.0.saturating_sub(i64::try_from(days).unwrap_or(i64::MAX).saturating_mul(DAY_MS)))
 }
 
+#[async_trait]
 impl Activation for Steward {
     fn info(&self) -> ActivationInfo {
         ActivationInfo {
@@ -72,6 +77,14 @@ impl Activation for Steward {
             version: (1, 0, 0),
             description: "Stops, prunes and copies this server. For its operator.",
         }
+    }
+
+    async fn health(&self) -> Result<Option<Value>, CallError> {
+        let (started_at, stopping) = (self.started_at.into(), self.stop.is_cancelled());
+        serde_json::to_value(ServerHealth { started_at, stopping }).map(Some).map_err(|error| {
+            tracing::error!(%error, "the health of the server could not be serialised");
+            CallError::internal("say how it is")
+        })
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
