@@ -26,6 +26,11 @@ pub(crate) fn fits(root: &Value, schema: &Value, value: &Value, at: &str) -> Res
                     return Err(format!("{at}: {value} is below {says}"));
                 }
             }
+            "maximum" => {
+                if value.as_f64() > says.as_f64() && value.is_number() {
+                    return Err(format!("{at}: {value} is above {says}"));
+                }
+            }
             "format" => has_format(says, value, at)?,
             "$ref" => {
                 let pointer =
@@ -130,11 +135,18 @@ fn uuid_like(text: &str) -> bool {
 fn what_does_not_fit_is_named() {
     use serde_json::json;
     let schema = json!({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/$defs/A"}},
-        "$defs": {"A": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]}}, "additionalProperties": {"type": "string"}});
+        "$defs": {"A": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 5}, {"type": "null"}]}}, "additionalProperties": {"type": "string"}});
     let fit = |value: Value| fits(&schema, &schema, &value, "");
     assert_eq!(fit(json!({"a": 1, "b": "c"})), Ok(()));
     assert_eq!(fit(json!({"a": null})), Ok(()));
-    for odd in [json!({}), json!([]), json!({"a": 0}), json!({"a": "1"}), json!({"a": 1, "b": 2})] {
+    for odd in [
+        json!({}),
+        json!([]),
+        json!({"a": 0}),
+        json!({"a": 6}),
+        json!({"a": "1"}),
+        json!({"a": 1, "b": 2}),
+    ] {
         assert!(fit(odd.clone()).is_err(), "{odd}");
     }
 }
