@@ -365,6 +365,7 @@ fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
     [
         cost.then_some("cost"),
         above(parent.turns, child.turns).then_some("turns"),
+        above(parent.tokens, child.tokens).then_some("tokens"),
         above(parent.wall_secs, child.wall_secs).then_some("wall time"),
         above(less_one(parent.children), child.children).then_some("children"),
         above(less_one(parent.depth), child.depth).then_some("depth"),

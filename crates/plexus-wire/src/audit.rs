@@ -145,7 +145,7 @@ pub struct BudgetUsed {
     pub session: NamedSession,
     /// The budget.
     pub budget: Budget,
-    /// The limit that is nearest to its end: `cost`, `turns` or `wall time`.
+    /// The limit that is nearest to its end: `cost`, `turns`, `tokens` or `wall time`.
     pub of: String,
     /// How much of it is spent; 1 is all.
     pub used: f64,

@@ -22,6 +22,9 @@ pub struct Budget {
     /// Turns of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
+    /// Tokens, read and written: for agents that know no money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
     /// Seconds of running chats, added up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall_secs: Option<u64>,
@@ -64,7 +67,7 @@ pub struct Reserved {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct BudgetUse {
-    /// The limit that is nearest to its end: `cost`, `turns` or `wall time`.
+    /// The limit that is nearest to its end: `cost`, `turns`, `tokens` or `wall time`.
     pub of: String,
     /// How much of it is spent; 1 is all.
     pub used: f64,
@@ -78,6 +81,8 @@ pub struct SpentAlready {
     pub cost_usd: f64,
     /// Turns of the model.
     pub turns: u64,
+    /// Tokens, read and written.
+    pub tokens: u64,
     /// Seconds of running chats, added up.
     pub wall_secs: f64,
     /// Sessions below it.

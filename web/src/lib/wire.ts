@@ -260,6 +260,8 @@ export type Budget = {
   cost_usd?: number | null;
   /** How many generations there may be below it. */
   depth?: number | null;
+  /** Tokens, read and written: for agents that know no money. */
+  tokens?: number | null;
   /** Turns of the model. */
   turns?: number | null;
   /** Seconds of running chats, added up. */
@@ -278,7 +280,7 @@ export type BudgetSetParams = {
 
 /** How far a budget is used. */
 export type BudgetUse = {
-  /** The limit that is nearest to its end: `cost`, `turns` or `wall time`. */
+  /** The limit that is nearest to its end: `cost`, `turns`, `tokens` or `wall time`. */
   of: string;
   /** How much of it is spent; 1 is all. */
   used: number;
@@ -288,7 +290,7 @@ export type BudgetUse = {
 export type BudgetUsed = {
   /** The budget. */
   budget: Budget;
-  /** The limit that is nearest to its end: `cost`, `turns` or `wall time`. */
+  /** The limit that is nearest to its end: `cost`, `turns`, `tokens` or `wall time`. */
   of: string;
   /** The session that has the budget. */
   session: NamedSession;
@@ -1970,6 +1972,8 @@ export type SpentAlready = {
   children: number;
   /** US dollars. */
   cost_usd: number;
+  /** Tokens, read and written. */
+  tokens: number;
   /** Turns of the model. */
   turns: number;
   /** Seconds of running chats, added up. */

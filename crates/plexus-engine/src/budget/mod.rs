@@ -130,6 +130,7 @@ pub fn worst_of(budget: &Budget, spent: &Spend) -> Worst {
     let shares = [
         ("cost", budget.cost_usd.map(|most| share(spent.cost_micros as f64 / 1e6, most))),
         ("turns", budget.turns.map(|most| share(spent.turns as f64, most as f64))),
+        ("tokens", budget.tokens.map(|most| share(tokens(spent) as f64, most as f64))),
         (WALL_TIME, budget.wall_secs.map(|most| share(spent.wall_ms as f64 / 1e3, most as f64))),
     ];
     let worst =
@@ -148,6 +149,7 @@ pub fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallError> {
     let below = [
         ("cost_usd", budget.cost_usd.is_some_and(|most| micros(most) < cost_micros)),
         ("turns", budget.turns.is_some_and(|most| most < turns)),
+        ("tokens", budget.tokens.is_some_and(|most| most < tokens(&totals.subtree))),
         ("wall_secs", budget.wall_secs.is_some_and(|most| most.saturating_mul(1_000) < wall_ms)),
         ("children", budget.children.is_some_and(|most| most < totals.descendants)),
     ];
@@ -156,10 +158,16 @@ pub fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallError> {
         .with_standing(SpentAlready {
             cost_usd: cost_micros as f64 / 1e6,
             turns,
+            tokens: tokens(&totals.subtree),
             wall_secs: wall_ms as f64 / 1e3,
             children: totals.descendants,
         })
         .with_hint("standing says what is spent; claudecode.cancel stops what runs"))
+}
+
+/// Tokens, read and written.
+fn tokens(spent: &Spend) -> u64 {
+    spent.input_tokens.saturating_add(spent.output_tokens)
 }
 
 fn micros(usd: f64) -> u64 {
@@ -184,17 +192,27 @@ mod tests {
         let tight = Budget { turns: Some(3), ..budget };
         assert_eq!(worst_of(&tight, &spent).used_up(), Some("turns"));
         assert_eq!(worst_of(&Budget::default(), &spent).used_up(), None);
+        let read = Spend { input_tokens: 90, output_tokens: 10, ..spent };
+        let few = Budget { tokens: Some(100), ..budget };
+        assert_eq!(worst_of(&few, &read).used_up(), Some("tokens"));
         let nothing = Budget { cost_usd: Some(0.0), ..Budget::default() };
         assert_eq!(worst_of(&nothing, &Spend::default()).used_up(), Some("cost"));
     }
 
     #[test]
     fn a_budget_is_not_below_what_is_spent() {
-        let subtree = Spend { cost_micros: 500_000, turns: 3, wall_ms: 1_500, ..Spend::default() };
+        let subtree = Spend {
+            cost_micros: 500_000,
+            turns: 3,
+            input_tokens: 90,
+            output_tokens: 10,
+            wall_ms: 1_500,
+        };
         let totals = SpendTotals { subtree, descendants: 2, ..SpendTotals::default() };
         let enough = Budget {
             cost_usd: Some(0.5),
             turns: Some(3),
+            tokens: Some(100),
             wall_secs: Some(2),
             children: Some(2),
             depth: Some(0),
@@ -203,6 +221,7 @@ mod tests {
         for (budget, what) in [
             (Budget { cost_usd: Some(0.49), ..enough }, "cost_usd"),
             (Budget { turns: Some(2), ..enough }, "turns"),
+            (Budget { tokens: Some(99), ..enough }, "tokens"),
             (Budget { wall_secs: Some(1), ..enough }, "wall_secs"),
             (Budget { children: Some(1), ..enough }, "children"),
         ] {
