@@ -39,6 +39,10 @@
 //! A prompt that arrives while tools run is folded into the turn: what it asks for is done next, and a plain one is answered
 //! with `Noted: …`.
 //!
+//! # Other parts
+//! With `--as codex` as its first words it plays `codex app-server` instead: the same prompts, the
+//! lines of `fixtures/codex-0.166.0`.
+//!
 //! # Reading order
 //! - `start`: from the command line ([`main_with_args`]) to a running process; `cli`: the flags
 //! - `run`: the loop that listens to `stdin`, `signals` and `background` tasks while a turn plays; `control`: the lines of stdin
@@ -48,12 +52,14 @@
 //!   permission;
 //!   `tools` and `bash`: what really runs; `mcp`: servers
 //! - `wire` and `result`: the lines; `out`: stdout
+//! - `codex`: the other part
 
 mod answer;
 mod ask;
 mod background;
 mod bash;
 mod cli;
+mod codex;
 mod control;
 mod diary;
 mod execute;

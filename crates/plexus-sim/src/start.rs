@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::background::Tasks;
 use crate::cli::{self, Invocation, Options, OutputFormat, UsageError};
+use crate::codex;
 use crate::mcp::{ConfigError, Servers};
 use crate::out::Out;
 use crate::result::unknown_conversation;
@@ -36,6 +37,8 @@ enum StartError {
         "Error: Input must be provided either through stdin or as a prompt argument when using --print"
     )]
     NoPrompt,
+    #[error("--as wants `claude` or `codex`")]
+    NoSuchPart,
     #[error("could not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -56,6 +59,15 @@ pub fn main_with_args(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn start(args: impl IntoIterator<Item = OsString>) -> Result<Exit, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let args: Vec<OsString> = args.into_iter().collect();
+    let args = match args.as_slice() {
+        [flag, part, rest @ ..] if flag == "--as" && part == "codex" => {
+            return Ok(runtime.block_on(codex::run(rest.iter().cloned()))?);
+        }
+        [flag, part, rest @ ..] if flag == "--as" && part == "claude" => rest.to_vec(),
+        [flag, ..] if flag == "--as" => return Err(StartError::NoSuchPart),
+        _ => args,
+    };
     let options = match cli::parse(args)? {
         Invocation::Run(options) => *options,
         Invocation::Version => {
