@@ -5,6 +5,7 @@
 //! printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure.
 //!
 //! - [`asks`]: what is asked about, and what an answer does.
+//! - [`tree`]: both agents in one tree.
 //! - [`turns`]: warm turns, steering, interrupts, resuming, forking, failures, restarts.
 #![allow(
     clippy::unwrap_used,
@@ -20,6 +21,8 @@ mod asks;
 mod common;
 #[cfg(target_os = "linux")]
 mod stage;
+#[cfg(target_os = "linux")]
+mod tree;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -44,6 +47,7 @@ fn main() -> std::process::ExitCode {
         asks::a_hostile_repository_changes_nothing,
         asks::a_sandboxed_command_runs_and_an_escalation_asks,
         asks::a_rule_in_the_home_of_codex_keeps_it_from_starting,
+        tree::a_tree_of_both_agents_has_one_queue_one_budget_and_one_history,
         turns::a_message_reaches_a_running_turn,
         turns::an_interrupt_leaves_nothing_alive,
         turns::a_chat_after_the_process_has_left_resumes_the_conversation,

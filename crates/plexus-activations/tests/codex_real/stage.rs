@@ -55,19 +55,26 @@ impl Stage {
 
     /// The same with other parameters of `create`.
     pub(crate) async fn session_with(&self, name: &str, more: Value) -> String {
-        let mut env: Map<String, Value> =
-            self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();
-        env.insert("PLEXUS_TEST_WORLD".into(), json!(self.world.data()));
         let mut params = json!({
             "agent": "codex",
             "supervise": "all",
             "working_dir": self.sandbox.work(),
-            "env": env,
+            "env": self.env(),
         });
         for (key, value) in more.as_object().cloned().unwrap_or_default() {
             params[key] = value;
         }
         self.world.create(name, params).await
+    }
+
+    /// The environment of every child of this stage.
+    pub(crate) fn env(&self) -> Map<String, Value> {
+        let mut env: Map<String, Value> =
+            self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();
+        env.insert("PLEXUS_TEST_WORLD".into(), json!(self.world.data()));
+        // The simulator keeps the conversations of Claude Code there.
+        env.insert("CLAUDE_CONFIG_DIR".into(), json!(self.sandbox.outside()));
+        env
     }
 
     /// The same hub after a restart.

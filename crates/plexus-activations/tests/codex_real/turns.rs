@@ -26,7 +26,7 @@ pub(crate) async fn a_message_reaches_a_running_turn(cli: PathBuf) -> Result<()>
     let chat = stage.world.chat(&session, &prompt(&steps)).await;
     let approval = stage.world.wait_for_approval(&session).await;
     let message = json!({"session_id": session, "text": "words of the operator"});
-    stage.world.ok("claudecode.send", message).await;
+    stage.world.ok("agents.send", message).await;
     stage.world.respond(&approval, true).await;
     assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
     assert!(stage.api.last_input().contains("words of the operator"));
@@ -42,7 +42,7 @@ pub(crate) async fn an_interrupt_leaves_nothing_alive(cli: PathBuf) -> Result<()
     let chat = stage.world.chat(&session, &prompt(&[Step::shell(command)])).await;
     stage.world.allow_next(&session).await;
     until("the command", || stage.file("begun")).await;
-    stage.world.ok("claudecode.cancel", json!({"session_id": session})).await;
+    stage.world.ok("agents.cancel", json!({"session_id": session})).await;
     assert_eq!(stage.world.wait_for_end(&session, chat).await, "cancelled");
     let gone = || stage.world.processes().is_empty().then_some(());
     until("the end of every process", gone).await;
@@ -76,7 +76,7 @@ pub(crate) async fn a_fork_remembers_what_it_shows(cli: PathBuf) -> Result<()> {
     stage.world.chat_to_end(&session, &prompt(&[Step::text("words-of-two")])).await;
     let fork = async |name: &str, at: Value| {
         let forked = json!({"session_id": session, "new_name": name, "at": at});
-        stage.world.ok("claudecode.fork", forked).await["id"].as_str().unwrap().to_owned()
+        stage.world.ok("agents.fork", forked).await["id"].as_str().unwrap().to_owned()
     };
     let after_one = fork("after one", first.last().unwrap()["new_head"]["node_id"].clone()).await;
     let after_two =

@@ -109,10 +109,19 @@ impl Stream {
 }
 
 fn function(name: &str, arguments: &Value, call_id: &str) -> Value {
-    json!({
+    // Tools of MCP servers have a namespace.
+    let (namespace, name) = match name.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, name),
+    };
+    let mut call = json!({
         "type": "function_call", "id": id("fc"), "call_id": call_id,
         "name": name, "arguments": arguments.to_string(),
-    })
+    });
+    if let Some(namespace) = namespace {
+        call["namespace"] = namespace.into();
+    }
+    call
 }
 
 fn id(prefix: &str) -> String {

@@ -52,7 +52,7 @@ pub enum Call {
     Shell(String, Value),
     /// A patch.
     Patch(String),
-    /// Any tool with arguments in JSON.
+    /// Any tool with arguments in JSON; one of an MCP server as `NAMESPACE/NAME`.
     Function(String, Value),
 }
 
