@@ -181,6 +181,28 @@ fn a_missing_login_is_told_before_the_first_prompt() {
 }
 
 #[test]
+fn a_conversation_that_is_refused_ends_the_chat_and_the_process() {
+    let mut memory = begun(&json!({}), &Conversation::New);
+    let error = json!({"code": -32600, "message": "requirements.toml does not allow untrusted"});
+    let refused = json!({"id": "plexus-thread", "error": error});
+    assert_eq!(reads(&mut memory, &refused), [Step::TurnEnded]);
+    let report = memory.report();
+    let outcome = report.turn.unwrap().outcome.unwrap();
+    assert!(report.spent && outcome.unwrap_err().contains("requirements.toml"));
+}
+
+#[test]
+fn a_prompt_that_is_refused_ends_the_chat_and_not_the_process() {
+    let mut memory = begun(&json!({}), &Conversation::New);
+    reads(&mut memory, &opened("untrusted", "dangerFullAccess"));
+    let error = json!({"code": -32602, "message": "Input exceeds the maximum length"});
+    let refused = json!({"id": format!("plexus-prompt-{}", Uuid::nil()), "error": error});
+    assert_eq!(reads(&mut memory, &refused), [Step::TurnEnded]);
+    let report = memory.report();
+    assert!(!report.spent && report.turn.unwrap().outcome.unwrap().is_err());
+}
+
+#[test]
 fn a_message_that_comes_too_late_begins_a_turn_of_the_same_chat() {
     let mut memory = asked();
     let message = Uuid::from_u128(5);

@@ -20,8 +20,10 @@ impl CodexMemory {
         let id = told.id.as_str();
         // A question of a turn that is over wants no answer, though the agent says so only later.
         let mut steps = self.withdraw_questions(id);
-        let left_running = self.calls.values().any(|call| is_running(call, id));
-        self.calls.retain(|_, call| call.turn.as_deref() != Some(id) || is_running(call, id));
+        let left_running = self.calls.values().any(|call| may_run(call, id));
+        // What was asked about and runs on is held against its answer when it is over.
+        let goes_on = |call: &Call| may_run(call, id) && call.question.is_some();
+        self.calls.retain(|_, call| call.turn.as_deref() != Some(id) || goes_on(call));
         let Some(turn) = &mut self.turn else { return steps };
         if turn.id.as_deref().is_some_and(|open| open != id) {
             return steps;
@@ -126,8 +128,8 @@ impl Tokens {
     }
 }
 
-/// Whether a command of this turn runs on when the turn is over.
-fn is_running(call: &Call, turn: &str) -> bool {
+/// Whether it is a command of this turn, which may run on when the turn is over.
+fn may_run(call: &Call, turn: &str) -> bool {
     call.what == Called::Command && call.turn.as_deref() == Some(turn)
 }
 
