@@ -35,6 +35,36 @@ fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
 }
 
 #[test]
+fn a_run_names_its_agent() {
+    let place = Place::new();
+    let words = [
+        "run",
+        "--agent",
+        "codex",
+        "--codex-bin",
+        "sim",
+        "--supervise-all",
+        "--name",
+        "other",
+        "hello",
+    ];
+    let run = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let approval = place.pending();
+    assert_eq!(approval["tool_name"], "apply_patch", "{approval:#}");
+    place.works(&["approve", approval["id"].as_str().unwrap()]);
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(place.work().join("plexus-sim.txt").exists());
+    let sessions: Value = serde_json::from_str(&place.works(&["ps", "--json"])).unwrap();
+    assert_eq!(
+        (&sessions[0]["agent"], &sessions[0]["status"]),
+        (&json!("codex"), &json!("complete"))
+    );
+    let refused = place.fails(&["run", "--agent", "nobody", "hello"]);
+    assert!(refused.contains("nobody") && refused.contains("codex"), "{refused}");
+}
+
+#[test]
 fn exit_codes_tell_how_a_chat_ended() {
     let place = Place::new();
     for (prompt, code) in [("sim:\nsay fine", 0), ("sim:\nexit 7", 3), ("sim:\ncrash", 3)] {

@@ -92,6 +92,36 @@ fn an_agent_that_is_missing_old_or_not_signed_in() {
 }
 
 #[test]
+fn codex_that_is_missing_old_or_not_signed_in() {
+    let place = Place::new();
+    let (bin, home) = (place.work().join("bin"), place.work().join("home"));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(home.join(".codex")).unwrap();
+    let doctor = |named: &str| {
+        let mut command = doctor(&place);
+        command.env("PLEXUS_CODEX_BIN", named).env("PATH", &bin).env("HOME", &home);
+        command
+    };
+    // It is one agent of several.
+    assert_eq!(ask(&mut doctor(""), "codex").verdict, "good");
+    bad(&ask(&mut doctor("/no/such/codex"), "codex"), "/no/such/codex", "--codex-bin");
+    executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.98.0'\n");
+    bad(&ask(&mut doctor(""), "codex"), "0.98.0", "npm install -g @openai/codex");
+    executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n");
+    assert_eq!(ask(&mut doctor(""), "codex").verdict, "good");
+
+    odd(&ask(&mut doctor(""), "codex login"), "sandbox", "codex.home");
+    let elsewhere = |named: &str| {
+        let mut command = doctor(named);
+        command.env("PLEXUS_CODEX_HOME", "/no/such/home");
+        command
+    };
+    odd(&ask(&mut elsewhere(""), "codex login"), "none found", "codex login");
+    std::fs::write(home.join(".codex/auth.json"), "{}").unwrap();
+    assert_eq!(ask(&mut elsewhere(""), "codex login").verdict, "good");
+}
+
+#[test]
 fn tools_that_are_not_there() {
     let place = Place::new();
     let bin = place.work().join("bin");
