@@ -31,6 +31,8 @@ real-codex:
     bash scripts/install-codex-cli.sh
     PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p codex_app --test real_codex
     PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p agent_api --all-features --test real_codex
+    PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p plexus-activations --test codex_real
+    PLEXUS_REQUIRE_REAL_CODEX=1 cargo test -p plexus --test real_codex
 
 # The suites that hold us against real agents of the Agent Client Protocol.
 real-acp:
