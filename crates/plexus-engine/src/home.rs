@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::driver::AgentHome;
+use serde_json::Value;
+
+use crate::driver::{AgentHome, HomeContent};
 use crate::scrub;
 use crate::settings::ProgramLine;
 
@@ -61,10 +63,15 @@ impl Homes {
     ) -> Result<(), HomeError> {
         make_dir(&home.dir)?;
         for (name, target) in &home.links {
-            link(&home.dir.join(name), target)?;
+            let path = home.dir.join(name);
+            path.parent().map(make_dir).transpose()?;
+            link(&path, target)?;
         }
         for name in &home.empty {
             check_empty(&home.dir.join(name))?;
+        }
+        for file in &home.files {
+            write_file(&home.dir.join(&file.path), &file.content)?;
         }
         let mut used = self.used.lock().await;
         if !home.first_run.is_empty() && !used.contains(&home.dir) {
@@ -131,6 +138,59 @@ fn link(path: &Path, target: &Path) -> Result<(), HomeError> {
     }
 }
 
+/// Writes a file whole. Other children may read it meanwhile: it is replaced at once, and only when it
+/// changes.
+fn write_file(path: &Path, content: &HomeContent) -> Result<(), HomeError> {
+    let io = |source| HomeError::Io { path: path.to_owned(), source };
+    let text = match content {
+        HomeContent::Text(text) => text.clone(),
+        HomeContent::Json { value, user_file, keep } => with_kept(value, user_file, keep),
+    };
+    if std::fs::read_to_string(path).is_ok_and(|before| before == text) {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(path);
+    make_dir(dir)?;
+    let new = dir.join(format!(".{}", uuid::Uuid::now_v7()));
+    let mut options = std::fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
+    let mut file = options.open(&new).map_err(io)?;
+    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
+    std::fs::rename(&new, path).map_err(io)
+}
+
+/// JSON with some values of the user's own file. A file that is not there, or that cannot be read, has
+/// none of them.
+fn with_kept(value: &Value, user_file: &Path, keep: &[String]) -> String {
+    let text = std::fs::read_to_string(user_file).unwrap_or_default();
+    let theirs: Value = serde_json::from_str(&text).unwrap_or_default();
+    let mut value = value.clone();
+    for pointer in keep {
+        if let Some(kept) = theirs.pointer(pointer) {
+            put(&mut value, pointer, kept.clone());
+        }
+    }
+    value.to_string()
+}
+
+/// Puts a value in its place, and makes the objects around it.
+fn put(value: &mut Value, pointer: &str, new: Value) {
+    let mut at = value;
+    for name in pointer.split('/').skip(1) {
+        if !at.is_object() {
+            *at = Value::Object(serde_json::Map::new());
+        }
+        at = &mut at[name];
+    }
+    *at = new;
+}
+
+/// Finds one of these paths in a directory.
+pub(crate) fn find_unwanted(dir: &Path, unwanted: &[PathBuf]) -> Option<PathBuf> {
+    // What cannot be looked at may be there.
+    unwanted.iter().map(|path| dir.join(path)).find(|path| path.try_exists().unwrap_or(true))
+}
+
 fn check_empty(path: &Path) -> Result<(), HomeError> {
     match std::fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -145,12 +205,14 @@ fn check_empty(path: &Path) -> Result<(), HomeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::HomeFile;
 
     fn home(dir: &Path) -> AgentHome {
         AgentHome {
             dir: dir.join("home"),
             links: vec![("login".to_owned(), dir.join("login of the user"))],
             empty: vec!["rules".to_owned()],
+            files: Vec::new(),
             first_run: vec!["-c".into(), "echo x >> ran".into()],
         }
     }
@@ -196,6 +258,45 @@ mod tests {
         std::fs::write(home.dir.join("rules/default.rules"), "allow").unwrap();
         let refused = homes.make_ready(&home, &shell(), []).await.unwrap_err();
         assert!(matches!(refused, HomeError::NotEmpty(_)), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn files_are_written_anew_and_keep_only_what_was_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let user_file = dir.path().join("settings of the user");
+        let theirs = r#"{"model":"m","a":{"b":1,"c":2},"permission":"allow"}"#;
+        std::fs::write(&user_file, theirs).unwrap();
+        let value = serde_json::json!({"permission": "ask", "a": {"c": 3}});
+        let keep = ["/model", "/a/b", "/x/y"].map(str::to_owned).into();
+        let json = HomeContent::Json { value, user_file, keep };
+        let files = [("s/settings.json", json), ("s/text", HomeContent::Text("text".into()))];
+        let file = |(path, content): (&str, _)| HomeFile { path: path.to_owned(), content };
+        let home = AgentHome {
+            dir: dir.path().join("home"),
+            files: files.map(file).into(),
+            ..AgentHome::default()
+        };
+        for _ in 0..2 {
+            Homes::default().make_ready(&home, &shell(), []).await.unwrap();
+            let written = std::fs::read_to_string(home.dir.join("s/settings.json")).unwrap();
+            let written: Value = serde_json::from_str(&written).unwrap();
+            let expected =
+                serde_json::json!({"model": "m", "a": {"b": 1, "c": 3}, "permission": "ask"});
+            assert_eq!(written, expected);
+            assert_eq!(std::fs::read_to_string(home.dir.join("s/text")).unwrap(), "text");
+            // Whatever the agent wrote there is gone at the next start.
+            std::fs::write(home.dir.join("s/settings.json"), r#"{"permission":"allow"}"#).unwrap();
+            std::fs::write(home.dir.join("s/text"), "other").unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unwanted_path_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let unwanted = [PathBuf::from(".agents/plugins")];
+        assert_eq!(find_unwanted(dir.path(), &unwanted), None);
+        std::fs::create_dir_all(dir.path().join(".agents/plugins")).unwrap();
+        assert_eq!(find_unwanted(dir.path(), &unwanted), Some(dir.path().join(".agents/plugins")));
     }
 
     #[tokio::test]

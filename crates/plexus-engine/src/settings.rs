@@ -45,6 +45,8 @@ pub struct Settings {
     pub warm_max_journal_bytes: u64,
     /// How long each step of ending a child may take.
     pub grace: Duration,
+    /// How long an agent may take until it can take a prompt. It starts servers of its own meanwhile.
+    pub handshake: Duration,
     /// How long a permission request waits when its session does not say; zero is for ever.
     pub approval_timeout: Duration,
     /// Whether children write partial messages, for live text in `follow`.
@@ -98,6 +100,7 @@ impl Settings {
             warm_max_age: Duration::from_secs(3_600),
             warm_max_journal_bytes: 64 * 1024 * 1024,
             grace: Duration::from_secs(5),
+            handshake: Duration::from_secs(180),
             approval_timeout: Duration::from_secs(300),
             live_deltas: true,
             leash: None,

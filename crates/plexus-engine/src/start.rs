@@ -24,7 +24,7 @@ use crate::driver::{
 };
 use crate::event::ToNewEvent;
 use crate::hold::Hold;
-use crate::home::{HomeError, Homes};
+use crate::home::{HomeError, Homes, find_unwanted};
 use crate::identity::Identity;
 use crate::replan::Replans;
 use crate::run::state::{Begun, OpenChat, RunState};
@@ -87,6 +87,8 @@ pub(crate) enum StartError {
         "could not start the agent: this server's lease is over, and another may have taken over"
     )]
     Untrusted,
+    #[error("could not start the agent: it would run what lies in {} without a question; remove it first", .0.display())]
+    Unwanted(PathBuf),
     #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
     Moved(PathBuf),
 }
@@ -145,6 +147,10 @@ impl Starter {
             ChannelChoice::Auto => identified.channel,
         };
         check_dirs(&self.tools.settings, &config)?;
+        let unwanted = agent.driver.must_be_absent();
+        if let Some(found) = find_unwanted(&config.working_dir, &unwanted) {
+            return Err(StartError::Unwanted(found));
+        }
         let conversation = conversation(session, keeping)?;
         let key = RunKey { session: session.id, n: session.next_run };
         let cost = match &conversation {

@@ -100,6 +100,7 @@ impl Memory for ClaudeMemory {
             works_in_background: self.background_tasks > 0,
             conversation_cost_usd: self.cost_total,
             spent: false,
+            is_beginning: false,
         }
     }
 }

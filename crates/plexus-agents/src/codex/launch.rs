@@ -105,6 +105,7 @@ fn home(options: &CodexOptions) -> Result<AgentHome, LaunchError> {
         empty: vec!["rules".to_owned()],
         // Several first starts at once break each other's database.
         first_run: first_run.map_err(|error| LaunchError(error.to_string()))?,
+        files: Vec::new(),
     })
 }
 

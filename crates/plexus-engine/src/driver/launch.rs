@@ -103,7 +103,7 @@ pub struct Plan {
 
 /// The directory in which an agent keeps its settings, login and conversations, apart from the
 /// user's own. It is made ready before each start.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AgentHome {
     /// The directory.
     pub dir: PathBuf,
@@ -111,9 +111,37 @@ pub struct AgentHome {
     pub links: Vec<(String, PathBuf)>,
     /// Directories in it that must hold nothing.
     pub empty: Vec<String>,
+    /// Files of it that are written before each start, whatever they held.
+    pub files: Vec<HomeFile>,
     /// The arguments of a process that runs there alone, before any other of this server. Its input
     /// ends at once, and so must it. None: no such process is needed.
     pub first_run: Vec<OsString>,
+}
+
+/// A file of an agent's home.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HomeFile {
+    /// Where it is in the home.
+    pub path: String,
+    /// What it holds.
+    pub content: HomeContent,
+}
+
+/// What a file of an agent's home holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HomeContent {
+    /// This text.
+    Text(String),
+    /// This JSON, with some values of the user's own file in their places.
+    Json {
+        /// The JSON.
+        value: serde_json::Value,
+        /// The user's own file.
+        user_file: PathBuf,
+        /// The values that are taken from it, as JSON Pointers (RFC 6901). Only values that cannot
+        /// change what the agent asks about belong here.
+        keep: Vec<String>,
+    },
 }
 
 /// A private file of a run.

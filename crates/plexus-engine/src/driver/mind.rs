@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use agent_lines::journal::LineContent;
@@ -40,6 +40,9 @@ pub trait AnyDriver: Send + Sync + 'static {
         version: VersionAnswer,
     ) -> Result<Identified, UnusableProgram>;
 
+    /// As [`Driver::must_be_absent`].
+    fn must_be_absent(&self) -> Vec<PathBuf>;
+
     /// As [`Driver::launch`].
     ///
     /// # Errors
@@ -67,6 +70,9 @@ pub trait Mind: Debug + Send + Sync {
 
     /// As [`Driver::prompts_repeat`].
     fn prompts_repeat(&self) -> bool;
+
+    /// As [`Driver::must_be_absent`].
+    fn must_be_absent(&self) -> Vec<PathBuf>;
 
     /// As [`Driver::read`].
     fn read(&mut self, line: &LineContent) -> Vec<Step>;
@@ -127,6 +133,10 @@ impl<D: Driver> AnyDriver for D {
         Driver::identify(self, program, version)
     }
 
+    fn must_be_absent(&self) -> Vec<PathBuf> {
+        Driver::must_be_absent(self)
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         Driver::launch(self, launch)
     }
@@ -159,6 +169,10 @@ impl<D: Driver> Mind for MindOf<D> {
 
     fn prompts_repeat(&self) -> bool {
         self.driver.prompts_repeat()
+    }
+
+    fn must_be_absent(&self) -> Vec<PathBuf> {
+        self.driver.must_be_absent()
     }
 
     fn read(&mut self, line: &LineContent) -> Vec<Step> {

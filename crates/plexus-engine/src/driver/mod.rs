@@ -20,7 +20,7 @@ pub mod step;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent_lines::VersionError;
 use agent_lines::journal::LineContent;
@@ -30,7 +30,8 @@ use serde_json::Value;
 use crate::session::SessionConfig;
 
 pub use launch::{
-    AgentHome, Channel, Conversation, Launch, LaunchError, McpDoor, Plan, PlanFile, Stdin,
+    AgentHome, Channel, Conversation, HomeContent, HomeFile, Launch, LaunchError, McpDoor, Plan,
+    PlanFile, Stdin,
 };
 pub use memory::{Memory, Report, TurnReport};
 pub use mind::{AnyDriver, Mind};
@@ -78,6 +79,12 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Returns the memory of a run that has said nothing yet.
     fn begin(&self, begin: &Begin<'_>) -> Self::Memory;
+
+    /// Paths that the working directory of a session may not have, because the agent would run what
+    /// lies there without a question.
+    fn must_be_absent(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// Says what to start.
     ///

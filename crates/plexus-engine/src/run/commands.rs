@@ -11,7 +11,7 @@ use plexus_store::{
     AppendEvents, ApprovalRecord, ApprovalStatus, AssignRun, Change, Patch, Priority, StoreError,
     UpdateRun,
 };
-use plexus_wire::ChatEvent;
+use plexus_wire::{ChatEvent, PermitAnswer};
 use uuid::Uuid;
 
 use super::state::{Begun, OpenChat, StopReason};
@@ -43,7 +43,7 @@ impl Run {
     }
 
     /// Ends the child because its chat may not go on, once: a second wish finds it ending.
-    async fn stop(&mut self, reason: StopReason, words: String) {
+    pub(super) async fn stop(&mut self, reason: StopReason, words: String) {
         let mut state = self.state.clone();
         let Some(chat) = &mut state.chat else { return };
         if chat.has_failed() || !chat.stop(reason, words) {
@@ -68,6 +68,9 @@ impl Run {
         {
             return Taken::No;
         }
+        if self.meets_what_it_would_run().await {
+            return Taken::No;
+        }
         // The shim must not end it as idle from here on.
         if let Err(error) = self.dir.clear_idle() {
             tracing::warn!(run = %self.key, %error, "could not wake an idle child");
@@ -88,6 +91,21 @@ impl Run {
         self.facts.set_idle(None);
         self.pay_what_is_owed();
         Taken::Yes
+    }
+
+    /// Whether something came into the working directory since the start that the agent would run
+    /// without a question. Another start then finds and refuses it.
+    async fn meets_what_it_would_run(&mut self) -> bool {
+        let unwanted = self.state.mind.must_be_absent();
+        if unwanted.is_empty() {
+            return false;
+        }
+        match self.known().await {
+            Ok(Some(known)) => {
+                crate::home::find_unwanted(&known.config.working_dir, &unwanted).is_some()
+            }
+            Ok(None) | Err(_) => true,
+        }
     }
 
     /// Steers the running chat. Every reader of the chat sees the message, so it is stored first;
@@ -163,6 +181,11 @@ impl Run {
             return;
         }
         let Some(answer) = answer_of(record) else { return };
+        let is_stopping = self.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some());
+        if is_stopping && matches!(answer, PermitAnswer::Allow { .. }) {
+            // An agent may run a tool on an allow that comes after its turn was cancelled.
+            return;
+        }
         plexus_fault::point!("answer.put.before");
         self.say(&Say::Answer { request_id: &record.request_id, answer: &answer });
         plexus_fault::point!("answer.put.after");

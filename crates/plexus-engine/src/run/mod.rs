@@ -44,7 +44,7 @@ pub(crate) use self::ending::{NoExit, close_questions};
 pub use self::handle::RunHandle;
 pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, Taken};
 use self::ladder::Ladder;
-use self::state::RunState;
+use self::state::{RunState, StopReason};
 use crate::approvals::Approvals;
 use crate::deltas::{DeltaSender, Deltas};
 use crate::driver::{AnyDriver, Channel, OutLine, Say};
@@ -146,6 +146,8 @@ pub(crate) struct Run {
     /// Lines for the child that the disk has refused so far.
     unsent: VecDeque<OutLine>,
     send_again_at: Option<Instant>,
+    /// When an agent that begins with a handshake must be ready.
+    ready_by: Option<Instant>,
     ladder: Option<Ladder>,
     /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
     disowned: bool,
@@ -196,6 +198,7 @@ impl Run {
             source: None,
         })?;
         let facts = Arc::new(Facts::default());
+        let state_begins = state.mind.report().is_beginning;
         if state.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
         }
@@ -220,6 +223,7 @@ impl Run {
             inbox: inbox.next_seq(),
             unsent: VecDeque::new(),
             send_again_at: None,
+            ready_by: state_begins.then(|| Instant::now() + tools.settings.handshake),
             ladder: None,
             disowned: false,
             awaited: Decisions::new(Arc::clone(&tools.store)),
@@ -304,6 +308,9 @@ impl Run {
             if self.send_again_at.is_some_and(|at| at <= now) {
                 self.send_unsent();
             }
+            if self.ready_by.is_some_and(|by| by <= now) {
+                self.end_unready().await;
+            }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
             let pumped = match Box::pin(self.pump()).await {
                 Ok(pumped) => pumped,
@@ -333,6 +340,7 @@ impl Run {
                 }
                 () = sleep_until(self.ladder.map(|ladder| ladder.at)) => self.climb(),
                 () = sleep_until(self.send_again_at) => self.send_unsent(),
+                () = sleep_until(self.ready_by) => self.end_unready().await,
             }
         }
     }
@@ -390,6 +398,16 @@ impl Run {
             Some(_) | None => {}
         }
         Ok(())
+    }
+
+    /// Ends an agent whose time for getting ready is over, unless it is ready.
+    async fn end_unready(&mut self) {
+        self.ready_by = None;
+        if self.state.mind.report().is_beginning {
+            let limit = self.settings.handshake.as_secs();
+            let words = format!("the agent was not ready for a prompt within {limit} s");
+            self.stop(StopReason::TimedOut, words).await;
+        }
     }
 
     /// Has this run hear of the decision on one of its questions, whoever takes it and on whichever

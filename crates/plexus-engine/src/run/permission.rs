@@ -29,6 +29,9 @@ impl Run {
         draft.flush();
         draft.priority = Priority::Urgent;
         draft.commit_now = true;
+        if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
+            return self.refuse(draft, ask, "ask: the chat is being stopped");
+        }
         // Read anew: a mode or a rule may have been set since the session was read last.
         let session = self.store.session(self.key.session).await?;
         let input = match JsonText::parse(ask.input.get())
@@ -202,7 +205,10 @@ impl Run {
             return self.withdraw(draft, request_id, "the agent no longer waits for it").await;
         }
         if record.delivered_at.is_none() && record.void_at.is_none() {
-            draft.settle(&record, Fate::Delivered);
+            // While a chat is being stopped no allow is sent.
+            let is_stopping = draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some());
+            let is_void = is_stopping && record.status == ApprovalStatus::Allowed;
+            draft.settle(&record, if is_void { Fate::Void } else { Fate::Delivered });
         }
         Ok(())
     }

@@ -89,10 +89,10 @@ impl Run {
         Ok(())
     }
 
-    /// Sends the prompt of the open chat, for which the agent is ready now.
+    /// Sends the prompt of the open chat, for which the agent is ready now, unless the chat is to end.
     async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
         let Some(chat) = &draft.state.chat else { return Ok(()) };
-        let Some(id) = chat.prompt else { return Ok(()) };
+        let Some(id) = chat.prompt.filter(|_| chat.stop.is_none()) else { return Ok(()) };
         let text = prompt_text(&*self.store, self.key.session, chat.number).await?;
         draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text: &text }));
         Ok(())
