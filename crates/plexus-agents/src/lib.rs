@@ -3,9 +3,12 @@
 //!
 //! - [`claude`]: Claude Code.
 //! - [`codex`]: the driver of Codex.
+//! - [`acp`]: the driver of every agent of the Agent Client Protocol.
 
+pub mod acp;
 pub mod claude;
 pub mod codex;
 
+pub use acp::Acp;
 pub use claude::ClaudeCode;
 pub use codex::{Codex, CodexOptions};

@@ -43,6 +43,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plexus-engine",
             "agent_lines",
             "claude_code",
+            "acp_lines",
             "codex_app",
         ],
     ),

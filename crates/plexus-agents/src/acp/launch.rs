@@ -1,0 +1,335 @@
+//! How an agent is started: its arguments, its environment, its home directory, and the first lines
+//! that it reads. Pure, so that a test can read every line of it.
+//!
+//! `initialize` and the request that opens the session are written at once: the agent answers them in
+//! order, and the second may carry a token, which is kept nowhere else.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use acp_lines::send::{Initialize, SessionNew, SessionReopen};
+use acp_lines::{ClientLine, ClientRequest};
+use plexus_engine::driver::{
+    AgentHome, Channel, Conversation, HomeContent, HomeFile, Launch, LaunchError, McpDoor, Plan,
+    Stdin,
+};
+use plexus_engine::mcp::{HUB_SERVER, mcp_server};
+use plexus_wire::ProjectSettings;
+use serde_json::{Map, Value, json};
+
+use super::Homes;
+use super::profile::{HomeProfile, ModelWay, Profile, ResumeWay};
+use super::write;
+
+/// Says what to start.
+pub(super) fn plan(
+    profile: &Profile,
+    homes: &Homes,
+    launch: &Launch<'_>,
+) -> Result<Plan, LaunchError> {
+    refuse_what_it_cannot_do(profile, launch)?;
+    let home_text = text(&homes.own)?;
+    let in_home = |text: &String| text.replace("{home}", &home_text);
+    let mut args: Vec<OsString> = profile.args.iter().map(|arg| in_home(arg).into()).collect();
+    let mut env: Vec<(OsString, OsString)> =
+        profile.env.iter().map(|(name, value)| (name.into(), in_home(value).into())).collect();
+    match (&profile.model, &launch.config.model) {
+        (ModelWay::Env(name), Some(model)) => env.push((name.into(), model.into())),
+        (ModelWay::Args(name), Some(model)) => args.extend([name.into(), model.into()]),
+        _ => {}
+    }
+    if profile.home.is_some() {
+        env.push(("HOME".into(), homes.own.as_os_str().to_owned()));
+    }
+    let hello = Initialize::new("plexus", env!("CARGO_PKG_VERSION"));
+    let lines = [
+        ClientLine::request(write::HELLO, ClientRequest::Initialize(hello)),
+        ClientLine::request(write::OPEN, open(profile, launch)?),
+    ];
+    Ok(Plan {
+        args,
+        inherited: profile.inherits.clone(),
+        env,
+        home: profile.home.as_ref().map(|home| own_home(home, homes)),
+        stdin: Stdin::Lines(lines.iter().map(write::out).collect()),
+        ..Plan::default()
+    })
+}
+
+/// The home directory of an agent: neither a person's nor a repository's settings are in it.
+fn own_home(profile: &HomeProfile, homes: &Homes) -> AgentHome {
+    let of_the_user = |path: &String| homes.user.join(path);
+    let files = profile.files.iter().map(|file| HomeFile {
+        path: file.path.clone(),
+        content: match &file.json {
+            Some(json) => HomeContent::Json {
+                value: as_json(json),
+                user_file: of_the_user(&file.path),
+                keep: file.keep.iter().map(|path| pointer(path)).collect(),
+            },
+            None => HomeContent::Text(file.text.clone().unwrap_or_default()),
+        },
+    });
+    AgentHome {
+        dir: homes.own.clone(),
+        empty: profile.empty.clone(),
+        links: profile.links.iter().map(|path| (path.clone(), of_the_user(path))).collect(),
+        files: files.collect(),
+        ..AgentHome::default()
+    }
+}
+
+/// `a.b` as a JSON Pointer.
+fn pointer(path: &str) -> String {
+    path.split('.').map(|part| format!("/{part}")).collect()
+}
+
+/// The request that opens the session.
+fn open(profile: &Profile, launch: &Launch<'_>) -> Result<ClientRequest, LaunchError> {
+    let cwd = text(&launch.config.working_dir)?;
+    let mcp_servers: Vec<Value> = launch.hub_door.iter().map(server).collect();
+    let dirs: Result<Vec<_>, _> = launch.config.add_dirs.iter().map(|dir| text(dir)).collect();
+    let additional_directories = Some(dirs?).filter(|dirs| !dirs.is_empty());
+    let meta = profile.session_meta.as_ref().map(as_json);
+    let extra = Map::from_iter(meta.map(|meta| ("_meta".to_owned(), meta)));
+    let reopen = |session_id: &str| SessionReopen {
+        session_id: session_id.to_owned(),
+        cwd: cwd.clone(),
+        mcp_servers: Some(mcp_servers.clone()),
+        additional_directories: additional_directories.clone(),
+        extra: extra.clone(),
+    };
+    Ok(match (&launch.conversation, profile.resume) {
+        (Conversation::New, _) => ClientRequest::SessionNew(SessionNew {
+            cwd: cwd.clone(),
+            mcp_servers: mcp_servers.clone(),
+            additional_directories: additional_directories.clone(),
+            extra: extra.clone(),
+        }),
+        (Conversation::Resume(id), ResumeWay::Load) => ClientRequest::SessionLoad(reopen(id)),
+        (Conversation::Resume(id), ResumeWay::Resume) => ClientRequest::SessionResume(reopen(id)),
+        (Conversation::Resume(_), ResumeWay::None) => {
+            return Err(cannot(profile, "go on with a conversation whose process has ended"));
+        }
+        (Conversation::Fork { of, up_to: None }, _) if profile.fork => {
+            ClientRequest::SessionFork(reopen(of))
+        }
+        (Conversation::Fork { up_to: Some(_), .. }, _) => {
+            return Err(cannot(profile, "copy a conversation up to one of its messages"));
+        }
+        (Conversation::Fork { .. }, _) => return Err(cannot(profile, "copy a conversation")),
+    })
+}
+
+/// Refuses what a session asks for and the agent cannot be told. Nothing of it may be left out
+/// silently: each of these is a limit, or a right, that somebody counts on.
+fn refuse_what_it_cannot_do(profile: &Profile, launch: &Launch<'_>) -> Result<(), LaunchError> {
+    let config = launch.config;
+    let guarded = config.env.keys().find(|name| is_guarded(profile, name));
+    if let Some(name) = guarded {
+        return Err(LaunchError(format!(
+            "{name} is not for a session to set: it decides what {} asks about",
+            profile.label
+        )));
+    }
+    let refused = [
+        (launch.channel == Channel::Mcp, "ask over the MCP channel"),
+        (!config.loopback_enabled, "run without asking (loopback_enabled: false)"),
+        (!config.allowed_tools.is_empty(), "be told allowed_tools; a rule does the same"),
+        (!config.disallowed_tools.is_empty(), "be told disallowed_tools; a rule does the same"),
+        (config.system_prompt.is_some(), "be told a system_prompt"),
+        (config.project_settings == ProjectSettings::Trust, "trust the project's settings"),
+        (config.can_spawn && !profile.mcp, "supervise children of its own (can_spawn)"),
+        (!config.add_dirs.is_empty() && !profile.add_dirs, "be given more directories (add_dirs)"),
+        (config.model.is_some() && profile.model == ModelWay::None, "be told the model"),
+    ];
+    match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(cannot(profile, what)),
+        None => Ok(()),
+    }
+}
+
+fn is_guarded(profile: &Profile, name: &str) -> bool {
+    let fits = |pattern: &String| match pattern.strip_suffix('*') {
+        Some(begin) => name.starts_with(begin),
+        None => name == pattern,
+    };
+    profile.guarded_env.iter().any(fits)
+}
+
+fn cannot(profile: &Profile, what: &str) -> LaunchError {
+    LaunchError(format!("{} cannot {what}", profile.label))
+}
+
+/// This server as an agent names an MCP server.
+fn server(door: &McpDoor) -> Value {
+    let server = mcp_server(&door.url, &door.token);
+    let headers = server.headers.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    json!({
+        "type": server.r#type,
+        "name": HUB_SERVER,
+        "url": server.url,
+        "headers": headers.collect::<Vec<_>>(),
+    })
+}
+
+/// TOML as JSON; a profile has nothing that JSON cannot say.
+fn as_json(table: &toml::Table) -> Value {
+    serde_json::to_value(table).unwrap_or_default()
+}
+
+fn text(path: &Path) -> Result<String, LaunchError> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| LaunchError("the path of a directory is not UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_engine::driver::OutLine;
+    use plexus_engine::session::SessionConfig;
+    use plexus_wire::SecretToken;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn config(more: Value) -> SessionConfig {
+        let mut config = json!({
+            "working_dir": "/w", "loopback_enabled": true, "loopback_timeout_secs": 300,
+            "supervise": "default", "can_spawn": false, "may_decide": [],
+            "project_settings": "ignore", "channel": "auto", "allowed_tools": [],
+            "disallowed_tools": [], "add_dirs": [], "env": {"HOME": "/home/that/a/session/names"},
+        });
+        for (name, value) in more.as_object().unwrap() {
+            config[name] = value.clone();
+        }
+        serde_json::from_value(config).unwrap()
+    }
+
+    fn launch(config: &SessionConfig, conversation: Conversation) -> Launch<'_> {
+        Launch {
+            config,
+            channel: Channel::Control,
+            conversation,
+            permit_door: None,
+            hub_door: None,
+            run_dir: Path::new("/r"),
+            live_text: false,
+            prompt_id: Uuid::nil(),
+            prompt: "do it",
+        }
+    }
+
+    fn profile(name: &str) -> Profile {
+        let known = Profile::known().into_iter().find(|(known, _)| *known == name);
+        known.unwrap().1
+    }
+
+    fn plan_of(name: &str, launch: &Launch<'_>) -> Result<Plan, String> {
+        let homes = Homes { own: "/h".into(), user: "/home/of/the/user".into() };
+        plan(&profile(name), &homes, launch).map_err(|error| error.to_string())
+    }
+
+    /// The lines that the agent reads first.
+    fn lines(plan: Plan) -> Vec<Value> {
+        let Stdin::Lines(lines) = plan.stdin else { panic!("no lines") };
+        let read = |line: OutLine| serde_json::from_str(&line.into_text()).unwrap();
+        lines.into_iter().map(read).collect()
+    }
+
+    #[test]
+    fn each_agent_opens_a_conversation_in_its_own_way() {
+        let config = config(json!({}));
+        let conversations = || {
+            let fork = Conversation::Fork { of: "c".to_owned(), up_to: None };
+            [Conversation::New, Conversation::Resume("c".to_owned()), fork]
+        };
+        for (name, methods) in [
+            ("opencode", ["session/new", "session/resume", "session/fork"]),
+            ("claude_acp", ["session/new", "session/resume", "session/fork"]),
+            ("goose", ["session/new", "session/load", "cannot copy a conversation"]),
+            ("gemini", ["session/new", "session/load", "cannot copy a conversation"]),
+        ] {
+            for (conversation, expected) in conversations().into_iter().zip(methods) {
+                match plan_of(name, &launch(&config, conversation)) {
+                    Err(why) => assert!(why.contains(expected), "{name}: {why}"),
+                    Ok(plan) => {
+                        let lines = lines(plan);
+                        assert_eq!(lines[0]["method"], "initialize");
+                        let offered = &lines[0]["params"]["clientCapabilities"];
+                        let nothing = json!({"fs": {"readTextFile": false, "writeTextFile": false},
+                            "terminal": false});
+                        assert_eq!(*offered, nothing, "{name}");
+                        assert_eq!(lines[1]["method"], expected, "{name}");
+                        assert_eq!(lines[1]["params"]["cwd"], "/w");
+                        let has_meta = lines[1]["params"].get("_meta").is_some();
+                        assert_eq!(has_meta, name == "claude_acp", "{name}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn settings_that_make_an_agent_ask_cannot_be_undone_by_its_session() {
+        let config = config(json!({}));
+        for (name, variable, value) in [
+            ("opencode", "OPENCODE_DISABLE_PROJECT_CONFIG", "1"),
+            ("opencode", "XDG_CONFIG_HOME", "/h/.config"),
+            ("opencode", "HOME", "/h"),
+            ("goose", "GOOSE_MODE", "approve"),
+            ("goose", "HOME", "/h"),
+            ("gemini", "HOME", "/h"),
+        ] {
+            let plan = plan_of(name, &launch(&config, Conversation::New)).unwrap();
+            assert!(plan.env.contains(&(variable.into(), value.into())), "{name}: {:?}", plan.env);
+        }
+        let gemini = plan_of("gemini", &launch(&config, Conversation::New)).unwrap();
+        assert_eq!(gemini.args, ["--acp", "--admin-policy", "/h/ask.toml"].map(OsString::from));
+        let opencode = plan_of("opencode", &launch(&config, Conversation::New)).unwrap();
+        let home = opencode.home.unwrap();
+        let login = "/home/of/the/user/.local/share/opencode/auth.json";
+        assert!(home.links.iter().any(|(_, target)| target == Path::new(login)));
+        let HomeContent::Json { value, keep, .. } = &home.files[0].content else { panic!() };
+        assert_eq!(value["permission"], json!({"*": "ask", "task": "deny"}));
+        assert!(!keep.iter().any(|kept| kept.contains("permission")));
+    }
+
+    #[test]
+    fn what_an_agent_cannot_be_told_is_refused_and_not_left_out() {
+        for (name, more, expected) in [
+            ("goose", json!({"loopback_enabled": false}), "without asking"),
+            ("goose", json!({"allowed_tools": ["shell"]}), "allowed_tools"),
+            ("goose", json!({"disallowed_tools": ["shell"]}), "disallowed_tools"),
+            ("goose", json!({"system_prompt": "be nice"}), "system_prompt"),
+            ("goose", json!({"project_settings": "trust"}), "trust"),
+            ("goose", json!({"add_dirs": ["/more"]}), "add_dirs"),
+            ("gemini", json!({"can_spawn": true}), "can_spawn"),
+            ("goose", json!({"env": {"GOOSE_MODE": "auto"}}), "GOOSE_MODE"),
+            ("opencode", json!({"env": {"OPENCODE_CONFIG_CONTENT": "{}"}}), "OPENCODE_CONFIG"),
+            ("claude_acp", json!({"env": {"IS_SANDBOX": "1"}}), "IS_SANDBOX"),
+            ("gemini", json!({"env": {"GEMINI_CLI_TRUST_WORKSPACE": "1"}}), "GEMINI_CLI_TRUST"),
+        ] {
+            let config = config(more);
+            let why = plan_of(name, &launch(&config, Conversation::New)).unwrap_err();
+            assert!(why.contains(expected), "{name}: {why}");
+        }
+        let plain = config(json!({}));
+        let over_mcp = Launch { channel: Channel::Mcp, ..launch(&plain, Conversation::New) };
+        assert!(plan_of("goose", &over_mcp).unwrap_err().contains("MCP channel"));
+    }
+
+    #[test]
+    fn a_child_that_supervises_reaches_this_server() {
+        let config = config(json!({"can_spawn": true, "model": "m"}));
+        let token = SecretToken::new("plx_secret".to_owned());
+        let door = McpDoor { url: "http://here".to_owned(), token };
+        let launch = Launch { hub_door: Some(door), ..launch(&config, Conversation::New) };
+        let plan = plan_of("goose", &launch).unwrap();
+        assert!(plan.env.contains(&("GOOSE_MODEL".into(), "m".into())));
+        let lines = lines(plan);
+        let server = &lines[1]["params"]["mcpServers"][0];
+        let header = json!({"name": "Authorization", "value": "Bearer plx_secret"});
+        assert_eq!((&server["type"], &server["headers"][0]), (&json!("http"), &header));
+        assert_eq!(server["url"], "http://here/mcp");
+    }
+}

@@ -1,0 +1,104 @@
+//! What we say to an agent, as lines of the protocol.
+
+use acp_lines::send::{Block, ClientAnswer, PermissionAnswer, Prompt, SetConfigOption};
+use acp_lines::{ClientLine, ClientRequest, RequestId};
+use plexus_engine::driver::{OutLine, Say};
+use plexus_wire::PermitAnswer;
+use serde_json::{Value, json};
+
+use super::memory::{AcpMemory, Question};
+use super::profile::{DenyWay, Profile};
+
+/// The ids of our own requests. A prompt has the id of its chat's prompt.
+pub(super) const HELLO: &str = "plexus-hello";
+pub(super) const OPEN: &str = "plexus-open";
+pub(super) const MODEL: &str = "plexus-model";
+pub(super) const REPLAYED: &str = "plexus-replayed";
+
+/// The code of an error that denies a call. It is one of those that the protocol leaves to its users.
+const DENIED: i64 = -32000;
+
+/// Writes what we want to say. An answer to a question that the agent does not wait for is no line at
+/// all: after its turn an allow would run what nobody waits for.
+pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec<OutLine> {
+    match say {
+        Say::Prompt { id, text } => {
+            memory.session.iter().map(|session| prompt(session, &id.to_string(), text)).collect()
+        }
+        Say::Answer { request_id, answer } => {
+            let question = memory.questions.get(*request_id).into_iter();
+            question.map(|question| self::answer(profile, question, answer)).collect()
+        }
+        Say::Interrupt => {
+            let cancel = memory.session.iter().map(|session| out(&ClientLine::cancel(session)));
+            let open = memory.questions.values().map(|question| cancelled(&question.id));
+            cancel.chain(open).collect()
+        }
+        // A prompt that comes while another runs aborts it in one agent and runs beside it in
+        // another, and no agent can be asked what is open.
+        Say::Steer { .. } | Say::WhatIsOpen => Vec::new(),
+    }
+}
+
+/// The answer that every agent takes for the end of a cancelled question.
+pub(super) fn cancelled(id: &RequestId) -> OutLine {
+    let answer = ClientAnswer::Permission(PermissionAnswer::Cancelled);
+    out(&ClientLine::answer(id.clone(), answer))
+}
+
+/// Refuses a request, so that the agent does not wait. Of a question it is a denial.
+pub(super) fn refusal(id: &RequestId, why: &str) -> OutLine {
+    out(&ClientLine::refuse(id.clone(), why))
+}
+
+/// Sets the option of a session that names its model.
+pub(super) fn set_model(session: &str, option: &str, model: &str) -> OutLine {
+    let request = ClientRequest::SetConfigOption(SetConfigOption {
+        session_id: session.to_owned(),
+        config_id: option.to_owned(),
+        value: Value::from(model),
+        ..SetConfigOption::default()
+    });
+    out(&ClientLine::request(MODEL, request))
+}
+
+/// Asks for nothing: the answer, an error in every agent, comes after what it has to tell.
+pub(super) fn barrier() -> OutLine {
+    let request =
+        ClientRequest::Other { method: "_plexus/replayed".to_owned(), params: Some(json!({})) };
+    out(&ClientLine::request(REPLAYED, request))
+}
+
+pub(super) fn out(line: &ClientLine) -> OutLine {
+    OutLine::new(line.to_json().to_string())
+}
+
+fn prompt(session: &str, id: &str, text: &str) -> OutLine {
+    // A prompt that begins with a slash may be a command of the agent, which never reaches the model
+    // and asks nobody.
+    let text = match text.starts_with('/') {
+        true => format!("Prompt: {text}"),
+        false => text.to_owned(),
+    };
+    let request = ClientRequest::Prompt(Prompt {
+        session_id: session.to_owned(),
+        prompt: vec![Block::text(text)],
+        ..Prompt::default()
+    });
+    out(&ClientLine::request(id, request))
+}
+
+/// The option is chosen by its kind: one that outlives its question is never chosen.
+fn answer(profile: &Profile, question: &Question, answer: &PermitAnswer) -> OutLine {
+    let selected = |option: &str| {
+        ClientAnswer::Permission(PermissionAnswer::Selected { option_id: option.to_owned() })
+    };
+    let answer = match (answer, &question.reject, profile.deny) {
+        (PermitAnswer::Allow { .. }, _, _) => selected(&question.allow),
+        (PermitAnswer::Deny { .. }, Some(reject), DenyWay::Option) => selected(reject),
+        (PermitAnswer::Deny { message }, _, _) => {
+            ClientAnswer::Error(json!({ "code": DENIED, "message": message }))
+        }
+    };
+    out(&ClientLine::answer(question.id.clone(), answer))
+}
