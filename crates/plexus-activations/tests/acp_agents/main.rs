@@ -1,0 +1,137 @@
+//! Agents of the Agent Client Protocol that behave badly, each a small shell script: clear errors, within
+//! bounds, and nothing that nobody was asked about.
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_agents::Acp;
+use plexus_agents::acp::{Homes, Profile};
+use plexus_engine::agents::Drivers;
+use plexus_engine::{ProgramLine, Settings};
+use serde_json::{Value, json};
+
+use crate::common::{World, texts, types};
+
+/// Answers the handshake in the mode `ask`, and reads the prompt; its id is then in `$id`.
+const OPEN: &str = r#"
+read hello; read open
+echo '{"id":"plexus-hello","result":{"protocolVersion":1}}'
+echo '{"id":"plexus-open","result":{"sessionId":"s","modes":{"currentModeId":"ask"}}}'
+prompt() { read line; id=$(printf '%s' "$line" | sed 's/.*"id":"\([^"]*\)".*/\1/'); }
+end() { echo "{\"id\":\"$id\",\"result\":{\"stopReason\":\"end_turn\"}}"; }
+update() { echo "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":$1}}"; }
+say() { update "{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"$1\"}}"; }
+prompt
+"#;
+
+/// A hub whose agent `scripted` runs this script.
+async fn world(script: &str, change: impl FnOnce(&mut Settings)) -> World {
+    let profile = json!({
+        "label": "Scripted", "program": "/bin/sh", "args": ["-c", script],
+        "asks_for": "everything", "modes": ["ask"],
+    });
+    let table = toml::Table::try_from(profile).unwrap();
+    let driver = Acp::new(Profile::of("scripted", table).unwrap(), Homes::default());
+    let drivers = Drivers::default().with("scripted", Arc::new(driver));
+    World::with_drivers(drivers, |settings| {
+        let program = ProgramLine { program: "/bin/sh".into(), leading: Vec::new() };
+        settings.install("scripted", program);
+        change(settings);
+    })
+    .await
+}
+
+/// Plays one chat to its end, and returns its events.
+async fn chat(world: &World) -> Vec<Value> {
+    let session = world.create("bad", json!({"agent": "scripted"})).await;
+    world.chat_to_end(&session, "go").await
+}
+
+/// The words of the error with which a chat of this script ends.
+async fn error_of(script: &str) -> String {
+    let world = world(script, |_| {}).await;
+    let events = chat(&world).await;
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "error", "{events:#?}");
+    world.end_children().await;
+    assert_eq!(world.processes(), []);
+    last["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_none_fails_its_chat_with_the_reason() {
+    let greets = "read a; echo '{\"id\":\"plexus-hello\",\"result\":{\"protocolVersion\":2}}'; cat";
+    for (script, expected) in [
+        ("echo I am no agent; echo oh no >&2; exit 3", "exit code 3"),
+        ("read a; exit 0", "exit code 0"),
+        (greets, "version 2"),
+        ("read a; echo '{\"id\":\"plexus-hello\",\"result\":{}}'; cat", "does not speak"),
+    ] {
+        let error = error_of(script).await;
+        assert!(error.contains(expected), "{script}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_never_gets_ready_is_ended() {
+    let silent = "trap '' TERM; while :; do sleep 1; done";
+    let world = world(silent, |settings| settings.handshake = Duration::from_secs(1)).await;
+    let events = chat(&world).await;
+    let error = events.last().unwrap()["message"].as_str().unwrap();
+    assert!(error.contains("not ready"), "{error}");
+    world.end_children().await;
+    assert_eq!(world.processes(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_moves_its_mode_is_stopped() {
+    let moved = r#"update '{"sessionUpdate":"current_mode_update","currentModeId":"yolo"}'; cat"#;
+    let error = error_of(&format!("{OPEN}{moved}")).await;
+    assert!(error.contains("yolo"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_ran_unasked_stops_the_run() {
+    let ran = r#"update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"shell",
+        "status":"completed"}'; cat"#;
+    let error = error_of(&format!("{OPEN}{}", ran.replace('\n', " "))).await;
+    assert!(error.contains("nobody here allowed"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_cannot_be_allowed_once_is_refused_and_asks_nobody() {
+    let ask = r#"
+echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c","title":"shell"},"options":[{"optionId":"a","kind":"allow_always","name":"A"}]}}'
+read answer
+case "$answer" in *error*) say refused;; *) say allowed;; esac
+end; cat"#;
+    let world = world(&format!("{OPEN}{ask}"), |_| {}).await;
+    let events = chat(&world).await;
+    assert_eq!(texts(&events), ["refused"], "{events:#?}");
+    assert!(!types(&events).contains(&"awaiting_approval"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_and_answers_to_nobody_lose_nothing() {
+    let flood = r#"
+i=0; while [ $i -lt 3000 ]; do say x; i=$((i+1)); done
+echo '{"id":99,"result":{}}'
+echo '{"id":"plexus-open","result":{"sessionId":"other"}}'
+echo 'not of the protocol'
+say y; end; cat"#;
+    let world = world(&format!("{OPEN}{flood}"), |_| {}).await;
+    let events = chat(&world).await;
+    assert_eq!(events.last().unwrap()["type"], "complete", "{:#?}", events.last());
+    assert_eq!(texts(&events).concat(), format!("{}y", "x".repeat(3000)));
+    assert!(events.len() < 20, "{} events", events.len());
+}
