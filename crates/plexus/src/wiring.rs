@@ -25,12 +25,14 @@
 //! # }
 //! ```
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_agents::{ClaudeCode, Codex, CodexOptions};
+use plexus_agents::acp::{Homes, Profile};
+use plexus_agents::{Acp, ClaudeCode, Codex, CodexOptions};
 use plexus_core::{
     Activation, ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
@@ -83,6 +85,7 @@ const CODEX: &str = "codex";
 pub struct PlexusBuilder {
     settings: Settings,
     codex: CodexOptions,
+    acp: BTreeMap<String, Profile>,
     durability: Durability,
     limits: Limits,
     allowed_hosts: Vec<String>,
@@ -147,6 +150,7 @@ impl PlexusBuilder {
         Self {
             settings,
             codex: CodexOptions { home, ..CodexOptions::default() },
+            acp: BTreeMap::new(),
             durability: Durability::Full,
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
@@ -162,6 +166,23 @@ impl PlexusBuilder {
     pub fn codex(mut self, program: ProgramLine, options: CodexOptions) -> Self {
         self.settings.install(CODEX, program);
         self.codex = options;
+        self
+    }
+
+    /// Adds an agent of the Agent Client Protocol under a name; without a program it is known and not
+    /// installed.
+    #[must_use]
+    pub fn acp(
+        mut self,
+        name: impl Into<String>,
+        profile: Profile,
+        program: Option<ProgramLine>,
+    ) -> Self {
+        let name = name.into();
+        if let Some(program) = program {
+            self.settings.install(name.clone(), program);
+        }
+        self.acp.insert(name, profile);
         self
     }
 
@@ -306,6 +327,11 @@ impl PlexusBuilder {
         let drivers = Drivers::default()
             .with(FIRST_AGENT, Arc::new(ClaudeCode))
             .with(CODEX, Arc::new(Codex::new(self.codex)));
+        let (homes, user) = (dir.path().join("agents"), std::env::home_dir().unwrap_or_default());
+        let drivers = self.acp.into_iter().fold(drivers, |drivers, (name, profile)| {
+            let homes = Homes { own: homes.join(&name), user: user.clone() };
+            drivers.with(name, Arc::new(Acp::new(profile, homes)))
+        });
         let engine = Engine::new(Arc::clone(&store), self.settings, &drivers, &operator);
         engine.set_relay(Arc::new(HttpRelay));
         let receivers = Receivers::new(Arc::clone(&engine), self.receivers);

@@ -4,11 +4,13 @@
 //! variable (`limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`) and something that `--set` takes. `layers` puts them over each other; `paths` knows
 //! where files are.
 
+mod acp;
 mod codex;
 mod layers;
 mod paths;
 mod store_url;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
 
 pub use crate::hooks::receiver::Webhook;
+pub use acp::AcpAgent;
 pub use codex::{CodexConfig, ModelPrice};
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
@@ -64,6 +67,9 @@ pub struct Config {
     pub warm: Warm,
     /// What is configured of Codex.
     pub codex: CodexConfig,
+    /// Agents of the Agent Client Protocol, by their names: the program of a known one, or the whole
+    /// profile of another.
+    pub agents: BTreeMap<String, toml::Table>,
     /// Where everything durable is.
     pub store: StoreConfig,
     /// This server among others that share its store.
@@ -198,6 +204,7 @@ impl Default for Config {
             limits: Limits::default(),
             warm: Warm::default(),
             codex: CodexConfig::default(),
+            agents: BTreeMap::new(),
             store: StoreConfig::default(),
             node: Node::default(),
         }

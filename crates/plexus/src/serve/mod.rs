@@ -87,6 +87,10 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         let options = config.codex.options(&options.data_dir, |name| std::env::var_os(name));
         builder = builder.codex(codex, options);
     }
+    for agent in config.acp_agents().map_err(anyhow::Error::msg)? {
+        let program = agent.program(path.as_deref());
+        builder = builder.acp(agent.name, agent.profile, program);
+    }
     if !config.store.url.is_empty() {
         builder = builder
             .shared_store(shared::open(&config.store.url).await?, shared::membership(&config));

@@ -1,9 +1,10 @@
 //! `plexus doctor`: looks at everything that usually goes wrong, and says the next step.
 //!
-//! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent and the tools it needs, [`data`] at the data
+//! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent and the tools it needs, [`acp`] at agents of the Agent Client Protocol, [`data`] at the data
 //! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store, [`server`] at the server, its port and where it may work, [`wall`] at what
 //! this machine can enforce around a program.
 
+mod acp;
 mod agent;
 mod codex;
 mod data;
@@ -92,6 +93,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         data::look_at_disk(&data_dir),
         data::look_at_clock(&data_dir),
     ];
+    findings.extend(acp::look(&config).await);
     findings.extend(nodes::look(&data_dir, runs).await);
     findings.extend(nodes::look_at_lost(&data_dir));
     findings.extend([
