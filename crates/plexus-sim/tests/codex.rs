@@ -101,30 +101,29 @@ impl Drop for Server {
     }
 }
 
+/// Lines whose place among the others differs from call to call, or that only some machines have.
+const ANYWHERE: [&str; 6] = [
+    "account/",
+    "remoteControl/",
+    "thread/readState",
+    "thread/status",
+    "configWarning",
+    "mcpServer/",
+];
+
 /// What a line is about: its method, and the kind and state of its item.
 fn about(line: &Value) -> Option<String> {
     let method = line["method"].as_str()?;
-    // Where the thread's status stands between its neighbours differs from call to call.
-    let noise = [
-        "account/",
-        "remoteControl/",
-        "thread/readState",
-        "thread/status",
-        "configWarning",
-        "mcpServer/",
-    ];
-    if noise.iter().any(|start| method.starts_with(start)) {
-        return None;
-    }
     let item = &line["params"]["item"];
     let words = [&item["type"], &item["status"], &line["params"]["turn"]["status"]];
     let words = words.into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
     Some(format!("{method} {words}"))
 }
 
-/// Repeated pieces of a text are one.
+/// The lines in their order. Repeated pieces of a text are one.
 fn shape(lines: &[Value]) -> Vec<String> {
     let mut words: Vec<String> = lines.iter().filter_map(about).collect();
+    words.retain(|words| !ANYWHERE.iter().any(|start| words.starts_with(start)));
     words.dedup();
     words
 }

@@ -71,7 +71,7 @@ pub(crate) async fn a_tree_of_both_agents_has_one_queue_one_budget_and_one_histo
     // One history and one account for the whole tree.
     let history = world.ok("loopback.history", json!({})).await;
     let by: Vec<&Value> =
-        history["approvals"].as_array().unwrap().iter().map(|one| &one["decided_by"]).collect();
+        history["decisions"].as_array().unwrap().iter().map(|one| &one["decided_by"]).collect();
     assert!(by.contains(&&json!({"session": parent})), "{by:?}");
     assert!(by.contains(&&json!({"session": codex})), "{by:?}");
     let spent = world.session(&parent).await["spent"].clone();
