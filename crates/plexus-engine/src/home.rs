@@ -138,8 +138,8 @@ fn link(path: &Path, target: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// Writes a file whole. Other children may read it meanwhile: it is replaced at once, and only when it
-/// changes.
+/// Writes a file whole. Other children may read it meanwhile: it is replaced at once, and only when
+/// it changes.
 fn write_file(path: &Path, content: &HomeContent) -> Result<(), HomeError> {
     let io = |source| HomeError::Io { path: path.to_owned(), source };
     let text = match content {
@@ -159,8 +159,8 @@ fn write_file(path: &Path, content: &HomeContent) -> Result<(), HomeError> {
     std::fs::rename(&new, path).map_err(io)
 }
 
-/// JSON with some values of the user's own file. A file that is not there, or that cannot be read, has
-/// none of them.
+/// JSON with some values of the user's own file. A file that is not there, or that cannot be read,
+/// has none of them.
 fn with_kept(value: &Value, user_file: &Path, keep: &[String]) -> String {
     let text = std::fs::read_to_string(user_file).unwrap_or_default();
     let theirs: Value = serde_json::from_str(&text).unwrap_or_default();

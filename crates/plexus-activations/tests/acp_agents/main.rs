@@ -1,5 +1,5 @@
-//! Agents of the Agent Client Protocol that behave badly, each a small shell script: clear errors, within
-//! bounds, and nothing that nobody was asked about.
+//! Agents of the Agent Client Protocol that behave badly, each a small shell script: clear errors,
+//! within bounds, and nothing that nobody was asked about.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,

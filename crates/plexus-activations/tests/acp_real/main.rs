@@ -1,9 +1,9 @@
-//! Sessions and chats with real agents of the Agent Client Protocol, which talk to a scripted stand-in
-//! for the Messages API.
+//! Sessions and chats with real agents of the Agent Client Protocol, which talk to a scripted
+//! stand-in for the Messages API.
 //!
 //! Where an agent or a network namespace cannot be had, its cases are ignored and the reason is
-//! printed; with `PLEXUS_REQUIRE_ACP=1` that is a failure. `scripts/install-acp-agents.sh` installs the
-//! agents.
+//! printed; with `PLEXUS_REQUIRE_ACP=1` that is a failure. `scripts/install-acp-agents.sh` installs
+//! the agents.
 //!
 //! - [`cases`]: what every agent must keep.
 //! - [`killed`]: the same with a real server, which is killed.

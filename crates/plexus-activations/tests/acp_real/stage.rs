@@ -47,8 +47,8 @@ impl Props {
         Ok(Self { sandbox, api, agent })
     }
 
-    /// The parameters of a session whose child has the sandbox's environment. What makes the agent ask
-    /// is the profile's, not the sandbox's.
+    /// The parameters of a session whose child has the sandbox's environment. What makes the agent
+    /// ask is the profile's, not the sandbox's.
     pub(crate) fn params(&self, more: Value) -> Value {
         let is_own = |name: &str| name == "GOOSE_MODE" || name.starts_with("OPENCODE_");
         let env = self.sandbox.env().into_iter().filter(|(name, _)| !is_own(name));

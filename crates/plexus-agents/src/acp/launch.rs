@@ -1,8 +1,8 @@
 //! How an agent is started: its arguments, its environment, its home directory, and the first lines
 //! that it reads. Pure, so that a test can read every line of it.
 //!
-//! `initialize` and the request that opens the session are written at once: the agent answers them in
-//! order, and the second may carry a token, which is kept nowhere else.
+//! `initialize` and the request that opens the session are written at once: the agent answers them
+//! in order, and the second may carry a token, which is kept nowhere else.
 
 use std::ffi::OsString;
 use std::path::Path;

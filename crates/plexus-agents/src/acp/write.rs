@@ -15,11 +15,12 @@ pub(super) const OPEN: &str = "plexus-open";
 pub(super) const MODEL: &str = "plexus-model";
 pub(super) const REPLAYED: &str = "plexus-replayed";
 
-/// The code of an error that denies a call. It is one of those that the protocol leaves to its users.
+/// The code of an error that denies a call. It is one of those that the protocol leaves to its
+/// users.
 const DENIED: i64 = -32000;
 
-/// Writes what we want to say. An answer to a question that the agent does not wait for is no line at
-/// all: after its turn an allow would run what nobody waits for.
+/// Writes what we want to say. An answer to a question that the agent does not wait for is no line
+/// at all: after its turn an allow would run what nobody waits for.
 pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec<OutLine> {
     match say {
         Say::Prompt { id, text } => {
@@ -74,8 +75,8 @@ pub(super) fn out(line: &ClientLine) -> OutLine {
 }
 
 fn prompt(session: &str, id: &str, text: &str) -> OutLine {
-    // A prompt that begins with a slash may be a command of the agent, which never reaches the model
-    // and asks nobody.
+    // A prompt that begins with a slash may be a command of the agent, which never reaches the
+    // model and asks nobody.
     let text = match text.starts_with('/') {
         true => format!("Prompt: {text}"),
         false => text.to_owned(),

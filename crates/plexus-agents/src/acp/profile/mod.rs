@@ -46,8 +46,8 @@ pub struct Profile {
     /// How the output of a completed call begins that did not run.
     #[serde(default)]
     pub did_not_run: Vec<String>,
-    /// The modes in which it asks as `asks_for` says. A session opens in the first. Without any, the
-    /// mode in which it opened is the one that it must stay in.
+    /// The modes in which it asks as `asks_for` says. A session opens in the first. Without any,
+    /// the mode in which it opened is the one that it must stay in.
     #[serde(default)]
     pub modes: Vec<String>,
     /// How a message of the agent begins that tells of another mode.
@@ -117,8 +117,8 @@ pub struct HomeProfile {
     /// Files of the person's own home that are linked into it, where they exist: logins.
     #[serde(default)]
     pub links: Vec<String>,
-    /// Directories of it that must hold nothing, because the agent would run what lies there without a
-    /// question.
+    /// Directories of it that must hold nothing, because the agent would run what lies there
+    /// without a question.
     #[serde(default)]
     pub empty: Vec<String>,
     /// Files that are written before each start.
@@ -138,7 +138,8 @@ pub struct HomeFileProfile {
     /// Its content as JSON.
     #[serde(default)]
     pub json: Option<toml::Table>,
-    /// Values that are taken from the person's own file at the same place, by their paths with dots.
+    /// Values that are taken from the person's own file at the same place, by their paths with
+    /// dots.
     #[serde(default)]
     pub keep: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Calls of tools: what is known of one is merged from every line about it, and one that ran must have
-//! been asked for.
+//! Calls of tools: what is known of one is merged from every line about it, and one that ran must
+//! have been asked for.
 
 use acp_lines::ToolStatus;
 use acp_lines::event::tool::ToolCall;

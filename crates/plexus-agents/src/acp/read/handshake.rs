@@ -1,4 +1,5 @@
-//! The answers to our own requests: who the agent is, that its session is open, that a turn is over.
+//! The answers to our own requests: who the agent is, that its session is open, that a turn is
+//! over.
 
 use acp_lines::event::answer::{Initialized, PromptEnded, SessionOpened};
 use acp_lines::{Answer, Outcome, PROTOCOL_VERSION, RequestId, RpcError, StopReason};

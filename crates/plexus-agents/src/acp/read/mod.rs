@@ -45,7 +45,8 @@ pub(super) fn line(profile: &Profile, memory: &mut AcpMemory, line: &LineContent
     reading.steps
 }
 
-/// A line that cannot be read. What is no JSON at all is no question; in anything else one may hide.
+/// A line that cannot be read. What is no JSON at all is no question; in anything else one may
+/// hide.
 fn unreadable(line: &LineContent, why: String) -> Step {
     let bytes = match line {
         LineContent::Whole(bytes) => bytes,

@@ -1,5 +1,5 @@
-//! Requests for permission. One is asked once the input of its call is whole, and is closed when the
-//! call or the turn is over.
+//! Requests for permission. One is asked once the input of its call is whole, and is closed when
+//! the call or the turn is over.
 
 use acp_lines::event::request::PermissionRequest;
 use acp_lines::event::tool::ToolCall;
@@ -135,8 +135,8 @@ impl Reading<'_> {
         self.steps.extend(settled);
     }
 
-    /// The turn is over. What was not answered is nobody's any more, and an allow that comes now must
-    /// not reach the agent.
+    /// The turn is over. What was not answered is nobody's any more, and an allow that comes now
+    /// must not reach the agent.
     pub(super) fn close_questions(&mut self, is_cancelled: bool) {
         for (request_id, question) in std::mem::take(&mut self.memory.questions) {
             if question.held.is_some() {
@@ -151,8 +151,8 @@ impl Reading<'_> {
     }
 }
 
-/// The whole input: what was told of the call, and what the request says beside it. A word that both
-/// have and that differs is shown twice.
+/// The whole input: what was told of the call, and what the request says beside it. A word that
+/// both have and that differs is shown twice.
 fn merged(told: Option<&Json>, asked: Option<&Json>) -> Json {
     let (told, asked) = match (told, asked) {
         (Some(told), Some(asked)) => (told, asked),

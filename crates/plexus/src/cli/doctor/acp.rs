@@ -1,5 +1,5 @@
-//! Agents of the Agent Client Protocol: which are installed, in which version, and whether anybody has
-//! checked what they ask about.
+//! Agents of the Agent Client Protocol: which are installed, in which version, and whether anybody
+//! has checked what they ask about.
 
 use std::sync::Arc;
 
