@@ -105,9 +105,12 @@ impl std::fmt::Debug for SharedStore {
     }
 }
 
-/// Registers an activation of somebody else's with a hub.
+/// Registers an activation with a hub.
+type Register = dyn Fn(&Hub) -> Result<(), RegisterError> + Send + Sync;
+
+/// An activation of somebody else's.
 #[derive(Clone)]
-struct Other(Arc<dyn Fn(&Hub) -> Result<(), RegisterError> + Send + Sync>);
+struct Other(Arc<Register>);
 
 impl std::fmt::Debug for Other {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
