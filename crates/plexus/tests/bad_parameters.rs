@@ -54,7 +54,7 @@ impl Stage {
     }
 
     async fn refused(&self, method: &str, params: &Value) -> RpcError {
-        if method == "claudecode.follow" {
+        if method.ends_with(".follow") {
             let message = socket::first_message(&self.server, method, params.clone()).await;
             return serde_json::from_value(message["error"].clone())
                 .unwrap_or_else(|_| panic!("{method} took {params:.300}: {message}"));
