@@ -56,8 +56,10 @@ impl Server {
     async fn parent(&self, name: &str) -> (String, String) {
         let identity = self.call(&self.operator, "identity.parent", json!({"name": name})).await;
         let token = identity.unwrap()["token"].as_str().unwrap().to_owned();
-        let params = json!({"name": "child", "working_dir": self.folder.path()});
-        let created = self.call(&token, "claudecode.create", params).await.unwrap();
+        let work = self.folder.path().join("work");
+        std::fs::create_dir_all(&work).unwrap();
+        let params = json!({"name": "child", "working_dir": work});
+        let created = self.call(&token, "agents.create", params).await.unwrap();
         (token, created["id"].as_str().unwrap().to_owned())
     }
 
@@ -103,7 +105,7 @@ async fn a_note_stands_in_the_tree_and_resolves_for_those_who_see_the_session() 
     let listed = server.call(&parent, "notes.list", json!({"session_id": session})).await.unwrap();
     assert_eq!(listed["notes"], json!([added["note"]]));
 
-    let tree = server.call(&parent, "claudecode.get_tree", json!({"session_id": session})).await;
+    let tree = server.call(&parent, "agents.get_tree", json!({"session_id": session})).await;
     let tree = json!({"tree_id": tree.unwrap()["tree_id"]});
     let drawn = server.call(&parent, "arbor.tree_render", tree).await.unwrap();
     assert_eq!(drawn["text"], "  note: look at the tests first");

@@ -49,7 +49,7 @@ pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(
     let first = &stage.parent_requests()[0];
     let told = first.body.to_string();
     ensure!(
-        told.contains("Plexus runs Claude Code sessions for you"),
+        told.contains("Plexus runs sessions of coding agents"),
         "the model was not instructed: {told}"
     );
     // With many tools the CLI names them to the model, which loads what it wants; with few it sends them whole.
