@@ -43,12 +43,20 @@ fn block(section: &str) -> Vec<Value> {
 fn page() -> Page {
     let text = text();
     let sections = text.split("\n### ").skip(1).filter_map(|section| section.split_once('\n'));
-    sections
+    let mut page: Page = sections
         .filter_map(|(method, section)| {
             let values = <[Value; 2]>::try_from(block(section)).ok()?;
             Some((method.to_owned(), values))
         })
-        .collect()
+        .collect();
+    // The page shows the methods of sessions once, and they have two names.
+    let second_name = |(method, values): (&String, &[Value; 2])| {
+        let name = method.strip_prefix("agents.").filter(|name| *name != "kinds")?;
+        Some((format!("claudecode.{name}"), values.clone()))
+    };
+    let second_names: Vec<_> = page.iter().filter_map(second_name).collect();
+    page.extend(second_names);
+    page
 }
 
 /// Puts in what the page cuts short.
