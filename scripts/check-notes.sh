@@ -9,4 +9,3 @@ cp Cargo.lock examples/notes/Cargo.lock
 cd examples/notes
 cargo fmt -- --check
 cargo test --quiet
-cargo clippy --all-targets --quiet -- -D warnings

@@ -85,8 +85,8 @@ impl Server {
         let began = response.headers().get("mcp-session-id");
         let began = began.map(|id| id.to_str().unwrap().to_owned());
         let text = response.text().await.unwrap();
-        let data = text.lines().filter_map(|line| line.strip_prefix("data:"));
-        let last = data.filter(|data| !data.trim().is_empty()).next_back().unwrap_or(&text);
+        let mut data = text.lines().filter_map(|line| line.strip_prefix("data:"));
+        let last = data.rfind(|data| !data.trim().is_empty()).unwrap_or(&text);
         (serde_json::from_str(last).unwrap_or_default(), began)
     }
 }
