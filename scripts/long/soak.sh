@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never
-cargo build --quiet --package plexus --package plexus-bench --bins --all-features
+# The same command as in `.ci/run`: another choice of packages has other features, and would compile most of them again.
+cargo build --quiet --workspace --bins --all-features
 exec target/debug/plexus-soak "$@"
