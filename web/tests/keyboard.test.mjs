@@ -84,6 +84,8 @@ test("a key that follows too fast does not answer the next approval", async () =
   const { page, check, close } = await target.page(`/queue/${a.id}`);
   await page.getByLabel("Filter approvals").fill("fast-");
   await page.keyboard.press("Escape");
+  await page.locator("article .path").getByText(first.name).waitFor();
+  await until("answers are heard", async () => await page.getByRole("button", { name: /^Allow/ }).isEnabled());
   await page.keyboard.press("y");
   await page.locator("article .path").getByText(second.name).waitFor();
   await page.keyboard.press("y");
