@@ -192,7 +192,7 @@ impl Memory for CodexMemory {
             works_in_background: false,
             conversation_cost_usd: self.cost_usd,
             spent: self.spent,
-            is_beginning: false,
+            is_beginning: self.thread.is_none(),
         }
     }
 }

@@ -181,6 +181,14 @@ fn a_missing_login_is_told_before_the_first_prompt() {
 }
 
 #[test]
+fn a_run_is_beginning_until_its_conversation_is_open() {
+    let mut memory = begun(&json!({}), &Conversation::New);
+    assert!(memory.report().is_beginning, "the engine bounds how long this may take");
+    reads(&mut memory, &opened("untrusted", "dangerFullAccess"));
+    assert!(!memory.report().is_beginning);
+}
+
+#[test]
 fn a_conversation_that_is_refused_ends_the_chat_and_the_process() {
     let mut memory = begun(&json!({}), &Conversation::New);
     let error = json!({"code": -32600, "message": "requirements.toml does not allow untrusted"});
