@@ -74,6 +74,7 @@ pub(super) struct Door {
 pub(super) async fn serve(client: Client, settings: Settings) -> std::io::Result<()> {
     let (sender, mut causes) = mpsc::channel(MAX_CAUSES);
     let hands = Hands::new(Server::new(client), sender);
+    let mut absence = hands.server().absence();
     let mut door = Door { hands, settings, editor: None, sessions: HashMap::new() };
     let mut lines = ClientReader::new(tokio::io::stdin(), MAX_LINE_BYTES);
     while !door.hands.is_gone() {
@@ -89,6 +90,10 @@ pub(super) async fn serve(client: Client, settings: Settings) -> std::io::Result
                 None => break,
             },
             Some(cause) = causes.recv() => door.work(cause).await,
+            Ok(()) = absence.changed() => {
+                let is_away = *absence.borrow_and_update();
+                door.absence(is_away).await;
+            }
         }
     }
     door.hands.leave(causes).await;
@@ -96,6 +101,18 @@ pub(super) async fn serve(client: Client, settings: Settings) -> std::io::Result
 }
 
 impl Door {
+    /// Tells every prompt that waits that the server went away or came back.
+    async fn absence(&mut self, is_away: bool) {
+        if is_away == self.hands.knows_absence() {
+            // It went and came back before anybody looked.
+            return;
+        }
+        self.hands.note_absence(is_away);
+        for session in self.sessions.values_mut() {
+            session.note_absence(is_away, &self.hands).await;
+        }
+    }
+
     async fn said(&mut self, line: ClientLine) {
         match line.body {
             ClientBody::Request { id, request } => self.asked(id, *request).await,

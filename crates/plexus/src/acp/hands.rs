@@ -31,6 +31,7 @@ pub(super) struct Hands {
     causes: mpsc::Sender<Cause>,
     tasks: JoinSet<()>,
     questions: i64,
+    knows_absence: bool,
 }
 
 impl Hands {
@@ -50,11 +51,28 @@ impl Hands {
                 }
             }
         });
-        Self { server, output, writing, causes, tasks: JoinSet::new(), questions: 0 }
+        Self {
+            server,
+            output,
+            writing,
+            causes,
+            tasks: JoinSet::new(),
+            questions: 0,
+            knows_absence: false,
+        }
     }
 
     pub(super) fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// Whether the loop has heard that the server is away, and has told the editor.
+    pub(super) fn knows_absence(&self) -> bool {
+        self.knows_absence
+    }
+
+    pub(super) fn note_absence(&mut self, is_away: bool) {
+        self.knows_absence = is_away;
     }
 
     pub(super) fn causes(&self) -> mpsc::Sender<Cause> {

@@ -37,10 +37,6 @@ pub(super) enum Heard {
     Piece(Delta),
     /// Everything that had happened has been told; what follows happens now.
     CaughtUp,
-    /// The server is away.
-    Away,
-    /// The server is back.
-    Back,
     /// Nothing more will be heard: the session is gone.
     Over(Refusal),
 }
@@ -93,14 +89,8 @@ impl Reader {
                     self.tell_event(event.at.chat, event.event, When::Now).await?;
                 }
                 FollowItem::Live(live) => self.tell(Heard::Piece(live.event)).await?,
-                FollowItem::Lost => {
-                    self.server.note_absence();
-                    self.tell(Heard::Away).await?;
-                }
-                FollowItem::Back => {
-                    self.server.note_presence();
-                    self.tell(Heard::Back).await?;
-                }
+                FollowItem::Lost => self.server.note_absence(),
+                FollowItem::Back => self.server.note_presence(),
                 _ => {}
             }
         }

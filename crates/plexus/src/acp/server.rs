@@ -1,11 +1,11 @@
 //! The way to the server, which may be away: a call waits until it is back, and says so once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plexus_client::wire::{ErrorKind, Method};
 use plexus_client::{Client, ClientError};
+use tokio::sync::watch;
 
 use crate::cli::complain;
 
@@ -17,12 +17,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     client: Client,
-    is_away: Arc<AtomicBool>,
+    /// Whether it was away when it was last asked.
+    is_away: Arc<watch::Sender<bool>>,
 }
 
 impl Server {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, is_away: Arc::new(AtomicBool::new(false)) }
+        Self { client, is_away: Arc::new(watch::Sender::new(false)) }
     }
 
     /// Returns the client, for streams, which reconnect by themselves.
@@ -52,21 +53,30 @@ impl Server {
 
     /// Whether the server was away when it was last asked.
     pub(super) fn is_away(&self) -> bool {
-        self.is_away.load(Ordering::Relaxed)
+        *self.is_away.borrow()
+    }
+
+    /// Changes when the server goes away or comes back, whoever noticed it: a call, or a stream.
+    pub(super) fn absence(&self) -> watch::Receiver<bool> {
+        self.is_away.subscribe()
     }
 
     /// Says on stderr that the server is away, if that is news.
     pub(super) fn note_absence(&self) {
-        if !self.is_away.swap(true, Ordering::Relaxed) {
+        if self.is_news(true) {
             complain("plexus acp: the server is away; waiting for it to come back");
         }
     }
 
     /// Says on stderr that the server is back, if that is news.
     pub(super) fn note_presence(&self) {
-        if self.is_away.swap(false, Ordering::Relaxed) {
+        if self.is_news(false) {
             complain("plexus acp: the server is back");
         }
+    }
+
+    fn is_news(&self, is_away: bool) -> bool {
+        self.is_away.send_if_modified(|known| std::mem::replace(known, is_away) != is_away)
     }
 }
 

@@ -127,8 +127,6 @@ impl Fronted {
                 }
                 self.look_for_questions(hands);
             }
-            Heard::Away => self.note_in_turn(AWAY, hands).await,
-            Heard::Back => self.note_in_turn("the server is back", hands).await,
             // The door drops the session with this.
             Heard::Over(refusal) => self.over(refusal, hands).await,
         }
@@ -168,6 +166,11 @@ impl Fronted {
     async fn note(&mut self, words: &str, hands: &Hands) {
         let update = self.view.note(words);
         self.tell([update], hands).await;
+    }
+
+    /// Tells whoever waits for the end of a prompt that the server went away or came back.
+    pub(super) async fn note_absence(&mut self, is_away: bool, hands: &Hands) {
+        self.note_in_turn(if is_away { AWAY } else { "the server is back" }, hands).await;
     }
 
     /// Says something to whoever waits for the end of a prompt, and to nobody otherwise.

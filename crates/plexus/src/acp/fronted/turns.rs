@@ -10,7 +10,7 @@ use plexus_client::wire::{
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 
-use super::{AWAY, Fronted};
+use super::Fronted;
 use crate::acp::door::Cause;
 use crate::acp::hands::Hands;
 use crate::acp::prompt;
@@ -113,8 +113,8 @@ impl Fronted {
             Cause::Started { session, outcome }
         });
         self.turn = Turn::Starting { request, text, is_cancelled: false, task };
-        if hands.server().is_away() {
-            self.note_in_turn(AWAY, hands).await;
+        if hands.knows_absence() {
+            self.note_absence(true, hands).await;
         }
     }
 
