@@ -1,6 +1,8 @@
 //! Many at once and many in a row: everything is there once, and nothing is left. The full numbers
 //! run with `PLEXUS_FULL=1`.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::common::{DEADLINE, World, texts};
@@ -108,14 +110,17 @@ async fn as_many_warm_children_leave_as_places_are_wanted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_cancelled_while_it_waits_for_a_place_never_starts() {
-    let world = World::with(|settings| settings.max_running = 1).await;
+    // Whoever has to make room and does not listen would be killed after the grace.
+    let hour = Duration::from_secs(3_600);
+    let world = World::with(|settings| (settings.max_running, settings.grace) = (1, hour)).await;
     let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
     world.chat_to_end(&a, "sim:\nsay idle now").await;
-    // It has to make room, and takes until it is killed.
-    testkit::process::signal(world.pids(&a, 0).1, rustix::process::Signal::STOP);
+    let child = world.pids(&a, 0).1;
+    testkit::process::signal(child, rustix::process::Signal::STOP);
     let chat = world.chat(&b, "sim:\nsay mine").await;
     world.ok("claudecode.cancel", json!({"session_id": b})).await;
     assert_eq!(world.wait_for_end(&b, chat).await, "cancelled");
+    testkit::process::signal(child, rustix::process::Signal::KILL);
     assert_eq!(texts(&world.chat_to_end(&a, "sim:\nsay again").await), ["again"]);
     assert_eq!((world.runs(&b).await, world.runs(&a).await), (0, 2));
     assert_eq!(world.events(&b, chat).await.len(), 2, "it began and was cancelled, nothing else");
