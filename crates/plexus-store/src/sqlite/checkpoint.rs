@@ -1,9 +1,9 @@
 //! Checkpoints: moving the log into the database, on a thread of its own, so that no commit waits
 //! for it.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
@@ -15,44 +15,63 @@ use crate::contract::StoreError;
 /// After how many written bytes (as counted at the queue) a checkpoint is worth its flushes.
 const CHECKPOINT_BYTES: usize = 2 * 1024 * 1024;
 
-/// A log beyond this is emptied by the writer itself: under unbroken load a passive checkpoint
-/// never finds the moment to start it over.
-const MAX_WAL_BYTES: u64 = 64 * 1024 * 1024;
+/// A log of more pages than this (64 MiB, of 4 KiB each) is started over by the writer itself:
+/// under unbroken load a passive checkpoint never finds the moment for it.
+const MAX_LOG_PAGES: u64 = 16 * 1024;
 
 /// The writer's end: says when there is something to move.
 pub(super) struct Checkpointer {
     signal: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
     written: usize,
+    log: Arc<Log>,
+}
+
+/// What the thread and the writer know together of the log.
+#[derive(Default)]
+struct Log {
+    /// The pages that were in it at the newest checkpoint.
+    pages: AtomicU64,
+    /// Held during a checkpoint. Without it SQLite would let the second one wait in pauses that
+    /// are longer than most checkpoints.
+    turn: Mutex<()>,
 }
 
 impl Checkpointer {
     /// Starts the thread, with a connection of its own.
     pub(super) fn start(conn: Connection, health: Arc<Health>) -> Result<Self, StoreError> {
         let (signal, wanted) = sync_channel(1);
+        let log = Arc::new(Log::default());
+        let shared = Arc::clone(&log);
         let thread = std::thread::Builder::new()
             .name("plexus-checkpoint".to_owned())
-            .spawn(move || run(&conn, &wanted, &health))
+            .spawn(move || run(&conn, &wanted, &shared, &health))
             .map_err(|error| StoreError::Unavailable {
                 message: format!("start a thread: {error}"),
                 source: None,
             })?;
-        Ok(Self { signal: Some(signal), thread: Some(thread), written: 0 })
+        Ok(Self { signal: Some(signal), thread: Some(thread), written: 0, log })
     }
 
     /// Notes a commit, and asks for a checkpoint when enough has come together.
-    pub(super) fn wrote(&mut self, bytes: usize, conn: &Connection, wal: &Path, health: &Health) {
+    pub(super) fn wrote(&mut self, bytes: usize, conn: &Connection, health: &Health) {
         self.written += bytes;
         if self.written < CHECKPOINT_BYTES {
             return;
         }
         self.written = 0;
+        if self.log.pages.load(Ordering::Relaxed) > MAX_LOG_PAGES {
+            // The thread has moved all but the newest part, so this is quickly done. The file keeps
+            // its length: writing over it is cheaper than letting it grow again.
+            self.log.checkpoint(conn, "RESTART", health);
+            self.log.pages.store(0, Ordering::Relaxed);
+            return;
+        }
         match self.signal.as_ref().map(|signal| signal.try_send(())) {
             Some(Ok(()) | Err(TrySendError::Full(()))) => {}
-            Some(Err(TrySendError::Disconnected(()))) | None => checkpoint(conn, "PASSIVE", health),
-        }
-        if wal.metadata().is_ok_and(|log| log.len() > MAX_WAL_BYTES) {
-            checkpoint(conn, "TRUNCATE", health);
+            Some(Err(TrySendError::Disconnected(()))) | None => {
+                self.log.checkpoint(conn, "PASSIVE", health);
+            }
         }
     }
 
@@ -64,24 +83,30 @@ impl Checkpointer {
         {
             tracing::error!("the checkpoint thread panicked");
         }
-        checkpoint(conn, "TRUNCATE", health);
+        self.log.checkpoint(conn, "TRUNCATE", health);
     }
 }
 
-fn run(conn: &Connection, wanted: &Receiver<()>, health: &Health) {
+fn run(conn: &Connection, wanted: &Receiver<()>, log: &Log, health: &Health) {
     while wanted.recv().is_ok() {
-        checkpoint(conn, "PASSIVE", health);
+        log.checkpoint(conn, "PASSIVE", health);
     }
 }
 
-fn checkpoint(conn: &Connection, mode: &str, health: &Health) {
-    // Failing is no harm by itself: the log keeps everything, and the next one tries again. Only a
-    // failed flush is the end.
-    if let Err(error) = conn
-        .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
-        .map_err(store_error)
-    {
-        health.note(&error);
-        tracing::warn!(%error, mode, "a checkpoint failed");
+impl Log {
+    fn checkpoint(&self, conn: &Connection, mode: &str, health: &Health) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved = conn
+            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(1));
+        match moved.map_err(store_error) {
+            // A store in memory has no log, and says -1.
+            Ok(pages) => self.pages.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed),
+            // Failing is no harm by itself: the log keeps everything, and the next one tries again.
+            // Only a failed flush is the end.
+            Err(error) => {
+                health.note(&error);
+                tracing::warn!(%error, mode, "a checkpoint failed");
+            }
+        }
     }
 }

@@ -133,7 +133,6 @@ impl SqliteStore {
             queue: Arc::clone(&queue),
             health: Arc::clone(&health),
             checkpointer,
-            wal: file::wal_path(&path),
             lock,
         };
         let thread = std::thread::Builder::new()

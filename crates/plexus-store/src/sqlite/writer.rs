@@ -1,6 +1,5 @@
 //! The writer: one thread that takes lists of changes from the queue and commits them in groups.
 
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::Task;
@@ -59,7 +58,6 @@ pub(super) struct Writer {
     pub(super) queue: Arc<Queue<Task>>,
     pub(super) health: Arc<Health>,
     pub(super) checkpointer: Checkpointer,
-    pub(super) wal: PathBuf,
     /// Held until the last change is written.
     pub(super) lock: Lock,
 }
@@ -98,7 +96,7 @@ impl Writer {
         let committed = group.result.is_ok();
         self.committer.answer(group);
         if committed {
-            self.checkpointer.wrote(bytes, self.committer.conn(), &self.wal, &self.health);
+            self.checkpointer.wrote(bytes, self.committer.conn(), &self.health);
         }
     }
 }
