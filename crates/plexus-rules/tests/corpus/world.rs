@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::tables::Entry;
 
@@ -53,6 +54,16 @@ const TRAPPED: &[&str] = &[
 /// The longest that a command may take before it is ended; what it did by then counts.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// Commands that share a shell, where nothing may change.
+const AT_ONCE: usize = 64;
+
+/// Whether a command ended by itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    InTime,
+    TooLate,
+}
+
 /// Which traps are set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traps {
@@ -69,7 +80,10 @@ pub(crate) struct World {
 }
 
 /// Files by path, each with what would change if it were written.
-type Shot = BTreeMap<PathBuf, (u64, Option<std::time::SystemTime>)>;
+type Shot = BTreeMap<PathBuf, Mark>;
+
+/// The length of a file, when it was written, and its mode. A folder has none of the first two.
+type Mark = (u64, Option<SystemTime>, u32);
 
 impl World {
     pub(crate) fn new() -> Self {
@@ -104,7 +118,7 @@ impl World {
     /// The options that a command lists in its own help.
     pub(crate) fn help(&self, entry: &Entry) -> Vec<String> {
         let flag = if entry.program() == "git" { "-h" } else { "--help" };
-        let text = self.output(&format!("{} {flag}", entry.name()));
+        let text = self.output(&format!("{} {flag}", entry.name())).0;
         let mut options: Vec<String> = text
             .split(|c: char| c.is_whitespace() || ",[]()|=<>\"'`{}".contains(c))
             .filter(|word| word.starts_with('-') && word.len() > 1 && word.len() < 30)
@@ -116,19 +130,78 @@ impl World {
         options
     }
 
+    /// Runs commands, each in the world as it was, and returns those that sprang a trap.
+    pub(crate) fn run_all(&mut self, commands: &[&str], traps: Traps) -> Vec<String> {
+        let at_once = if traps == Traps::Everywhere { AT_ONCE } else { 1 };
+        let mut sprung = Vec::new();
+        for some in commands.chunks(at_once) {
+            // Where nothing may change, many can share a shell: as long as no trap is sprung, each
+            // has found the world as it was.
+            if some.len() > 1 {
+                let (trap, end) = self.try_out(&one_after_another(some), traps);
+                if trap.is_none() && end == End::InTime {
+                    continue;
+                }
+            }
+            for command in some {
+                let trap = self.run(command, traps);
+                sprung.extend(trap.map(|trap| format!("{command}\n    {trap}")));
+            }
+        }
+        sprung
+    }
+
     /// Runs a command and returns the trap that it sprang. The world is as before afterwards.
     pub(crate) fn run(&mut self, command: &str, traps: Traps) -> Option<String> {
+        self.try_out(command, traps).0
+    }
+
+    fn try_out(&mut self, command: &str, traps: Traps) -> (Option<String>, End) {
         let command = command.replace(self.outside(), &self.place("outside").display().to_string());
-        let shown = self.output(&command);
+        let (shown, end) = self.output(&command);
         let sprung = if shown.contains(SECRET) || shown.contains(MARKER) {
             Some("showed something outside".to_owned())
         } else {
             self.changed(traps)
         };
+        self.restore();
+        (sprung, end)
+    }
+
+    /// Puts back what a command has changed.
+    fn restore(&mut self) {
+        let after = self.shot();
+        if after == self.before {
+            return;
+        }
+        let changed = |path: &&PathBuf| self.before.get(*path) != after.get(*path);
+        let in_git = |path: &&PathBuf| path.starts_with(self.place("work/.git"));
+        if self.before.keys().chain(after.keys()).filter(changed).any(|path| in_git(&path)) {
+            return self.build();
+        }
+        for path in after.keys().rev().filter(changed) {
+            let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
+        }
+        for path in self.before.keys().filter(|path| fs::symlink_metadata(path).is_err()) {
+            self.put_back(path);
+        }
+        let _ = fs::remove_dir_all(self.place("home"));
+        fs::create_dir_all(self.place("home")).unwrap();
         if self.shot() != self.before {
             self.build();
         }
-        sprung
+    }
+
+    /// Copies a file, a link or a folder from the spare world.
+    fn put_back(&self, path: &Path) {
+        let spare = self.place("spare").join(path.strip_prefix(self.folder.path()).unwrap());
+        let data = fs::symlink_metadata(&spare).unwrap();
+        if data.is_dir() {
+            fs::create_dir_all(path).unwrap();
+            return fs::set_permissions(path, data.permissions()).unwrap();
+        }
+        let copied = Command::new("cp").arg("-a").arg(&spare).arg(path).status();
+        assert!(copied.unwrap().success(), "{}", spare.display());
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -166,9 +239,10 @@ impl World {
                     if !path.ends_with(".git/objects") {
                         todo.push(path.clone());
                     }
-                    shot.insert(path, (0, None));
+                    shot.insert(path, (0, None, data.permissions().mode()));
                 } else if !path.ends_with(".git/index") {
-                    shot.insert(path, (data.len(), data.modified().ok()));
+                    let mark = (data.len(), data.modified().ok(), data.permissions().mode());
+                    shot.insert(path, mark);
                 }
             }
         }
@@ -203,12 +277,14 @@ impl World {
         bash
     }
 
-    fn output(&self, command: &str) -> String {
+    /// Returns what a command shows.
+    fn output(&self, command: &str) -> (String, End) {
         let mut child = self
             .bash(&format!("{{ {command}\n}} 2>&1"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .expect("bash starts");
         let mut stdout = child.stdout.take().unwrap();
@@ -217,14 +293,16 @@ impl World {
             let _ = stdout.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        let started = Instant::now();
+        let (started, mut end) = (Instant::now(), End::InTime);
         while child.try_wait().unwrap().is_none() {
             if started.elapsed() > LONGEST {
-                let _ = child.kill();
+                end = End::TooLate;
+                let group = format!("-{}", child.id());
+                let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        reader.join().unwrap()
+        (reader.join().unwrap(), end)
     }
 
     /// Makes everything anew.
@@ -269,10 +347,26 @@ impl World {
              echo three >> src/a.txt && git init -q --bare vendor/evil.git && mkdir -p {}",
             hook.parent().unwrap().display()
         ));
-        assert!(work.join(".git/HEAD").exists(), "{made}");
+        assert!(work.join(".git/HEAD").exists(), "{}", made.0);
         executable(&hook, &trap);
         self.before = self.shot();
+        let _ = fs::remove_dir_all(self.place("spare"));
+        fs::create_dir(self.place("spare")).unwrap();
+        for name in ["work", "outside"] {
+            let copied = Command::new("cp")
+                .arg("-a")
+                .arg(self.place(name))
+                .arg(self.place("spare"))
+                .status();
+            assert!(copied.unwrap().success());
+        }
     }
+}
+
+/// A script that runs each command in a shell of its own.
+fn one_after_another(commands: &[&str]) -> String {
+    let line = |command: &&str| format!("( eval '{}' ) </dev/null", command.replace('\'', r"'\''"));
+    commands.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn executable(path: &Path, text: &str) {
