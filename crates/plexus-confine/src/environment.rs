@@ -62,10 +62,19 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>, can_layer: bool) {
             plan.variables.insert("RUSTUP_HOME".to_owned(), rustup);
         }
     }
+}
+
+/// Adds the variables that lead to the doors. Their ports are known once they are open.
+pub(crate) fn add_doors(plan: &mut Plan) {
+    if let (Some(port), Some(name)) = (plan.doors.model, &plan.model_variable) {
+        plan.variables.insert(name.clone(), format!("http://127.0.0.1:{port}"));
+    }
     if let Some(port) = plan.doors.proxy {
         let proxy = format!("http://127.0.0.1:{port}");
         let none = "127.0.0.1,localhost".to_owned();
-        for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"] {
+        for name in
+            ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"]
+        {
             plan.variables.insert(name.to_owned(), proxy.clone());
         }
         for name in ["NO_PROXY", "no_proxy"] {

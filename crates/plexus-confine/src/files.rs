@@ -30,8 +30,18 @@ pub(crate) fn abi() -> Result<ABI, &'static str> {
     }
 }
 
+/// Which ring of a wall is built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// The wall itself.
+    Outer,
+    /// A second one, around a command. The first limits its connections already, and what is hidden
+    /// from it exists, so its names must not be seen.
+    Inner,
+}
+
 /// Restricts this thread and all that comes from it.
-pub(crate) fn restrict(plan: &Plan) -> Result<(), StageError> {
+pub(crate) fn restrict(plan: &Plan, ring: Ring) -> Result<(), StageError> {
     let abi = abi().map_err(|why| StageError::new("use Landlock", why).next(OLD_KERNEL))?;
     let least = match plan.tier {
         Tier::Full => ABI_OF_TRUNCATE,
@@ -47,15 +57,16 @@ pub(crate) fn restrict(plan: &Plan) -> Result<(), StageError> {
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))
         .map_err(fail)?;
-    if plan.tier == Tier::Landlock {
+    let limits_tcp = plan.tier == Tier::Landlock && ring == Ring::Outer;
+    if limits_tcp {
         rules = rules.handle_access(AccessNet::ConnectTcp | AccessNet::BindTcp).map_err(fail)?;
     }
     if abi as i32 >= i32::from(ABI_OF_SIGNALS) {
         rules = rules.scope(Scope::Signal | Scope::AbstractUnixSocket).map_err(fail)?;
     }
     let mut rules = rules.create().map_err(fail)?;
-    rules = add_paths(rules, plan, abi)?;
-    if plan.tier == Tier::Landlock {
+    rules = add_paths(rules, plan, ring, abi)?;
+    if limits_tcp {
         for port in plan.doors.ports() {
             let rule = NetPort::new(port, AccessNet::ConnectTcp);
             rules = rules.add_rule(rule).map_err(fail)?;
@@ -73,6 +84,7 @@ const OLD_KERNEL: &str = "Linux 6.7 or newer with Landlock enabled is needed (6.
 fn add_paths(
     mut rules: RulesetCreated,
     plan: &Plan,
+    ring: Ring,
     abi: ABI,
 ) -> Result<RulesetCreated, StageError> {
     let control: BitFlags<AccessFs> =
@@ -99,8 +111,10 @@ fn add_paths(
     }
     if plan.tier == Tier::Full {
         rules = add(rules, Path::new("/dev/pts"), device, abi)?;
-        // Everything that exists inside is listed, so its names may be seen.
-        rules = add(rules, Path::new("/"), AccessFs::ReadDir.into(), abi)?;
+        if ring == Ring::Outer {
+            // Everything that exists inside is listed, so its names may be seen.
+            rules = add(rules, Path::new("/"), AccessFs::ReadDir.into(), abi)?;
+        }
     }
     Ok(rules)
 }

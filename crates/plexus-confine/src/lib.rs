@@ -15,6 +15,7 @@
 //! - [`stage`]: the order of restricting oneself; [`root`]: a file system of its own;
 //!   [`mounts`]: the calls for it; [`network`]: a network of its own; [`rights`]: capabilities and
 //!   descriptors; [`files`]: Landlock; [`calls`]: seccomp;
+//! - [`ring`]: a second wall around each command of a confined agent;
 //! - [`egress`]: the process outside that is the program's only network;
 //! - [`dry_run`]: runs a program over a copy and lists what it would change.
 //!
@@ -35,6 +36,7 @@ mod plan;
 mod probe;
 mod profile;
 mod rights;
+mod ring;
 mod root;
 mod stage;
 mod wall;
@@ -42,5 +44,6 @@ mod wall;
 pub use machine::{CannotBuild, Machine, Tier};
 pub use plan::{Plan, PlanError, plan};
 pub use probe::{RunDir, StageProgram, probe};
+pub use ring::{SHELL_NAME, is_shell, shell_main};
 pub use stage::{EXIT_NOT_CONFINED, StageError, main, run};
 pub use wall::{Doors, LooserThanParent, Profile, Wall};

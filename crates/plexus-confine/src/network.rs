@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::net::{
@@ -21,10 +22,36 @@ pub(crate) const TAKEN: u8 = b'+';
 /// The longest wait for the egress process. It answers at once or is gone.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Starts the egress process and waits until it listens. The process that we start ends then and
+/// leaves the real one to the nearest ancestor that adopts orphans: the shim.
+pub(crate) fn start_egress(words: &[String]) -> Result<(), StageError> {
+    let fail = |why: String| StageError::new("start the egress process", why);
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| fail("it has no program".to_owned()))?;
+    let started = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| fail(error.to_string()))?;
+    if started.status.success() {
+        return Ok(());
+    }
+    Err(fail(String::from_utf8_lossy(&started.stderr).trim().to_owned()))
+}
+
 /// Connects to the egress process, where the plan has one.
 pub(crate) fn connect(plan: &Plan) -> Result<Option<UnixStream>, StageError> {
     let Some(path) = &plan.doors.socket else { return Ok(None) };
-    let connected = UnixStream::connect(path).and_then(|stream| {
+    // By its short name: the whole path may be longer than an address of a socket can be. The
+    // working directory is entered by name later.
+    let (dir, name) = (path.parent(), path.file_name());
+    let connected = match (dir, name) {
+        (Some(dir), Some(name)) => {
+            std::env::set_current_dir(dir).and_then(|()| UnixStream::connect(name))
+        }
+        (_, _) => Err(io::ErrorKind::InvalidInput.into()),
+    };
+    let connected = connected.and_then(|stream| {
         stream.set_read_timeout(Some(HAND_OVER_TIMEOUT))?;
         stream.set_write_timeout(Some(HAND_OVER_TIMEOUT))?;
         Ok(stream)
@@ -50,15 +77,33 @@ pub(crate) fn open_doors(plan: &Plan, egress: Option<UnixStream>) -> Result<(), 
         };
     };
     for port in ports {
-        hand_over(&stream, port).map_err(|error| {
+        let listening = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        listening.and_then(|listener| hand_over(&stream, port, &listener)).map_err(|error| {
             StageError::new(format!("hand port {port} to the egress process"), error)
         })?;
     }
     Ok(())
 }
 
-fn hand_over(mut egress: &UnixStream, port: u16) -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+/// Hands free ports of this machine to the egress process, for the tier without a network of its
+/// own, and writes down which they are.
+pub(crate) fn lend_ports(plan: &mut Plan, egress: Option<UnixStream>) -> Result<(), StageError> {
+    let Some(stream) = egress else { return Ok(()) };
+    for door in [&mut plan.doors.proxy, &mut plan.doors.model].into_iter().flatten() {
+        *door = lend_port(&stream, *door)
+            .map_err(|error| StageError::new("hand a port to the egress process", error))?;
+    }
+    Ok(())
+}
+
+fn lend_port(egress: &UnixStream, door: u16) -> io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    hand_over(egress, door, &listener)?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Hands a listener over as the door of this number.
+fn hand_over(mut egress: &UnixStream, port: u16, listener: &TcpListener) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = [listener.as_fd()];

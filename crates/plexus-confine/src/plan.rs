@@ -42,8 +42,15 @@ pub struct Plan {
     pub temp_dir: PathBuf,
     /// The ports to the egress process.
     pub doors: Doors,
+    /// The words that start the egress process, which the stage does before everything else. It
+    /// gets the variables that this program does not.
+    pub egress: Option<Vec<String>>,
     /// Variables for the program.
     pub variables: BTreeMap<String, String>,
+    /// Variables that the program does not get, because they hold the real key.
+    pub withheld: BTreeSet<String>,
+    /// The variable from which the program takes the address of its model's API.
+    pub model_variable: Option<String>,
     /// Directories that look writable, while changes go into the second directory. Full tier only.
     pub layers: BTreeMap<PathBuf, PathBuf>,
     /// The working directory is such a layer, and all processes end with the first.
@@ -122,7 +129,10 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         links: BTreeMap::new(),
         temp_dir,
         doors: wall.doors.clone(),
+        egress: None,
         variables: BTreeMap::new(),
+        withheld: BTreeSet::new(),
+        model_variable: None,
         layers: BTreeMap::new(),
         is_dry_run: false,
         copies: Vec::new(),

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use crate::machine::Tier;
 use crate::plan::Plan;
-use crate::{calls, files, network, rights, root};
+use crate::{calls, environment, files, network, rights, root};
 
 /// The exit code of a stage that could not build its wall. The program has not run.
 pub const EXIT_NOT_CONFINED: u8 = 125;
@@ -34,6 +34,8 @@ const REMOVED_VARIABLES: &[&str] = &[
 ];
 /// Variables that configure Plexus itself, by how they begin.
 const REMOVED_PREFIX: &str = "PLEXUS_";
+/// The mark by which whatever a run has started is found, also after its shim was killed.
+pub(crate) const RUN_MARK: &str = "PLEXUS_RUN";
 
 /// Why a wall could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -85,13 +87,13 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
     let usage =
         || StageError::new("read the arguments", "--stage FILE (--check | -- PROGRAM ARGS)");
     let file = args.next().ok_or_else(usage)?;
-    let plan = read(Path::new(&file))?;
+    let mut plan = read(Path::new(&file))?;
     let word = args.next().ok_or_else(usage)?;
     if word == "--check" {
-        return build(&plan);
+        return build(&mut plan);
     }
     let program = args.next().filter(|_| word == "--").ok_or_else(usage)?;
-    build(&plan)?;
+    build(&mut plan)?;
     let mut command = command(&plan, &program);
     command.args(args);
     let error = if plan.is_dry_run {
@@ -114,7 +116,7 @@ fn become_parent(command: &mut Command) -> std::io::Result<i32> {
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
 }
 
-fn read(file: &Path) -> Result<Plan, StageError> {
+pub(crate) fn read(file: &Path) -> Result<Plan, StageError> {
     let fail = |why: String| StageError::path("read the plan", file, why);
     let length = file.metadata().map_err(|error| fail(error.to_string()))?.len();
     if length > MAX_PLAN_BYTES {
@@ -125,25 +127,29 @@ fn read(file: &Path) -> Result<Plan, StageError> {
 }
 
 /// Builds the wall around this process. The order matters, and each step says why.
-fn build(plan: &Plan) -> Result<(), StageError> {
+fn build(plan: &mut Plan) -> Result<(), StageError> {
+    if let Some(words) = &plan.egress {
+        network::start_egress(words)?;
+    }
+    // The egress process is found by a path that does not exist inside.
+    let egress = network::connect(plan)?;
     match plan.tier {
         Tier::Full => {
-            // The egress process is found by a path that does not exist inside.
-            let egress = network::connect(plan)?;
             // Mounts first: under Landlock no mount can be changed any more.
             root::enter_namespaces(plan)?;
             root::change(plan)?;
             network::open_doors(plan, egress)?;
         }
-        Tier::Landlock => {}
+        Tier::Landlock => network::lend_ports(plan, egress)?,
     }
+    environment::add_doors(plan);
     // By name again: the old working directory looks below the new mounts.
     std::env::set_current_dir(&plan.working_dir)
         .map_err(|error| StageError::path("enter", &plan.working_dir, error))?;
     check_writable(plan)?;
     rights::drop_capabilities()?;
     rights::close_descriptors()?;
-    files::restrict(plan)?;
+    files::restrict(plan, files::Ring::Outer)?;
     // Last, because it forbids some of the calls above.
     calls::restrict(plan)
 }
@@ -164,8 +170,9 @@ fn command(plan: &Plan, program: &OsStr) -> Command {
     let mut command = Command::new(program);
     let ours = std::env::vars_os()
         .map(|(name, _)| name)
-        .filter(|name| name.to_string_lossy().starts_with(REMOVED_PREFIX));
-    for name in ours.chain(REMOVED_VARIABLES.iter().map(OsString::from)) {
+        .filter(|name| name.to_string_lossy().starts_with(REMOVED_PREFIX) && name != RUN_MARK);
+    let withheld = plan.withheld.iter().map(OsString::from);
+    for name in ours.chain(REMOVED_VARIABLES.iter().map(OsString::from)).chain(withheld) {
         command.env_remove(name);
     }
     command.envs(&plan.variables);

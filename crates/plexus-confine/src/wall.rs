@@ -151,8 +151,12 @@ pub struct Doors {
     /// The model's API.
     #[serde(default)]
     pub model: Option<u16>,
-    /// The Unix socket at which the egress process takes over listeners that the stage made in the
-    /// program's own network. Without one the egress process already listens on this machine.
+    /// A server on this machine that the program may call, by its port.
+    #[serde(default)]
+    pub server: Option<u16>,
+    /// The Unix socket at which the egress process takes over listeners that the stage made: in the
+    /// program's own network, or in the landlock tier on free ports of this machine. Without one
+    /// the egress process already listens on this machine.
     #[serde(default)]
     pub socket: Option<PathBuf>,
 }
@@ -160,7 +164,7 @@ pub struct Doors {
 impl Doors {
     /// Returns the ports, the proxy's first.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
-        self.proxy.into_iter().chain(self.model)
+        self.proxy.into_iter().chain(self.model).chain(self.server)
     }
 }
 

@@ -6,13 +6,25 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
+use super::upstream::UpstreamProxy;
+
 /// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest wait for the name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Connects to an allowed host. The error is the sentence that the program reads.
-pub(crate) async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
+pub(crate) async fn dial(
+    host: &str,
+    port: u16,
+    upstream: Option<&UpstreamProxy>,
+) -> Result<TcpStream, String> {
+    // A name is resolved behind that proxy. An address is known here already.
+    let is_outside = host.parse().map_or(true, is_public);
+    if let Some(proxy) = upstream.filter(|proxy| proxy.serves(host) && is_outside) {
+        let dialled = proxy.dial(host, port).await;
+        return dialled.map_err(|error| format!("{host} could not be reached: {error}"));
+    }
     let looked_up = tokio::time::timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((host, port)));
     let found: Vec<SocketAddr> = match looked_up.await {
         Ok(Ok(found)) => found.collect(),

@@ -2,7 +2,8 @@
 //!
 //! In reading order: this file opens the doors and serves them; [`gate`] decides about hosts and
 //! bounds how long a connection is held; [`hosts`] is the list; [`proxy`] is the HTTP proxy,
-//! [`dial`] resolves and connects for it; [`model`] is the door to the model's API.
+//! [`dial`] resolves and connects for it; [`model`] is the door to the model's API; [`upstream`] is
+//! a proxy that this machine has to go through.
 //!
 //! There is no look into TLS: what goes through an allowed tunnel is between the program and the
 //! host.
@@ -12,12 +13,13 @@ mod gate;
 mod hosts;
 mod model;
 mod proxy;
+mod upstream;
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +34,7 @@ use tokio::task::JoinSet;
 pub use gate::{Bounds, Decide, Decision, ListedHosts};
 pub use hosts::{BadHost, HostPattern};
 pub use model::{ApiKey, ModelApi, ModelError};
+pub use upstream::UpstreamProxy;
 
 use crate::network::TAKEN;
 use crate::wall::Doors;
@@ -56,6 +59,19 @@ pub struct EgressOptions {
     pub model: Option<ModelApi>,
     /// How much may wait for an answer.
     pub bounds: Bounds,
+    /// A server on this machine that the program may call; without it there is no such door.
+    pub server: Option<ServerDoor>,
+    /// A proxy that this machine has to go through.
+    pub upstream: Option<UpstreamProxy>,
+}
+
+/// A door through which bytes go to a server on this machine as they are.
+#[derive(Clone)]
+pub struct ServerDoor {
+    /// The port at which the program calls it.
+    pub port: u16,
+    /// Finds where it listens now: a server that was started again may listen elsewhere.
+    pub find: Arc<dyn Fn() -> Option<SocketAddr> + Send + Sync>,
 }
 
 impl std::fmt::Debug for EgressOptions {
@@ -108,12 +124,12 @@ impl Egress {
         };
         let proxy = open(options.decider.is_some()).await?;
         let model = open(options.model.is_some()).await?;
-        let doors = Doors { proxy, model, socket: None };
+        let doors = Doors { proxy, model, server: None, socket: None };
         Ok(Self { options, doors, source: Source::Here(listeners) })
     }
 
-    /// Waits at a Unix socket for listeners from the program's own network, for the full tier. The
-    /// socket must lie where the program cannot see it.
+    /// Waits at a Unix socket for listeners that the stage makes, in the program's own network or on
+    /// free ports of this machine. The socket must lie where the program cannot see it.
     ///
     /// # Errors
     /// When the socket cannot be made.
@@ -122,6 +138,7 @@ impl Egress {
         let doors = Doors {
             proxy: options.decider.is_some().then_some(PROXY_PORT),
             model: options.model.is_some().then_some(MODEL_PORT),
+            server: options.server.as_ref().map(|server| server.port),
             socket: Some(socket.to_owned()),
         };
         let source = Source::Inside(listener, SocketFile(socket.to_owned()));
@@ -143,6 +160,8 @@ impl Egress {
         let service = Arc::new(Service {
             gate: options.decider.map(|decider| Gate::new(decider, options.bounds)),
             model: options.model,
+            server: options.server,
+            upstream: options.upstream,
             doors,
             connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         });
@@ -173,6 +192,8 @@ impl Egress {
 struct Service {
     gate: Option<Arc<Gate>>,
     model: Option<ModelApi>,
+    server: Option<ServerDoor>,
+    upstream: Option<UpstreamProxy>,
     doors: Doors,
     connections: Arc<Semaphore>,
 }
@@ -216,6 +237,9 @@ impl Service {
         if stream.set_nodelay(true).is_err() {
             return;
         }
+        if let Some(server) = self.server.as_ref().filter(|server| server.port == port) {
+            return relay(stream, server).await;
+        }
         let (tunnels, mut tunnel) = mpsc::channel(1);
         let service = hyper::service::service_fn(|request| {
             let (this, tunnels) = (Arc::clone(&self), tunnels.clone());
@@ -244,11 +268,25 @@ impl Service {
         let port = Some(port);
         match (&self.gate, &self.model) {
             (Some(gate), _) if port == self.doors.proxy => {
-                proxy::serve(Arc::clone(gate), tunnels, request).await
+                let upstream = self.upstream.as_ref();
+                proxy::serve(Arc::clone(gate), tunnels, upstream, request).await
             }
-            (_, Some(model)) if port == self.doors.model => model.serve(request).await,
+            (_, Some(model)) if port == self.doors.model => {
+                model.serve(self.upstream.as_ref(), request).await
+            }
             _ => proxy::say(hyper::StatusCode::NOT_FOUND, "there is no such door"),
         }
+    }
+}
+
+/// Passes bytes between the program and a server. Without a server the connection ends, as it would
+/// without us.
+async fn relay(mut inside: TcpStream, server: &ServerDoor) {
+    let Some(address) = (server.find)() else { return };
+    let Ok(mut upstream) = TcpStream::connect(address).await else { return };
+    if upstream.set_nodelay(true).is_ok() {
+        // How it ends is known to both ends, and nobody else asks.
+        let _ended = tokio::io::copy_bidirectional(&mut inside, &mut upstream).await;
     }
 }
 

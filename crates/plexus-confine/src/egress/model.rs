@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::proxy::{Answer, pass_on, say};
+use super::upstream::UpstreamProxy;
 
 /// The calls that an agent needs. Others (files, batches, administration) are ways out or more.
 const CALLS: &[(&str, &str)] = &[
@@ -88,13 +89,15 @@ pub struct ModelApi {
     port: u16,
     /// The value of the `Host` header.
     authority: String,
+    /// What stands before the path of each call, for an API behind a gateway.
+    prefix: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     key: ApiKey,
     stand_in: ApiKey,
 }
 
 impl ModelApi {
-    /// Opens the door to `upstream` (`https://host[:port]`, or `http://` to this machine) for
+    /// Opens the door to `upstream` (`https://host[:port][/path]`, or `http://` to this machine) for
     /// whoever shows `stand_in`, with `key` put in its place. `authorities` is a file of trusted
     /// certificate authorities; without one those of this machine count.
     ///
@@ -123,11 +126,17 @@ impl ModelApi {
             Some(_) | None => return Err(bad()),
         };
         let port = authority.port_u16().unwrap_or(port);
-        Ok(Self { host, port, authority: authority.to_string(), tls, key, stand_in })
+        let authority = authority.to_string();
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        Ok(Self { host, port, authority, prefix, tls, key, stand_in })
     }
 
     /// Serves one request of the program.
-    pub(crate) async fn serve(&self, mut request: Request<Incoming>) -> Answer {
+    pub(crate) async fn serve(
+        &self,
+        upstream: Option<&UpstreamProxy>,
+        mut request: Request<Incoming>,
+    ) -> Answer {
         let (method, path) = (request.method().as_str(), request.uri().path());
         if !CALLS.contains(&(method, path)) {
             let words = format!("{method} {path} is no call that this door takes");
@@ -150,7 +159,7 @@ impl ModelApi {
         headers.remove(AUTHORIZATION);
         headers.remove(API_KEY);
         headers.insert(name, value);
-        self.pass_on(request).await
+        self.pass_on(upstream, request).await
     }
 
     /// Whether the request shows the stand-in. In the landlock tier the door is open to every
@@ -163,11 +172,23 @@ impl ModelApi {
         shown.as_bytes().ct_eq(self.stand_in.reveal().as_bytes()).into()
     }
 
-    async fn pass_on(&self, request: Request<Incoming>) -> Answer {
+    async fn pass_on(
+        &self,
+        upstream: Option<&UpstreamProxy>,
+        mut request: Request<Incoming>,
+    ) -> Answer {
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let Ok(path) = format!("{}{path}", self.prefix).parse() else {
+            return say(StatusCode::BAD_REQUEST, "the address of the request cannot be passed on");
+        };
+        *request.uri_mut() = path;
         let failed = |error: std::io::Error| {
             say(StatusCode::BAD_GATEWAY, &format!("the model's API could not be reached: {error}"))
         };
-        let dialled = TcpStream::connect((self.host.as_str(), self.port)).await;
+        let dialled = match upstream.filter(|proxy| proxy.serves(&self.host)) {
+            Some(proxy) => proxy.dial(&self.host, self.port).await,
+            None => TcpStream::connect((self.host.as_str(), self.port)).await,
+        };
         let stream = match dialled.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
             Ok(stream) => stream,
             Err(error) => return failed(error),

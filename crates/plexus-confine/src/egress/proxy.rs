@@ -18,6 +18,7 @@ use tokio::sync::mpsc;
 use super::dial::dial;
 use super::gate::{Decision, Gate};
 use super::hosts::normal;
+use super::upstream::UpstreamProxy;
 
 pub(crate) type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
@@ -29,18 +30,20 @@ pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(crate) async fn serve(
     gate: Arc<Gate>,
     tunnels: mpsc::Sender<Tunnel>,
+    upstream: Option<&UpstreamProxy>,
     request: Request<Incoming>,
 ) -> Answer {
     if request.method() == Method::CONNECT {
-        tunnel(gate, tunnels, request).await
+        tunnel(gate, tunnels, upstream, request).await
     } else {
-        forward(gate, request).await
+        forward(gate, upstream, request).await
     }
 }
 
 async fn tunnel(
     gate: Arc<Gate>,
     tunnels: mpsc::Sender<Tunnel>,
+    upstream: Option<&UpstreamProxy>,
     request: Request<Incoming>,
 ) -> Answer {
     let target = request.uri().authority().and_then(|at| Some((normal(at.host()), at.port_u16()?)));
@@ -50,7 +53,7 @@ async fn tunnel(
     if let Decision::Deny(why) = gate.pass(&host, port).await {
         return refuse(&host, port, &why);
     }
-    let mut upstream = match dial(&host, port).await {
+    let mut upstream = match dial(&host, port, upstream).await {
         Ok(stream) => stream,
         Err(why) => return say(StatusCode::BAD_GATEWAY, &why),
     };
@@ -67,7 +70,11 @@ async fn tunnel(
     Response::new(Empty::new().map_err(|never| match never {}).boxed())
 }
 
-async fn forward(gate: Arc<Gate>, request: Request<Incoming>) -> Answer {
+async fn forward(
+    gate: Arc<Gate>,
+    upstream: Option<&UpstreamProxy>,
+    request: Request<Incoming>,
+) -> Answer {
     let uri = request.uri();
     let host = uri.host().filter(|_| uri.scheme_str() == Some("http")).map(normal);
     let Some(host) = host else {
@@ -77,7 +84,7 @@ async fn forward(gate: Arc<Gate>, request: Request<Incoming>) -> Answer {
     if let Decision::Deny(why) = gate.pass(&host, port).await {
         return refuse(&host, port, &why);
     }
-    let stream = match dial(&host, port).await {
+    let stream = match dial(&host, port, upstream).await {
         Ok(stream) => stream,
         Err(why) => return say(StatusCode::BAD_GATEWAY, &why),
     };

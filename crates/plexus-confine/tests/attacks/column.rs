@@ -124,8 +124,13 @@ fn try_one(
 
 fn open_egress(tier: Tier, run_dir: &RunDir, runtime: &tokio::runtime::Runtime) -> Result<Egress> {
     let hosts = ListedHosts(vec!["allowed.example.org".parse()?]);
-    let options =
-        EgressOptions { decider: Some(Arc::new(hosts)), model: None, bounds: Bounds::default() };
+    let options = EgressOptions {
+        decider: Some(Arc::new(hosts)),
+        model: None,
+        bounds: Bounds::default(),
+        server: None,
+        upstream: None,
+    };
     let _within = runtime.enter();
     Ok(match tier {
         Tier::Full => Egress::listen_inside(options, &run_dir.path().join("egress"))?,

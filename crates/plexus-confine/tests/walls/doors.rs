@@ -130,7 +130,13 @@ fn model_door(key: &str) -> Result<(EgressOptions, String, mpsc::Receiver<String
     let model = ModelApi::new(&format!("http://127.0.0.1:{port}"), key, stand_in, None)?;
     let printed = format!("{model:?}");
     ensure!(!printed.contains("real"), "the key prints: {printed}");
-    let egress = EgressOptions { decider: None, model: Some(model), bounds: Bounds::default() };
+    let egress = EgressOptions {
+        decider: None,
+        model: Some(model),
+        bounds: Bounds::default(),
+        server: None,
+        upstream: None,
+    };
     Ok((egress, shown, requests))
 }
 

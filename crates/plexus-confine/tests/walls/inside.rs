@@ -94,5 +94,11 @@ pub(crate) fn said(output: &Output) -> Result<String> {
 pub(crate) fn hosts(hosts: &[&str], model: Option<ModelApi>) -> Result<EgressOptions> {
     let hosts = hosts.iter().map(|host| host.parse()).collect::<Result<_, _>>()?;
     let decider = Arc::new(ListedHosts(hosts));
-    Ok(EgressOptions { decider: Some(decider), model, bounds: Bounds::default() })
+    Ok(EgressOptions {
+        decider: Some(decider),
+        model,
+        bounds: Bounds::default(),
+        server: None,
+        upstream: None,
+    })
 }

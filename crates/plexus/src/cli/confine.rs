@@ -10,7 +10,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use plexus_confine::dry_run::{self, ChangeKind, End, Preview};
-use plexus_confine::egress::{Bounds, Egress, EgressOptions, HostPattern, ListedHosts};
+use plexus_confine::egress::{
+    Bounds, Egress, EgressOptions, HostPattern, ListedHosts, UpstreamProxy,
+};
 use plexus_confine::guard::Watch;
 use plexus_confine::{EXIT_NOT_CONFINED, Machine, Plan, RunDir, StageProgram, Tier, Wall, plan};
 use tokio::signal::unix::{SignalKind, signal};
@@ -139,6 +141,9 @@ impl Run {
             decider: Some(Arc::new(ListedHosts(self.wall.hosts.clone()))),
             model: None,
             bounds: Bounds::default(),
+            server: None,
+            upstream: UpstreamProxy::from_variables(|name| std::env::var(name).ok())
+                .map_err(anyhow::Error::msg)?,
         };
         let tier = self.machine.choose(self.wall.tier).map_err(could_not_build)?;
         let opened = match tier {
