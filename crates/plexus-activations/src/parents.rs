@@ -20,8 +20,8 @@ use plexus_store::{
 };
 use plexus_wire::method::identity as wire;
 use plexus_wire::{
-    NoParams, Parent, ParentIdentity, ParentList, ParentParams, ParentsParams, ProjectSettings,
-    RevokeParams, Revoked, SignInCode, Supervise,
+    Confine, NoParams, Parent, ParentIdentity, ParentList, ParentParams, ParentsParams,
+    ProjectSettings, RevokeParams, Revoked, SignInCode, Supervise,
 };
 use serde_json::json;
 
@@ -116,6 +116,8 @@ impl Parents {
             disallowed_tools: Vec::new(),
             add_dirs: Vec::new(),
             env: BTreeMap::new(),
+            // It runs no child of its own: each session that it creates gets the default.
+            confine: Confine::None,
             budget: None,
         };
         let session = CreateSession {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_rules::{self as rules, Decision, Pattern, Placed, RealPaths, Rule};
 use plexus_store::{Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError};
-use plexus_wire::{Budget, ProjectSettings, Supervise, ToolCall};
+use plexus_wire::{Budget, Confine, ProjectSettings, Supervise, ToolCall};
 
 use crate::session::SessionConfig;
 
@@ -290,6 +290,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         disallowed_tools,
         add_dirs,
         env,
+        confine,
         budget,
     } = child;
     if let Some(dir) = std::iter::once(working_dir).chain(add_dirs).find(|dir| !inside(dir, parent))
@@ -323,6 +324,9 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if *loopback_timeout_secs == 0 && parent.loopback_timeout_secs > 0 {
         return Some("questions without a deadline".into());
     }
+    if let Some(looser) = looser_wall(parent.confine, *confine) {
+        return Some(looser);
+    }
     if *can_spawn && !parent.can_spawn {
         return Some("the right to create sessions".into());
     }
@@ -345,6 +349,19 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
 /// `forbidden`, naming the first limit that is too much.
 pub fn narrowed_budget(parent: Option<&Budget>, child: &Budget) -> Result<(), CallError> {
     larger_budget(parent, child).map_or(Ok(()), |what| Err(too_much(&what)))
+}
+
+/// Checks that the wall of a child is no looser than its parent's, whoever creates it: what the
+/// child does is the parent's doing.
+///
+/// # Errors
+/// `forbidden`, naming both.
+pub fn narrowed_wall(parent: &SessionConfig, child: &SessionConfig) -> Result<(), CallError> {
+    looser_wall(parent.confine, child.confine).map_or(Ok(()), |what| Err(too_much(&what)))
+}
+
+fn looser_wall(parent: Confine, child: Confine) -> Option<String> {
+    (child < parent).then(|| format!("the wall {child} below one that has {parent}"))
 }
 
 fn too_much(what: &str) -> CallError {

@@ -3,13 +3,16 @@
 //!
 //! In reading order:
 //! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
+//! - [`wall`]: what confines a child, for whoever builds it.
 //! - [`driver`], [`agents`]: what is particular to one kind of agent, and which ones there are.
 //! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused
 //!   attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
-//! - [`start`], [`run`], [`supervisor`]: one child from its start to its end, and all of them.
+//! - [`start`], [`walled`], [`run`], [`supervisor`]: one child from its start to its end, and all of
+//!   them.
 //! - [`home`]: the directory of an agent's own settings and login, made ready.
-//! - [`hold`], [`orphans`], [`sweep`]: a shim held by a descriptor, and what to end and to remove.
+//! - [`hold`], [`orphans`], [`sweep`], [`files`]: a shim held by a descriptor, and what to end and
+//!   to remove.
 //! - [`tools`]: a tool call in one form for every agent.
 //! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
 //! - [`budget`]: what a session and everything below it may spend.
@@ -31,6 +34,7 @@ pub mod deltas;
 pub mod driver;
 pub mod engine;
 pub mod event;
+pub mod files;
 pub mod handles;
 mod hold;
 mod home;
@@ -52,6 +56,8 @@ pub mod supervisor;
 mod sweep;
 pub mod tools;
 pub mod wait;
+pub mod wall;
+mod walled;
 
 pub use engine::Engine;
 pub use identity::Identity;

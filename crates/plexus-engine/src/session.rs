@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use plexus_core::SessionId;
 use plexus_store::{JsonText, SessionRecord, StoreError};
-use plexus_wire::{Budget, ChannelChoice, FIRST_AGENT, ProjectSettings, Supervise, TimedMode};
+use plexus_wire::{
+    Budget, ChannelChoice, Confine, FIRST_AGENT, ProjectSettings, Supervise, TimedMode,
+};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -46,6 +48,9 @@ pub struct SessionConfig {
     pub add_dirs: Vec<PathBuf>,
     /// Further variables of its children.
     pub env: BTreeMap<String, String>,
+    /// The wall around its children. Sessions of the first stage have none.
+    #[serde(default)]
+    pub confine: Confine,
     /// What it and everything below it may spend.
     pub budget: Option<Budget>,
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use plexus_wire::ChannelChoice;
 use serde::{Deserialize, Serialize};
 
+use crate::wall::WallSettings;
+
 /// A program with the arguments that always come first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProgramLine {
@@ -51,6 +53,8 @@ pub struct Settings {
     pub approval_timeout: Duration,
     /// Whether children write partial messages, for live text in `follow`.
     pub live_deltas: bool,
+    /// The walls around children, and which one a session has that does not say.
+    pub wall: WallSettings,
     /// The shim ends its child when no server has touched the lease for this long (only with a
     /// shared store).
     pub leash: Option<Duration>,
@@ -103,6 +107,7 @@ impl Settings {
             handshake: Duration::from_secs(180),
             approval_timeout: Duration::from_secs(300),
             live_deltas: true,
+            wall: WallSettings::default(),
             leash: None,
             tool_names: ToolNames::Agents,
             node: None,

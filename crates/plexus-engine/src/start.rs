@@ -15,7 +15,7 @@ use plexus_store::{
     AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
     RevokeTokens, RunKey, RunRecord, SessionRecord, Store, StoreError, UpdateRun,
 };
-use plexus_wire::{ChannelChoice, ChatEvent, FIRST_AGENT};
+use plexus_wire::{ChannelChoice, ChatEvent, Confine, FIRST_AGENT};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::{Agent, Agents};
@@ -31,6 +31,8 @@ use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
 use crate::session::{SessionConfig, SessionState};
 use crate::settings::Settings;
+use crate::wall::NoWall;
+use crate::walled::{Start, Walled, wall_words};
 
 /// The variables that every child inherits from the server, by name. A driver adds those of its
 /// agent.
@@ -71,6 +73,8 @@ pub(crate) enum StartError {
     Launch(#[from] LaunchError),
     #[error("could not make the agent's home ready: {0}")]
     Home(#[from] HomeError),
+    #[error("could not build the wall that this session asks for, so nothing was started: {0}")]
+    Wall(#[from] NoWall),
     #[error("could not prepare the run: {0}")]
     Layout(#[from] LayoutError),
     #[error("could not write {}: {source}", path.display())]
@@ -167,9 +171,11 @@ impl Starter {
             agent: &identified.label,
             ephemeral: keeping == Keeping::Ephemeral,
         };
-        let stored = self.create_row(key, channel, &launched, &state).await?;
+        let wall = wall_words(&self.tools.settings, &config, agent);
+        let stored = self.create_row(key, channel, &launched, &wall, &state).await?;
         plexus_fault::point!("launch.row.committed");
-        let begun = Beginning { key, agent, config: &config, channel, conversation };
+        let fork_of = SessionState::of(session)?.fork_of;
+        let begun = Beginning { key, agent, config: &config, channel, conversation, fork_of };
         match self.launch_child(begun, chat, prompt).await {
             Ok(hold) => {
                 let tools = self.tools.clone();
@@ -214,6 +220,8 @@ impl Starter {
             true => Some(self.door(Caller::Session(begun.key.session), begun.key).await?),
             false => None,
         };
+        let calls_server = permit_door.is_some() || hub_door.is_some();
+        let Beginning { key, config, fork_of, .. } = begun;
         let program = begun.agent.installed()?;
         let plan = begun.agent.driver.launch(&Launch {
             config: begun.config,
@@ -233,8 +241,18 @@ impl Starter {
         for file in &plan.files {
             write_private(&dir.path().join(&file.name), file.content.as_bytes())?;
         }
-        let mut options = Options::new(dir.path(), &program.program);
-        options.args = program.leading.iter().chain(&plan.args).cloned().collect();
+        let mut start = Start {
+            program: program.program.clone(),
+            args: Vec::new(),
+            env: environment(&plan, config, |name| std::env::var_os(name)),
+        };
+        if config.confine != Confine::None {
+            let asked = Walled { agent: begun.agent, key, config, plan: &plan, fork_of };
+            self.put_behind_wall(&mut start, &asked, calls_server).await?;
+        }
+        let mut options = Options::new(dir.path(), &start.program);
+        options.args =
+            start.args.iter().chain(&program.leading).chain(&plan.args).cloned().collect();
         options.grace = settings.grace;
         options.idle = settings.warm_idle;
         options.leash = settings.leash;
@@ -258,7 +276,7 @@ impl Starter {
             return Err(StartError::Untrusted);
         }
         plexus_fault::point!("launch.dir.made");
-        let child = spawn(settings, &dir, &options, &plan, begun.config)?;
+        let child = spawn(settings, &dir, &options, &start.env, config)?;
         plexus_fault::point!("launch.shim.started");
         Hold::started(child).map_err(StartError::Watch)
     }
@@ -286,7 +304,7 @@ impl Starter {
         dir: &RunDir,
         reason: &str,
     ) -> Result<(), StoreError> {
-        if let Err(error) = std::fs::remove_dir_all(dir.path())
+        if let Err(error) = crate::files::remove_all(dir.path())
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
@@ -313,11 +331,12 @@ impl Starter {
         key: RunKey,
         channel: Channel,
         launched: &Launched<'_>,
+        wall: &str,
         state: &RunState,
     ) -> Result<RunRecord, StoreError> {
         let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
         let notice = ChatEvent::notice(format!(
-            "{}, asking over the {} channel",
+            "{}, asking over the {} channel{wall}",
             launched.agent,
             channel.name()
         ))
@@ -348,6 +367,8 @@ struct Beginning<'a> {
     config: &'a SessionConfig,
     channel: Channel,
     conversation: Conversation,
+    /// The session whose conversation it copies.
+    fork_of: Option<SessionId>,
 }
 
 /// What a run's row says of how it was started.
@@ -457,7 +478,7 @@ fn spawn(
     settings: &Settings,
     dir: &RunDir,
     options: &Options,
-    plan: &Plan,
+    env: &BTreeMap<OsString, OsString>,
     config: &SessionConfig,
 ) -> Result<tokio::process::Child, StartError> {
     let shim = &settings.shim;
@@ -468,7 +489,7 @@ fn spawn(
         .args(&shim.leading)
         .args(options.to_args())
         .env_clear()
-        .envs(environment(plan, config, |name| std::env::var_os(name)))
+        .envs(env)
         .current_dir(&config.working_dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -71,7 +71,7 @@ fn remove(path: &Path, session_is_known: bool, before: SystemTime) -> bool {
     if lives || newest_change(path).is_none_or(|changed| changed >= before) {
         return false;
     }
-    if let Err(error) = std::fs::remove_dir_all(path) {
+    if let Err(error) = crate::files::remove_all(path) {
         tracing::warn!(path = %path.display(), %error, "could not remove an old run directory");
         return false;
     }

@@ -7,7 +7,7 @@ use plexus_wire::{FileEdit, SessionId, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::json;
 
 use super::files::Family;
-use super::notation;
+use super::notation::{self, NETWORK_TOOL};
 use super::paths::PathResolver;
 
 /// One tool call and where it comes from. Everything a decision depends on is in here, so that it can be repeated.
@@ -50,6 +50,7 @@ impl<'a> Call<'a> {
             ToolTarget::Read { .. } => "Read".into(),
             ToolTarget::Fetch { url: Some(_) } => "WebFetch".into(),
             ToolTarget::Fetch { url: None } => "WebSearch".into(),
+            ToolTarget::Connect { .. } => NETWORK_TOOL.into(),
             ToolTarget::Mcp { server, tool } => format!("mcp__{server}__{tool}").into(),
             ToolTarget::Agent {} | ToolTarget::Think {} | ToolTarget::Other {} => tool_name.into(),
         }
@@ -78,6 +79,11 @@ pub(super) fn read_example(example: &str) -> Result<ToolCall, CallParseError> {
         (_, None) => json!({}),
         ("Bash", Some(command)) => json!({ "command": command }),
         ("WebFetch", Some(url)) => json!({ "url": url, "prompt": "" }),
+        (NETWORK_TOOL, Some(reached)) => {
+            let (host, port) = reached.split_once(':').unwrap_or((reached, "443"));
+            let port: u16 = port.parse().map_err(|_| refuse())?;
+            json!({ "host": host, "port": port })
+        }
         ("Glob", Some(path)) => json!({ "path": path, "pattern": "*" }),
         ("Grep", Some(path)) => json!({ "path": path, "pattern": "x" }),
         ("LS", Some(path)) => json!({ "path": path }),

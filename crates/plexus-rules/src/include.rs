@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::call::Call;
 use super::files::Family;
+use super::notation::NETWORK_TOOL;
 use super::paths::PathResolver;
 use super::pattern::{CommandPattern, Kind, Pattern};
 use super::rule::{Decision, Rule};
@@ -49,9 +50,15 @@ pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) 
             Kind::Domain { ascii, written },
             Kind::Domain { ascii: inner, written: inner_written },
         ) => ascii == inner && written == inner_written,
-        (Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Path(..) | Kind::Domain { .. }, _) => {
-            false
-        }
+        (Kind::Reach(reach), Kind::Reach(inner)) => reach.includes(inner),
+        (
+            Kind::McpPrefix { .. }
+            | Kind::Command(_)
+            | Kind::Path(..)
+            | Kind::Domain { .. }
+            | Kind::Reach(_),
+            _,
+        ) => false,
     }
 }
 
@@ -62,6 +69,7 @@ fn tools_of(kind: &Kind) -> Option<Vec<String>> {
         Kind::Tools(tools) => Some(tools.clone()),
         Kind::Command(_) => Some(named(&["Bash"])),
         Kind::Domain { .. } => Some(named(&["WebFetch"])),
+        Kind::Reach(_) => Some(named(&[NETWORK_TOOL])),
         Kind::Path(family, _) => Some(named(family.tools())),
         Kind::McpPrefix { .. } => None,
     }

@@ -36,6 +36,7 @@ pub mod notation;
 mod paths;
 mod pattern;
 mod places;
+mod reach;
 mod risk;
 mod rule;
 mod set;

@@ -10,6 +10,12 @@ use serde_json::Value;
 /// sandbox off, is a doubt.
 const BASH_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_background"];
 
+/// The tool under which a wall asks about a connection. No agent has it.
+pub const NETWORK_TOOL: &str = "Network";
+
+/// What a question about a connection carries.
+const CONNECT_FIELDS: &[&str] = &["host", "port"];
+
 /// What a call of WebFetch may carry beside its URL.
 const FETCH_FIELDS: &[&str] = &["url", "prompt"];
 
@@ -58,6 +64,16 @@ pub fn read(tool_name: &str, input: &Value) -> ToolCall {
             None => ToolCall::unknown(tool_name).doubted(Some("the call has no URL")),
         },
         "WebSearch" => ToolCall::new(tool_name, ToolTarget::Fetch { url: None }),
+        NETWORK_TOOL => {
+            let port = input.get("port").and_then(Value::as_u64).map(u16::try_from);
+            match (text("host"), port) {
+                (Some(host), Some(Ok(port))) => {
+                    ToolCall::new(tool_name, ToolTarget::Connect { host, port })
+                        .doubted(unknown_field(input, CONNECT_FIELDS, "connections"))
+                }
+                _ => ToolCall::unknown(tool_name).doubted(Some("the call names no host and port")),
+            }
+        }
         "Agent" | "Task" => ToolCall::new(tool_name, ToolTarget::Agent {}),
         "TodoWrite" => ToolCall::new(tool_name, ToolTarget::Think {}),
         _ => ToolCall::new(tool_name, mcp(tool_name).unwrap_or(ToolTarget::Other {})),

@@ -8,6 +8,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::files::{Family, PathPattern};
+use super::notation::NETWORK_TOOL;
+use super::reach::Reach;
 use super::shell;
 
 /// A parsed pattern. Displays exactly as it was written.
@@ -30,6 +32,8 @@ pub(crate) enum Kind {
     Path(Family, Box<PathPattern>),
     /// One host, in the ASCII form, and as it was written.
     Domain { ascii: String, written: String },
+    /// One host and port that a wall asks about.
+    Reach(Reach),
 }
 
 /// A pattern for one simple command.
@@ -106,9 +110,11 @@ impl Pattern {
     pub fn is_relative(&self) -> bool {
         match &self.kind {
             Kind::Path(_, path) => path.is_relative(),
-            Kind::Tools(_) | Kind::McpPrefix { .. } | Kind::Command(_) | Kind::Domain { .. } => {
-                false
-            }
+            Kind::Tools(_)
+            | Kind::McpPrefix { .. }
+            | Kind::Command(_)
+            | Kind::Domain { .. }
+            | Kind::Reach(_) => false,
         }
     }
 
@@ -176,6 +182,7 @@ fn parse(text: &str) -> Result<Kind, Refusal> {
     match tool {
         "Bash" => command(argument).map(Kind::Command).map_err(moved),
         "WebFetch" => domain(argument).map_err(moved),
+        NETWORK_TOOL => Reach::parse(argument).map(Kind::Reach).map_err(moved),
         _ => match Family::of_rule(tool) {
             Some(family) => PathPattern::parse(argument)
                 .map(|path| Kind::Path(family, Box::new(path)))

@@ -118,6 +118,10 @@ pub fn assess(call: &ToolCall, input: &Value, working_dir: Option<&Path>) -> Ris
             }
         }
         ToolTarget::Fetch { url } => fetch_risk(url.as_deref(), &mut raise),
+        ToolTarget::Connect { host, port } => {
+            raise(35, "a command connects to the network");
+            fetch_risk(Some(&format!("https://{host}:{port}/")), &mut raise);
+        }
         ToolTarget::Read { path, .. } => {
             raise(10, "only reads");
             if path.as_deref().is_some_and(is_sensitive) {

@@ -7,6 +7,7 @@ use plexus_wire::{RuleId, ToolTarget};
 use super::Fit;
 use super::bash::BashIndex;
 use super::call::Call;
+use super::notation::NETWORK_TOOL;
 use super::pattern::Kind;
 use super::places::PathRules;
 use super::rule::{Author, Decision, Rule, Scope};
@@ -36,6 +37,7 @@ pub struct RuleSet {
     mcp_servers: HashMap<String, Vec<usize>>,
     bash: BashIndex,
     paths: HashMap<&'static str, PathRules>,
+    connections: Vec<usize>,
     hosts: Vec<usize>,
     hosts_by_name: HashMap<String, Vec<usize>>,
 }
@@ -65,6 +67,7 @@ impl RuleSet {
                         set.paths.entry(tool).or_default().add(at, rule.decision, pattern);
                     }
                 }
+                Kind::Reach(_) => set.connections.push(at),
                 Kind::Domain { ascii, .. } => match rule.decision {
                     Decision::Allow => set.hosts_by_name.entry(ascii.clone()).or_default().push(at),
                     Decision::Deny | Decision::Ask => set.hosts.push(at),
@@ -121,6 +124,7 @@ impl RuleSet {
         match &*tool {
             "Bash" => self.bash.find(&self.rules, call, holds, &mut findings),
             "WebFetch" => self.find_hosts(call, holds, &mut findings),
+            NETWORK_TOOL => self.find_connections(call, holds, &mut findings),
             tool => {
                 if let Some(rules) = self.paths.get(tool) {
                     self.find_paths(rules, call, holds, &mut findings);
@@ -184,6 +188,35 @@ impl RuleSet {
             }
         }
         allowing
+    }
+
+    fn find_connections(
+        &self,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let ToolTarget::Connect { host, port } = &call.tool.target else {
+            for &at in self.connections.iter().filter(|&&at| holds(at)) {
+                findings.may_match(at, "the call names no host and port");
+            }
+            return;
+        };
+        if let Some(doubt) = &call.tool.doubt {
+            findings.doubt(doubt);
+        }
+        for &at in self.connections.iter().filter(|&&at| holds(at)) {
+            let (Some(rule), Some(Kind::Reach(reach))) = (self.rules.get(at), self.kind(at)) else {
+                continue;
+            };
+            let fits = match rule.decision {
+                Decision::Allow => call.tool.doubt.is_none() && reach.covers(host, *port),
+                Decision::Deny | Decision::Ask => reach.guards(host, *port),
+            };
+            if fits {
+                findings.matches(at);
+            }
+        }
     }
 
     fn find_hosts(

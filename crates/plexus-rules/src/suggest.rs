@@ -6,7 +6,9 @@ use plexus_wire::{ShellLanguage, ToolTarget};
 use super::call::Call;
 use super::files::{Family, escape_path};
 use super::known::{self, Effect};
+use super::notation::NETWORK_TOOL;
 use super::pattern::{Pattern, escape_command};
+use super::reach::pattern_for;
 use super::rule::{Decision, Rule};
 use super::set::fits;
 use super::shell::{self, Word};
@@ -51,7 +53,8 @@ pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
 #[must_use]
 pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
     let tool = call.rule_tool();
-    let distinguishes = matches!(&*tool, "Bash" | "WebFetch") || Family::of_rule(&tool).is_some();
+    let distinguishes =
+        matches!(&*tool, "Bash" | "WebFetch" | NETWORK_TOOL) || Family::of_rule(&tool).is_some();
     let first = suggest(call).into_iter().next()?.pattern;
     if distinguishes && first.as_str() == tool { None } else { Some(first) }
 }
@@ -62,6 +65,9 @@ fn narrow(call: &Call<'_>) -> Vec<Offer> {
     match &call.tool.target {
         ToolTarget::Shell { command, language: ShellLanguage::Posix, .. } => commands(command),
         ToolTarget::Fetch { url: Some(url) } => host(url).into_iter().collect(),
+        ToolTarget::Connect { host, port } => {
+            vec![(pattern_for(host, *port), format!("connections to {host}"))]
+        }
         ToolTarget::Read { .. } | ToolTarget::Write { .. } => {
             let tool = call.rule_tool();
             // A tool without a notation of its own is covered by its family's.

@@ -12,6 +12,7 @@ use crate::ids::SessionId;
 use crate::json::Object;
 use crate::schema::tagged;
 use crate::session::{ChannelChoice, ProjectSettings, Supervise};
+use crate::wall::Confine;
 
 /// Parameters of `create`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -106,6 +107,10 @@ pub struct CreateParams {
         deserialize_with = "crate::text::maybe_variables"
     )]
     pub env: Option<BTreeMap<String, String>>,
+    /// The wall around its children: `workspace` (the default where this machine can build it),
+    /// `strict`, or `none`. Never looser than its parent's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confine: Option<Confine>,
     /// Limits for it and everything below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
@@ -136,6 +141,7 @@ impl CreateParams {
             disallowed_tools: None,
             add_dirs: None,
             env: None,
+            confine: None,
             budget: None,
             metadata: None,
         }

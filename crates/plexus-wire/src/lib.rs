@@ -17,7 +17,8 @@
 //! - [`said`]: values that a later server may say in words that this version does not know.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
-//! - [`session`], [`create`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes and gives.
+//! - [`session`], [`create`], [`wall`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes
+//!   and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
 //! - [`tool`]: a tool call in one form for every agent, and its risk.
@@ -62,6 +63,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 pub mod tool;
+pub mod wall;
 
 pub use agent::*;
 pub use approval::*;
@@ -93,3 +95,4 @@ pub use session::*;
 pub use time::{Millis, Seconds};
 pub use token::SecretToken;
 pub use tool::*;
+pub use wall::*;

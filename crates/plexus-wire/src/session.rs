@@ -14,6 +14,7 @@ use crate::json::{Json, Object};
 use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
+use crate::wall::Wall;
 
 /// What a session is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +143,9 @@ pub struct Session {
     pub loopback_enabled: bool,
     /// Whether it may create sessions.
     pub can_spawn: bool,
+    /// The wall around its children.
+    #[serde(default)]
+    pub confine: Wall,
     /// What it is doing.
     pub status: Said<SessionStatus>,
     /// Its newest chat.

@@ -42,6 +42,13 @@ pub enum ToolTarget {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
+    /// Opens a connection from within a wall.
+    Connect {
+        /// The host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
     /// Calls a tool of an MCP server.
     Mcp {
         /// The server, as the agent's configuration names it.

@@ -6,6 +6,7 @@
 //! - [`data_dir`]: the directory's modes, the operator's token, `server.json`.
 //! - [`agent`]: which program plays the agent.
 //! - [`serve`]: `plexus serve`: listening, logging, signals, pages that belong to no door.
+//! - [`wall`]: the walls of this machine, and the process that is a confined agent's network.
 //! - [`hooks`]: what waits in the outbox is sent to those who are configured.
 //! - [`cli`]: every other command.
 //! - `acp`: a session for an editor, as an agent of the Agent Client Protocol.
@@ -19,7 +20,9 @@ pub mod data_dir;
 pub mod hooks;
 mod instructions;
 pub mod serve;
+pub mod wall;
 pub mod wiring;
 
 pub use plexus_engine::settings::ProgramLine;
+pub use wall::egress::{egress, is_egress};
 pub use wiring::{BuildError, Membership, Plexus, PlexusBuilder, Stopped};

@@ -120,6 +120,7 @@ const ADDED: &[(&str, &str)] = &[
     ("loopback.audit .cursor", "the story has more refused attempts than a page holds"),
     ("claudecode.chat_async .status", "a chat that its idempotency key found may have ended"),
     ("claudecode.get .session.agent", "a session says which agent it has"),
+    ("claudecode.get .session.confine", "a session says which wall its children have"),
     (
         "claudecode.get .session.answer",
         "the last answer of a chat that ended comes with its session",

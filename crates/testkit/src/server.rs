@@ -37,6 +37,9 @@ pub struct ServerOptions {
     pub listen: Option<String>,
     /// Further arguments of `plexus serve`.
     pub arguments: Vec<OsString>,
+    /// Whether children have the wall that the configuration says, and by default the product's
+    /// own. Otherwise they have none: simulated children work in odd places.
+    pub wall: bool,
     /// Variables added to the environment.
     pub env: Vec<(String, String)>,
     /// A folder to put the data into; one of our own, removed at the end, when absent.
@@ -290,6 +293,7 @@ impl TestServer {
             .arg("--claude-bin")
             .arg(claude_bin)
             .args(&self.options.arguments)
+            .envs((!self.options.wall).then_some(("PLEXUS_CONFINE_PROFILE", "none")))
             .envs(self.options.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

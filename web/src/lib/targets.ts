@@ -17,6 +17,8 @@ function readTarget(toolName: string, input: JsonObject): ToolTarget {
       return { kind: "shell", command: text("command") ?? "" };
     case "WebFetch":
       return { kind: "fetch", url: text("url") ?? "" };
+    case "Network":
+      return { kind: "connect", host: text("host") ?? "", port: typeof input["port"] === "number" ? input["port"] : 0 };
     case "Write":
     case "Edit":
     case "MultiEdit":

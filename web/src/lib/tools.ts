@@ -24,6 +24,8 @@ function subject(target: ToolTarget): string {
       return [...new Set(target.changes.map((change) => change.path))].join(", ");
     case "fetch":
       return target.url ?? "";
+    case "connect":
+      return `${target.host}:${target.port}`;
     // A search is told by what it looks for, which only its input says.
     case "read":
       return target.tree ? "" : (target.path ?? "");

@@ -545,6 +545,9 @@ export type Configured = {
   mcp_config: McpConfig;
 };
 
+/** How tightly the children of a session are confined. The order goes from loose to tight. */
+export type Confine = "none" | "workspace" | "strict";
+
 /** A named reader of a session, and where it stands. */
 export type Consumer = {
   /** The chat it stands in. */
@@ -617,6 +620,8 @@ export type CreateParams = {
   can_spawn?: boolean | null;
   /** How permission requests travel: `auto`, `control` or `mcp`. */
   channel?: ChannelChoice | null;
+  /** The wall around its children: `workspace` (the default where this machine can build it), `strict`, or `none`. Never looser than its parent's. */
+  confine?: Confine | null;
   /** Tools that it may not use. */
   disallowed_tools?: string[] | null;
   /** Variables for its environment. */
@@ -1855,6 +1860,8 @@ export type Session = {
   chat: number | null;
   /** The CLI's own id of the conversation. */
   claude_session_id?: string | null;
+  /** The wall around its children. */
+  confine: Wall;
   /** When it was created. */
   created_at: Millis;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
@@ -2101,6 +2108,14 @@ export type ToolTarget =
     /** The address; absent for a web search. */
     url?: string | null;
   }
+  /** Opens a connection from within a wall. */
+  | {
+    /** The host. */
+    host: string;
+    kind: "connect";
+    /** Its port. */
+    port: number;
+  }
   /** Calls a tool of an MCP server. */
   | {
     kind: "mcp";
@@ -2239,6 +2254,22 @@ export type Waited = {
 
 /** What a waiter is woken by. */
 export type WakeOn = "change" | "asks_or_ends";
+
+/** The wall around the children of a session. */
+export type Wall = {
+  /** What it holds, in words; only in `get`. */
+  enforced?: string[];
+  /** What it does not hold, in words; only in `get`. */
+  gaps?: string[];
+  /** Where the key of the model is; only in `get`. */
+  key?: string | null;
+  /** Why this machine cannot build the wall, with the next step; only in `get`. */
+  missing?: string | null;
+  /** Which one the session has. */
+  profile: Confine;
+  /** What it is made of on this machine: `full` or `landlock`. Absent without a wall, and in `list`. */
+  tier?: string | null;
+};
 
 /** Every method with its parameters and its result. */
 export type Methods = {

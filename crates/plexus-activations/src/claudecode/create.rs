@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
-use plexus_engine::authority::{EVERYTHING, narrowed};
+use plexus_engine::authority::{EVERYTHING, narrowed, narrowed_wall};
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_rules::{Pattern, PatternError};
 use plexus_store::{
@@ -34,9 +34,14 @@ impl ClaudeCode {
             .with_field("agent")
             .with_hint("use agents.create"));
         }
+        let needs = self.needs_of(&config);
+        config.confine = self.settings.wall.choose(params.confine, None, needs.as_ref());
         if let Some(parent) = parent {
             let above = self.store.session(parent).await?;
             let above = SessionConfig::of(&above)?;
+            let least = Some(above.confine);
+            config.confine = self.settings.wall.choose(params.confine, least, needs.as_ref());
+            narrowed_wall(&above, &config)?;
             if call.caller == Caller::Session(parent) {
                 inherit(&above, &mut config);
                 narrowed(&above, &config)?;
@@ -47,6 +52,7 @@ impl ClaudeCode {
                 "trust project settings: that is the operator's to say",
             ));
         }
+        self.settings.wall.check(&config, needs.as_ref())?;
         if let Some(budget) = &config.budget {
             plexus_engine::budget::check(budget, &SpendTotals::default())?;
         }
@@ -152,6 +158,7 @@ impl ClaudeCode {
             disallowed_tools: params.disallowed_tools.clone().unwrap_or_default(),
             add_dirs,
             env: params.env.clone().unwrap_or_default(),
+            confine: params.confine.unwrap_or_default(),
             budget: params.budget,
         })
     }

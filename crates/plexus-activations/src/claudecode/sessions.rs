@@ -4,6 +4,7 @@ use plexus_core::{Call, CallError, Caller};
 use plexus_engine::handles;
 use plexus_engine::reading::told::GET_ANSWER_BYTES;
 use plexus_engine::session::{SessionConfig, SessionState};
+use plexus_engine::wall::WallNeeds;
 use plexus_store::{
     Change, Children, Cursor, DeleteSession, Outcome, Priority, SessionFilter, SessionRecord,
     SetCursor, Spend,
@@ -25,7 +26,14 @@ impl ClaudeCode {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let answer = self.news.last_answer(&session, GET_ANSWER_BYTES).await?;
         let view = self.view(&session).await?;
-        Ok(SessionGot { session: plexus_wire::Session { answer, ..view } })
+        let config = SessionConfig::of(&session)?;
+        let confine = self.settings.wall.shown(&config, self.needs_of(&config).as_ref());
+        Ok(SessionGot { session: plexus_wire::Session { answer, confine, ..view } })
+    }
+
+    /// What a wall must know of the session's agent; nothing of one that this server does not know.
+    pub(super) fn needs_of(&self, config: &SessionConfig) -> Option<WallNeeds> {
+        self.agents.get(&config.agent).ok()?.driver.wall()
     }
 
     pub(super) async fn list(
@@ -72,6 +80,7 @@ impl ClaudeCode {
             channel: config.channel.into(),
             loopback_enabled: config.loopback_enabled,
             can_spawn: config.can_spawn,
+            confine: plexus_wire::Wall::of(config.confine),
             status: session.status().into(),
             chat: session.newest_chat.map(|chat| chat.number),
             head: session.position(),
@@ -122,7 +131,7 @@ impl ClaudeCode {
             self.supervisor.end(sessions, "the session is deleted").await?;
             for id in sessions {
                 let dir = self.settings.session_dir(*id);
-                if let Err(error) = std::fs::remove_dir_all(&dir)
+                if let Err(error) = plexus_engine::files::remove_all(&dir)
                     && error.kind() != std::io::ErrorKind::NotFound
                 {
                     tracing::warn!(session = %id, %error, "could not remove the files of a deleted session");

@@ -31,4 +31,5 @@ mod readers;
 mod refused;
 mod restart;
 mod statuses;
+mod walls;
 mod woken;

@@ -12,7 +12,8 @@ use plexus_engine::driver::{
     Channel, Conversation, Launch, LaunchError, Plan, PlanFile, Say, Stdin,
 };
 use plexus_engine::mcp::{HUB_SERVER, PERMIT_SERVER, mcp_permit_server, mcp_server};
-use plexus_wire::{McpConfig, ProjectSettings, Supervise};
+use plexus_engine::wall::{ConfigDir, ModelDoor, WallNeeds};
+use plexus_wire::{Confine, McpConfig, ProjectSettings, Supervise};
 use serde::Serialize;
 
 use super::write;
@@ -56,6 +57,29 @@ const INHERITED: &[&str] = &[
     "DISABLE_ERROR_REPORTING",
     "NODE_EXTRA_CA_CERTS",
 ];
+
+/// What a wall around the CLI must know of it. It takes the address of its model from the
+/// environment, so the real key stays outside; a login that it keeps itself does not.
+pub(super) const WALL: WallNeeds = WallNeeds {
+    config: Some(ConfigDir {
+        variable: "CLAUDE_CONFIG_DIR",
+        in_home: ".claude",
+        read: &["settings.json", "CLAUDE.md", "agents", "commands", "skills", "output-styles"],
+        logins: &[".credentials.json"],
+        state: Some(".claude.json"),
+        conversations: "projects",
+        commands_read: &["shell-snapshots", "session-env"],
+    }),
+    model: Some(ModelDoor {
+        address: "ANTHROPIC_BASE_URL",
+        default: "https://api.anthropic.com",
+        keys: &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+        login_hosts: &["api.anthropic.com", "platform.claude.com", "console.anthropic.com"],
+    }),
+    // What it sends besides would be asked about host by host.
+    env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
+    shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
+};
 
 /// Tools that let children of one user reach each other, start work by themselves, send Bash to a
 /// classifier instead of to us (plan mode), or move the session's commands to another directory
@@ -223,6 +247,10 @@ fn arguments(
 struct CliSettings {
     hooks: CliHooks,
     permissions: CliPermissions,
+    /// Whether a page is fetched without asking the vendor about its host first, which a wall does
+    /// not let through.
+    #[serde(rename = "skipWebFetchPreflight", skip_serializing_if = "std::ops::Not::not")]
+    skip_preflight: bool,
 }
 
 #[derive(Serialize)]
@@ -256,6 +284,7 @@ fn settings(launch: &Launch<'_>) -> CliSettings {
     CliSettings {
         hooks: CliHooks { worktree_create: [HookGroup { hooks: [refuse] }] },
         permissions: CliPermissions { ask, disable_auto_mode: "disable" },
+        skip_preflight: launch.config.confine != Confine::None,
     }
 }
 
@@ -305,6 +334,7 @@ mod tests {
             disallowed_tools: vec!["WebFetch".into()],
             add_dirs: vec!["/more".into()],
             env: BTreeMap::from([("TOKEN_OF_THE_SESSION".into(), "x".into())]),
+            confine: Confine::None,
             budget: None,
         }
     }

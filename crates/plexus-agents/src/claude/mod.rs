@@ -22,6 +22,8 @@ use plexus_rules::notation;
 use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
 use serde_json::Value;
 
+use plexus_engine::wall::WallNeeds;
+
 pub use self::memory::ClaudeMemory;
 
 /// The driver of Claude Code.
@@ -88,6 +90,10 @@ impl Driver for ClaudeCode {
     /// Rules are written in the notation of this CLI.
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         notation::read(tool_name, input)
+    }
+
+    fn wall(&self) -> Option<WallNeeds> {
+        Some(launch::WALL)
     }
 
     fn read(&self, memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {

@@ -16,6 +16,8 @@ use super::{
     UnusableProgram, VersionAnswer,
 };
 
+use crate::wall::WallNeeds;
+
 /// A [`Driver`] of any kind.
 pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::kind`].
@@ -51,6 +53,9 @@ pub trait AnyDriver: Send + Sync + 'static {
 
     /// As [`Driver::tool_call`].
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
+
+    /// As [`Driver::wall`].
+    fn wall(&self) -> Option<WallNeeds>;
 
     /// The mind of a run that has said nothing yet.
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind>;
@@ -143,6 +148,10 @@ impl<D: Driver> AnyDriver for D {
 
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         Driver::tool_call(self, tool_name, input)
+    }
+
+    fn wall(&self) -> Option<WallNeeds> {
+        Driver::wall(self)
     }
 
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind> {

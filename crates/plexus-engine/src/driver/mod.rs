@@ -29,6 +29,8 @@ use serde_json::Value;
 
 use crate::session::SessionConfig;
 
+use crate::wall::WallNeeds;
+
 pub use launch::{
     AgentHome, Channel, Conversation, HomeContent, HomeFile, Launch, LaunchError, McpDoor, Plan,
     PlanFile, Stdin,
@@ -95,6 +97,11 @@ pub trait Driver: Send + Sync + 'static {
     /// Says what a call of one of the agent's tools would act on. What the target does not tell is
     /// a doubt, so that no rule allows it by the target alone.
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
+
+    /// What a wall around this agent must know of it; `None` when it cannot be confined.
+    fn wall(&self) -> Option<WallNeeds> {
+        None
+    }
 
     /// Reads one line of the agent's output.
     ///

@@ -137,7 +137,7 @@ fn set_aside(data_dir: &Path, key: RunKey, path: &Path, lines: u64) -> std::io::
 }
 
 fn remove(path: &Path) -> std::io::Result<()> {
-    std::fs::remove_dir_all(path)?;
+    crate::files::remove_all(path)?;
     // The session's folder goes with its last run; one with others in it stays.
     let _others = path.parent().map(std::fs::remove_dir);
     Ok(())

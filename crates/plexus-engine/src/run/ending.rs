@@ -179,7 +179,7 @@ impl Run {
         // Everything of it is in the store: nothing here is needed any more, and the MCP
         // configuration holds a token.
         if rest == Rest::Read
-            && let Err(error) = std::fs::remove_dir_all(self.dir.path())
+            && let Err(error) = crate::files::remove_all(self.dir.path())
         {
             tracing::debug!(run = %self.key, %error, "could not remove a run directory");
         }

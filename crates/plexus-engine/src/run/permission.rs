@@ -341,7 +341,9 @@ impl Run {
             |record: &ApprovalRecord| open.iter().any(|ask| ask.request_id == record.request_id);
         let mut held = self.approvals(Stage::Pending).await?;
         held.extend(self.approvals(Stage::Undelivered).await?);
-        for record in held.iter().filter(|record| !stands(record)) {
+        // What the network asks is not the agent's question: the egress process waits for it.
+        let is_ours = |record: &&ApprovalRecord| record.channel == Channel::Control.name();
+        for record in held.iter().filter(is_ours).filter(|record| !stands(record)) {
             self.withdraw(draft, &record.request_id, "the agent no longer waits for it").await?;
         }
         draft.after.push(After::Resend(resend));

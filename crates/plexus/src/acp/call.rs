@@ -98,7 +98,7 @@ fn kind_of(tool: &str, target: &ToolTarget) -> ToolKind {
         }
         ToolTarget::Read { tree: false, .. } => ToolKind::Read,
         ToolTarget::Read { tree: true, .. } => ToolKind::Search,
-        ToolTarget::Fetch { .. } => ToolKind::Fetch,
+        ToolTarget::Fetch { .. } | ToolTarget::Connect { .. } => ToolKind::Fetch,
         ToolTarget::Agent {} | ToolTarget::Think {} => ToolKind::Think,
         ToolTarget::Mcp { .. } | ToolTarget::Other {} => match tool {
             "EnterPlanMode" | "ExitPlanMode" => ToolKind::SwitchMode,
@@ -113,6 +113,7 @@ fn subject(tool: &str, input: &Value, target: &ToolTarget) -> String {
     match (tool, target) {
         (_, ToolTarget::Shell { command, .. }) => command.clone(),
         (_, ToolTarget::Fetch { url: Some(url) }) => url.clone(),
+        (_, ToolTarget::Connect { host, port }) => format!("{host}:{port}"),
         (_, ToolTarget::Write { changes }) => {
             let mut paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
             paths.dedup();

@@ -392,7 +392,7 @@ pub struct Run {
     #[arg(required = true)]
     pub prompt: Vec<String>,
     /// Go on with this session instead of creating one.
-    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all"])]
+    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall"])]
     pub session: Option<String>,
     /// The agent of the new session, such as `codex` [default: claude_code].
     #[arg(long, short)]
@@ -406,6 +406,9 @@ pub struct Run {
     /// Ask also about what the agent would do unasked, such as reading files.
     #[arg(long)]
     pub supervise_all: bool,
+    /// Without a wall: a command that you allow can do what you can do.
+    #[arg(long)]
+    pub no_wall: bool,
     /// The agent for a server that has to be started: a path, or `sim`.
     #[arg(long, value_name = "PATH")]
     pub claude_bin: Option<String>,

@@ -124,6 +124,8 @@ fn acts_on(
             lines.push(screen.paint(Tone::Strong, &sanitize::one_line(url)));
             texts.push(url);
         }
+        // Host and port are all that the input holds, and both are shown with it.
+        Some(ToolTarget::Connect { .. }) => {}
         Some(ToolTarget::Read { path: Some(path), .. }) => {
             lines.push(header(path, "", screen));
             texts.push(path);

@@ -12,11 +12,15 @@ mod store_url;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use plexus_confine::Tier;
+use plexus_confine::egress::HostPattern;
 use plexus_engine::settings::{Settings, ToolNames};
+use plexus_engine::wall::WallSettings;
 use plexus_store::Durability;
-use plexus_wire::ChannelChoice;
+use plexus_wire::{ChannelChoice, Confine};
 use serde::{Deserialize, Serialize};
 
 pub use crate::hooks::receiver::Webhook;
@@ -25,6 +29,8 @@ pub use codex::{CodexConfig, ModelPrice};
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
 pub use store_url::StoreUrl;
+
+use crate::wall::MachineWalls;
 
 /// Everything that can be configured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -61,6 +67,8 @@ pub struct Config {
     pub prune_after_days: u64,
     /// Who is told outside of what happens.
     pub webhooks: Vec<Webhook>,
+    /// The wall around children.
+    pub confine: ConfineConfig,
     /// Every bound.
     pub limits: Limits,
     /// Idle children that wait for the next prompt.
@@ -74,6 +82,56 @@ pub struct Config {
     pub store: StoreConfig,
     /// This server among others that share its store.
     pub node: Node,
+}
+
+/// The wall around children.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfineConfig {
+    /// The profile of a session that names none, where this machine can build it.
+    pub profile: Confine,
+    /// The mechanisms that must hold: `full`, `landlock`, or `auto` for the best of this machine.
+    pub tier: WallTier,
+    /// Further paths that every wall lets its program read and execute.
+    pub read: Vec<PathBuf>,
+    /// Hosts that every `workspace` wall lets through unasked: `example.org`, `*.example.org`,
+    /// `example.org:8443`.
+    pub hosts: Vec<HostPattern>,
+}
+
+/// The mechanisms of a wall that must hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WallTier {
+    /// The best that this machine has.
+    Auto,
+    /// Namespaces, Landlock and seccomp.
+    Full,
+    /// Landlock and seccomp.
+    Landlock,
+}
+
+impl Default for ConfineConfig {
+    fn default() -> Self {
+        let (profile, tier) = (Confine::Workspace, WallTier::Auto);
+        Self { profile, tier, read: Vec::new(), hosts: Vec::new() }
+    }
+}
+
+impl ConfineConfig {
+    /// Returns the walls of a server with its data in `data_dir`.
+    ///
+    /// # Errors
+    /// When this program's own file cannot be found.
+    pub fn walls(&self, data_dir: &std::path::Path) -> std::io::Result<WallSettings> {
+        let tier = match self.tier {
+            WallTier::Auto => None,
+            WallTier::Full => Some(Tier::Full),
+            WallTier::Landlock => Some(Tier::Landlock),
+        };
+        let walls = MachineWalls::new(data_dir, tier, self.read.clone(), self.hosts.clone())?;
+        Ok(WallSettings { walls: Some(Arc::new(walls)), default: self.profile })
+    }
 }
 
 /// Where everything durable is.
@@ -201,6 +259,7 @@ impl Default for Config {
             otel: Otel::default(),
             prune_after_days: 0,
             webhooks: Vec::new(),
+            confine: ConfineConfig::default(),
             limits: Limits::default(),
             warm: Warm::default(),
             codex: CodexConfig::default(),

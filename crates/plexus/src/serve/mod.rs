@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use plexus_engine::Engine;
+use plexus_engine::wall::WallSettings;
 use plexus_store::{Prompts, UnixMillis};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -75,10 +76,14 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let listener = listen::bind(&config).await?;
     let receivers =
         receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
+    let walls = config.confine.walls(&options.data_dir).context("could not find this program")?;
     let mut builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
-        .settings(|settings| config.apply_to(settings))
+        .settings(|settings| {
+            config.apply_to(settings);
+            settings.wall = walls.clone();
+        })
         .durability(config.durability())
         .limits(door_limits)
         .allowed_hosts(config.allowed_hosts.iter().cloned())
@@ -100,6 +105,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     load_rules(plexus.engine(), &rules)?;
     let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
     greet(&url, plexus.data_dir(), &agent, &config.store.url);
+    say(&format!("  wall   {}", wall_words(&walls)));
     let shutdown = CancellationToken::new();
     let listening = Signals::listen()?;
     let upkeep = tokio::spawn(signals_until_stop(
@@ -160,6 +166,16 @@ fn greet(url: &str, data_dir: &Path, agent: &Agent, store: &StoreUrl) {
     }
     say("  next   plexus run \"PROMPT\" in another terminal, or plexus dashboard");
     tracing::info!(url, data_dir = %data_dir.display(), agent = agent.label(), "listening");
+}
+
+/// What children are confined by, where their session does not say; building each wall once finds
+/// that out.
+fn wall_words(walls: &WallSettings) -> String {
+    match (walls.default, walls.offer(walls.default)) {
+        (profile, Ok(Some(offer))) => format!("{profile} (tier {})", offer.tier),
+        (_, Ok(None)) => "none: a command that is allowed can do what you can do".to_owned(),
+        (profile, Err(why)) => format!("none, because {profile} cannot be built: {why}"),
+    }
 }
 
 /// Tells the person who started the server. The log has its own lines.

@@ -36,6 +36,7 @@ impl Place {
             ("PLEXUS_DATA_DIR", self.data().display().to_string()),
             ("PLEXUS_LISTEN", "127.0.0.1:0".to_owned()),
             ("PLEXUS_CLAUDE_BIN", "sim".to_owned()),
+            ("PLEXUS_CONFINE_PROFILE", "none".to_owned()),
             ("HOME", self.folder.path().display().to_string()),
             ("NO_COLOR", "1".to_owned()),
         ]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use testkit::messages_api::{MessagesApi, Step, prompt};
 use testkit::real_claude::Sandbox;
 use testkit::server::{ServerOptions, TestServer, lasting_address};
@@ -18,13 +19,16 @@ pub(crate) struct Way {
     pub(crate) channel: &'static str,
     /// How long the server is away in each outage of a case.
     pub(crate) away: Duration,
+    /// Where the server has walls: which mechanisms must hold.
+    pub(crate) tier: Option<&'static str>,
 }
 
 /// On the control channel nothing happens while the server is away: a short outage is as good as a long one.
-pub(crate) const CONTROL: Way = Way { channel: "control", away: Duration::from_secs(2) };
+pub(crate) const CONTROL: Way =
+    Way { channel: "control", away: Duration::from_secs(2), tier: None };
 
 /// Over MCP the client comes back 15 s after it lost the server.
-pub(crate) const MCP: Way = Way { channel: "mcp", away: Duration::from_secs(10) };
+pub(crate) const MCP: Way = Way { channel: "mcp", away: Duration::from_secs(10), tier: None };
 
 /// A server with one session, whose child is the real CLI.
 pub(crate) struct Site {
@@ -33,13 +37,22 @@ pub(crate) struct Site {
     pub(crate) server: TestServer,
     pub(crate) session: String,
     way: Way,
+    /// The server's data, where that lies elsewhere than usual. Removed last.
+    _folder: Option<TempDir>,
 }
 
 impl Site {
     pub(crate) async fn new(cli: PathBuf, way: Way) -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
+        let tier = way.tier.map(|tier| ["--set".into(), format!("confine.tier={tier}").into()]);
+        // A wall has a `/tmp` of its own, in which its commands may do anything.
+        let folder = way.tier.map(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")));
+        let folder = folder.transpose()?;
         let options = ServerOptions {
+            folder: folder.as_ref().map(|folder| folder.path().to_owned()),
+            wall: way.tier.is_some(),
+            arguments: tier.into_iter().flatten().collect(),
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
             claude_bin: Some(cli),
             env: sandbox.env(),
@@ -51,7 +64,7 @@ impl Site {
         let params = json!({"name": "child", "working_dir": sandbox.work(), "channel": way.channel, "loopback_timeout_secs": 0});
         let created = server.call("claudecode.create", params).await?;
         let session = created["id"].as_str().context("a session has no id")?.to_owned();
-        Ok(Self { api, sandbox, server, session, way })
+        Ok(Self { api, sandbox, server, session, way, _folder: folder })
     }
 
     /// Starts a chat whose model plays these steps.

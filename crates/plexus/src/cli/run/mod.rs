@@ -17,8 +17,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{
-    ChatParams, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams, Polled, Session,
-    SessionId, SessionRef, SessionStatus, Supervise,
+    ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams, Polled,
+    Session, SessionId, SessionRef, SessionStatus, Supervise,
 };
 use plexus_client::{Client, ClientError};
 
@@ -146,6 +146,7 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             agent: arguments.agent.clone(),
             model: arguments.model.clone(),
             supervise: arguments.supervise_all.then_some(Supervise::All),
+            confine: arguments.no_wall.then_some(Confine::None),
             ..CreateParams::new(name, here)
         };
         match client.agents().create(&session).await {

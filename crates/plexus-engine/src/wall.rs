@@ -1,0 +1,333 @@
+//! The wall around a child, as the engine sees it: who builds it, and what that needs to know.
+//!
+//! The engine knows no mechanism. Whoever puts the server together gives it a [`Walls`]; without
+//! one no wall can be had, and a session that asks for one is refused. Nothing that asked for a
+//! wall is ever started without it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plexus_core::{CallError, SecretToken, SessionId};
+use plexus_store::RunKey;
+use plexus_wire::Confine;
+
+use crate::session::SessionConfig;
+use crate::settings::{ProgramLine, Settings};
+
+/// The directory of an agent's own configuration, in the directory of its session.
+const CONFIG_DIR: &str = "config";
+
+/// Builds walls.
+pub trait Walls: Debug + Send + Sync + 'static {
+    /// Says what this machine enforces with a profile that has a wall.
+    ///
+    /// # Errors
+    /// When it cannot build that wall.
+    fn offer(&self, profile: Confine) -> Result<Offer, NoWall>;
+
+    /// Checks that a session with this configuration could be started within its wall.
+    ///
+    /// # Errors
+    /// When it could not, with the next step.
+    fn check(&self, config: &SessionConfig) -> Result<(), NoWall>;
+
+    /// Makes the files of a run's wall, and says what to start instead of the agent.
+    ///
+    /// # Errors
+    /// When it cannot be built. The run is not started then.
+    fn build(&self, site: &Site<'_>) -> Result<Stage, NoWall>;
+
+    /// Says where the key of the model is, for a child with these variables.
+    fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String;
+}
+
+/// What a wall holds on this machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// What it is made of.
+    pub tier: String,
+    /// What it holds, in words.
+    pub enforced: Vec<String>,
+    /// What it does not hold, in words.
+    pub gaps: Vec<String>,
+}
+
+/// Why there is no wall, with the next step.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoWall(pub String);
+
+impl NoWall {
+    pub(crate) fn for_this_agent() -> Self {
+        Self("this agent cannot be confined; next: create it with confine none".into())
+    }
+}
+
+/// The place of a wall: one run.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// What the session was created with.
+    pub config: &'a SessionConfig,
+    /// The agent's program.
+    pub program: &'a ProgramLine,
+    /// What is particular to the agent.
+    pub needs: &'a WallNeeds,
+    /// The environment that the child would have without a wall.
+    pub env: &'a BTreeMap<OsString, OsString>,
+    /// The server's directory, in which it announces where it listens.
+    pub data_dir: &'a Path,
+    /// The private directory of the run.
+    pub run_dir: &'a Path,
+    /// The directory of the session in which the agent keeps its configuration.
+    pub config_dir: PathBuf,
+    /// That of the session whose conversation this one begins with a copy of.
+    pub copied_from: Option<PathBuf>,
+    /// Files of the run directory that the agent reads.
+    pub files: Vec<PathBuf>,
+    /// Whether the agent calls this server, and where that listens.
+    pub server: Option<String>,
+    /// The token with which the network's questions are asked; none when nobody is asked.
+    pub asks_with: Option<SecretToken>,
+}
+
+/// What to start within a wall.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stage {
+    /// The program that builds the wall around itself and becomes the agent.
+    pub program: PathBuf,
+    /// Its arguments, of which the agent's own program is the last.
+    pub args: Vec<OsString>,
+    /// Variables of the agent.
+    pub env: BTreeMap<OsString, OsString>,
+}
+
+/// What a wall must know of a kind of agent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WallNeeds {
+    /// Where it keeps its configuration.
+    pub config: Option<ConfigDir>,
+    /// Where its model is.
+    pub model: Option<ModelDoor>,
+    /// Variables that it has within a wall.
+    pub env: &'static [(&'static str, &'static str)],
+    /// The variable with a program that the agent puts before each shell command, for a second,
+    /// tighter wall around it.
+    pub shell_prefix: Option<&'static str>,
+}
+
+/// Where an agent keeps its configuration. Within a wall each session has a directory of its own,
+/// so that no session can write what another one obeys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConfigDir {
+    /// The variable that names it.
+    pub variable: &'static str,
+    /// Where it is without the variable, in the home directory.
+    pub in_home: &'static str,
+    /// What the user configured there, which the agent reads and does not write.
+    pub read: &'static [&'static str],
+    /// Its login, which it refreshes itself.
+    pub logins: &'static [&'static str],
+    /// A file of state that is copied once. Without the variable it lies in the home directory.
+    pub state: Option<&'static str>,
+    /// The directory of its conversations.
+    pub conversations: &'static str,
+    /// Directories of it that its commands read. The rest is closed to them.
+    pub commands_read: &'static [&'static str],
+}
+
+/// Where an agent's model is. The agent gets the address of the egress process and a stand-in, and
+/// the egress process puts the real key in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModelDoor {
+    /// The variable with the address.
+    pub address: &'static str,
+    /// The address without the variable.
+    pub default: &'static str,
+    /// The variables that may hold a key, in the order in which the agent takes them.
+    pub keys: &'static [&'static str],
+    /// The hosts that an agent with a login of its own reaches, which no door serves.
+    pub login_hosts: &'static [&'static str],
+}
+
+/// The walls of a server, and which one a session has that does not say.
+#[derive(Clone, Debug, Default)]
+pub struct WallSettings {
+    /// Who builds them; without one no wall can be had.
+    pub walls: Option<Arc<dyn Walls>>,
+    /// The profile of a session that names none, where this machine can build it.
+    pub default: Confine,
+}
+
+impl WallSettings {
+    fn walls(&self) -> Result<&dyn Walls, NoWall> {
+        let none =
+            || NoWall("this server builds no walls; next: create it with confine none".into());
+        self.walls.as_deref().ok_or_else(none)
+    }
+
+    /// Says what this machine enforces with a profile; `None` for the profile without a wall.
+    ///
+    /// # Errors
+    /// When it cannot build that wall.
+    pub fn offer(&self, profile: Confine) -> Result<Option<Offer>, NoWall> {
+        match profile {
+            Confine::None => Ok(None),
+            Confine::Workspace | Confine::Strict => self.walls()?.offer(profile).map(Some),
+        }
+    }
+
+    /// Returns the profile of a session that names none.
+    ///
+    /// # Errors
+    /// When it would have a wall, and this machine cannot build it or not around this agent.
+    pub(crate) fn default_for(&self, needs: Option<&WallNeeds>) -> Result<Confine, NoWall> {
+        if self.default != Confine::None && needs.is_none() {
+            return Err(NoWall::for_this_agent());
+        }
+        self.offer(self.default).map(|_| self.default)
+    }
+
+    /// Chooses the profile of a new session: what it asks for, else the default where that can be
+    /// built, and never looser than that of its parent.
+    #[must_use]
+    pub fn choose(
+        &self,
+        wanted: Option<Confine>,
+        parent: Option<Confine>,
+        needs: Option<&WallNeeds>,
+    ) -> Confine {
+        let default = self.default_for(needs).unwrap_or_default();
+        wanted.unwrap_or_else(|| default.max(parent.unwrap_or_default()))
+    }
+
+    /// Checks that a session with this configuration could be started within its wall.
+    ///
+    /// # Errors
+    /// When it could not: `invalid`, with the next step.
+    pub fn check(
+        &self,
+        config: &SessionConfig,
+        needs: Option<&WallNeeds>,
+    ) -> Result<(), CallError> {
+        if config.confine == Confine::None {
+            return Ok(());
+        }
+        let checked = match needs {
+            Some(_) => self.walls().and_then(|walls| walls.check(config)),
+            None => Err(NoWall::for_this_agent()),
+        };
+        checked.map_err(|why| {
+            CallError::invalid(format_args!("confine this session: {why}"))
+                .with_field("confine")
+                .with_hint(
+                    "with `none` its commands may do what you may; `plexus doctor` says what this \
+                     machine can enforce",
+                )
+        })
+    }
+
+    /// Makes the files of a run's wall.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub(crate) fn build(&self, site: &Site<'_>) -> Result<Stage, NoWall> {
+        self.walls()?.build(site)
+    }
+
+    /// Describes the wall of a session for its reader.
+    #[must_use]
+    pub fn shown(&self, config: &SessionConfig, needs: Option<&WallNeeds>) -> plexus_wire::Wall {
+        let mut shown = plexus_wire::Wall::of(config.confine);
+        match self.offer(config.confine) {
+            Ok(Some(offer)) => {
+                shown.tier = Some(offer.tier);
+                shown.enforced = offer.enforced;
+                shown.gaps = offer.gaps;
+                let has = |name: &str| {
+                    config.env.contains_key(name) || std::env::var_os(OsStr::new(name)).is_some()
+                };
+                shown.key = self.walls.as_deref().zip(needs).map(|(walls, it)| walls.key(it, &has));
+            }
+            // A session without a wall that the default would have given one.
+            Ok(None) => shown.missing = self.default_for(needs).err().map(|why| why.0),
+            Err(why) => shown.missing = Some(why.0),
+        }
+        shown
+    }
+}
+
+impl Settings {
+    /// Returns the directory in which the confined agent of a session keeps its configuration.
+    #[must_use]
+    pub fn config_dir(&self, session: SessionId) -> PathBuf {
+        self.session_dir(session).join(CONFIG_DIR)
+    }
+
+    /// Returns the directory of a run that its wall needs.
+    #[must_use]
+    pub fn wall_dir(&self, key: RunKey) -> PathBuf {
+        self.run_dir(key).join("wall")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine that can build some walls.
+    #[derive(Debug)]
+    struct Machine(&'static [Confine]);
+
+    impl Walls for Machine {
+        fn offer(&self, profile: Confine) -> Result<Offer, NoWall> {
+            let offer = Offer { tier: "full".into(), enforced: vec![], gaps: vec![] };
+            if self.0.contains(&profile) { Ok(offer) } else { Err(NoWall("no Landlock".into())) }
+        }
+
+        fn check(&self, config: &SessionConfig) -> Result<(), NoWall> {
+            self.offer(config.confine).map(drop)
+        }
+
+        fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
+            Err(NoWall("not in this test".into()))
+        }
+
+        fn key(&self, _: &WallNeeds, _: &dyn Fn(&str) -> bool) -> String {
+            String::new()
+        }
+    }
+
+    fn settings(machine: Option<Machine>) -> WallSettings {
+        let walls = machine.map(|machine| Arc::new(machine) as Arc<dyn Walls>);
+        WallSettings { walls, default: Confine::Workspace }
+    }
+
+    #[test]
+    fn a_session_that_does_not_say_gets_the_default_where_the_machine_can() {
+        use Confine::{None, Strict, Workspace};
+        let able = settings(Some(Machine(&[Workspace, Strict])));
+        let unable = settings(Some(Machine(&[])));
+        for (settings, wanted, parent, expected) in [
+            (&able, Option::None, Option::None, Workspace),
+            (&able, Some(None), Option::None, None),
+            (&able, Some(Strict), Option::None, Strict),
+            (&able, Option::None, Some(Strict), Strict),
+            (&able, Option::None, Some(None), Workspace),
+            (&unable, Option::None, Option::None, None),
+            // What was asked for is kept, so that the start fails instead of going without.
+            (&unable, Some(Workspace), Option::None, Workspace),
+            (&unable, Option::None, Some(Workspace), Workspace),
+            (&settings(Option::None), Option::None, Option::None, None),
+        ] {
+            let needs = WallNeeds::default();
+            let got = settings.choose(wanted, parent, Some(&needs));
+            assert_eq!(got, expected, "{wanted:?} below {parent:?}");
+        }
+        // An agent that cannot be confined goes without, unless its parent has a wall.
+        assert_eq!(able.choose(Option::None, Option::None, Option::None), None);
+        assert_eq!(able.choose(Option::None, Some(Strict), Option::None), Strict);
+    }
+}

@@ -1,0 +1,138 @@
+//! The directory in which a confined agent keeps its configuration: one for each session.
+//!
+//! What the user configured is linked and readable, logins are linked and writable, and the agent's
+//! own state is the session's. The directory is writable to whoever is within the wall, so nothing
+//! in it is followed: links are made anew, and copies are taken by descriptor.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use plexus_engine::wall::{ConfigDir, Site};
+use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
+
+/// The most files of a conversation that a fork copies. One is a file for each subagent.
+const MAX_COPIED_FILES: usize = 10_000;
+/// How deep the directories of a conversation may lie in each other.
+const MAX_DEPTH: usize = 8;
+
+/// The directory, and what lies elsewhere and belongs to it.
+pub(super) struct Made {
+    /// The directory itself, without links.
+    pub(super) dir: PathBuf,
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+    /// What commands of the agent may read of the directory itself.
+    pub(super) commands_read: Vec<PathBuf>,
+}
+
+/// Makes the directory, or what is missing in it.
+pub(super) fn prepare(needs: &ConfigDir, site: &Site<'_>, home: Option<&Path>) -> io::Result<Made> {
+    super::make_dir(&site.config_dir)?;
+    let dir = site.config_dir.canonicalize()?;
+    let named = site.env.get(OsStr::new(needs.variable)).map(PathBuf::from);
+    let origin = named.clone().or_else(|| home.map(|home| home.join(needs.in_home)));
+    let linked = |names: &[&str]| -> io::Result<Vec<PathBuf>> {
+        let mut linked = Vec::new();
+        for name in names {
+            let found = origin.as_ref().and_then(|origin| origin.join(name).canonicalize().ok());
+            if let Some(found) = found {
+                link(&found, &dir.join(name))?;
+                linked.push(found);
+            }
+        }
+        Ok(linked)
+    };
+    let (read, write) = (linked(needs.read)?, linked(needs.logins)?);
+    if let Some(name) = needs.state
+        && dir.join(name).symlink_metadata().is_err()
+        && let Some(from) = named.as_deref().or(home)
+        && let Ok(mut from) = File::open(from.join(name))
+    {
+        let mut options = fs::OpenOptions::new();
+        let mut to = options.write(true).create_new(true).mode(0o600).open(dir.join(name))?;
+        io::copy(&mut from, &mut to)?;
+    }
+    let conversations = dir.join(needs.conversations);
+    if let Some(source) = &site.copied_from
+        && conversations.symlink_metadata().is_err()
+        && let Ok(from) = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str())
+        && let Ok(from) = open_dir(from.as_fd(), OsStr::new(needs.conversations))
+    {
+        let mut left = MAX_COPIED_FILES;
+        copy(&from, &conversations, MAX_DEPTH, &mut left)?;
+    }
+    let mut commands_read = Vec::new();
+    for name in needs.commands_read {
+        let place = dir.join(name);
+        // An agent may have put a link there: then its commands read nothing.
+        match place.symlink_metadata() {
+            Ok(meta) if !meta.is_dir() => continue,
+            Ok(_) => {}
+            Err(_) => super::make_dir(&place)?,
+        }
+        commands_read.push(place);
+    }
+    Ok(Made { dir, read, write, commands_read })
+}
+
+/// Makes a link, in place of whatever an agent may have put there.
+fn link(target: &Path, name: &Path) -> io::Result<()> {
+    match name.symlink_metadata() {
+        Ok(meta) if meta.is_symlink() && fs::read_link(name)? == target => return Ok(()),
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(name)?,
+        Ok(_) => fs::remove_file(name)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    symlink(target, name)
+}
+
+fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(openat(at, name, flags, Mode::empty())?)
+}
+
+/// Copies plain files and directories. The source belongs to another agent, which may put a link to
+/// anything into it at any moment: each name is opened below its directory and never followed.
+fn copy(from: &OwnedFd, to: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+    super::make_dir(to)?;
+    if depth == 0 {
+        return Ok(());
+    }
+    for entry in Dir::read_from(from)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        let name: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
+        let target = to.join(name);
+        match entry.file_type() {
+            FileType::Directory => {
+                copy(&open_dir(from.as_fd(), name)?, &target, depth - 1, left)?;
+            }
+            FileType::RegularFile if *left > 0 => {
+                *left -= 1;
+                copy_file(from, name, &target)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn copy_file(dir: &OwnedFd, name: &OsStr, to: &Path) -> io::Result<()> {
+    // A pipe that took the file's place in between must not hold us.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut from = File::from(openat(dir, name, flags, Mode::empty())?);
+    if !from.metadata()?.is_file() {
+        return Ok(());
+    }
+    let mut options = fs::OpenOptions::new();
+    let mut to = options.write(true).create_new(true).mode(0o600).open(to)?;
+    io::copy(&mut from, &mut to).map(drop)
+}

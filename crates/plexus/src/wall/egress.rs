@@ -1,0 +1,260 @@
+//! The egress process of a run: outside the wall, and all that the agent has of the network.
+//!
+//! The stage starts it before it restricts itself, through a process that ends at once, so that the
+//! shim adopts it: it outlives the server, and ends with the run. It reads one file and has the real
+//! key from its environment. Hosts on its list pass; about another it asks the server as the agent
+//! does about a tool, by `loopback.permit`, and asks the next server again when that was restarted.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::{self, BufRead as _, Write as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::Client;
+use plexus_confine::egress::{
+    ApiKey, Bounds, Decide, Decision, Egress, EgressOptions, HostPattern, ListedHosts, ModelApi,
+    ServerDoor, UpstreamProxy,
+};
+use plexus_engine::tools::NETWORK_TOOL;
+use plexus_wire::{ErrorKind, Object, PermitAnswer, PermitRequest, SecretToken};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+/// The name of the socket at which the stage hands its listeners over.
+pub(super) const SOCKET: &str = "egress";
+/// The numbers of the doors, which are their ports where the agent has a network of its own.
+pub(super) const PROXY_DOOR: u16 = 8200;
+pub(super) const MODEL_DOOR: u16 = 8201;
+/// How long an allow counts for further connections to the same host and port: a package manager
+/// opens dozens for one command. A rule counts for longer.
+const ALLOW_LASTS: Duration = Duration::from_secs(60);
+/// How long to wait before a server that was not there is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// What the process that serves says once it listens.
+const READY: &str = "+";
+/// The words of the process that starts the one that serves, and of that one.
+pub(super) const START: &str = "--egress";
+const SERVE: &str = "--egress-serve";
+const LOG: &str = "egress.log";
+
+/// What an egress process serves. Private to this user: it holds a token of the run.
+#[derive(Serialize, Deserialize)]
+pub(super) struct EgressFile {
+    /// Where its own files are.
+    pub(super) dir: PathBuf,
+    /// Where a server announces itself.
+    pub(super) data_dir: PathBuf,
+    /// Whether there is a proxy.
+    pub(super) proxy: bool,
+    /// The hosts that pass unasked.
+    pub(super) hosts: Vec<HostPattern>,
+    /// The token with which others are asked about; without one they are refused.
+    pub(super) asks_with: Option<String>,
+    /// The port at which the agent calls the server.
+    pub(super) server: Option<u16>,
+    /// The model's API.
+    pub(super) model: Option<ModelFile>,
+}
+
+/// The door to the model's API.
+#[derive(Serialize, Deserialize)]
+pub(super) struct ModelFile {
+    /// Where the API is.
+    pub(super) upstream: String,
+    /// The variable with the real key.
+    pub(super) variable: String,
+    /// What the agent shows instead.
+    pub(super) stand_in: String,
+}
+
+impl EgressFile {
+    /// Writes it for the process, readable by this user alone, and returns where.
+    pub(super) fn write(&self) -> io::Result<PathBuf> {
+        let path = self.dir.join("egress.json");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(&serde_json::to_vec(self)?)?;
+        Ok(path)
+    }
+}
+
+/// Whether a word after `confine` makes this an egress process.
+#[must_use]
+pub fn is_egress(word: &OsString) -> bool {
+    word == START || word == SERVE
+}
+
+/// Runs as `confine --egress FILE`, which starts the process that serves and ends when that
+/// listens, or as that process.
+#[expect(clippy::print_stderr, reason = "the stage reads why from there")]
+pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
+    let run = match args.next() {
+        Some(word) if word == SERVE => serve,
+        Some(_) | None => start,
+    };
+    let outcome = args.next().context("no file is named").and_then(|file| run(Path::new(&file)));
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error:#}");
+            1
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<EgressFile> {
+    let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))
+}
+
+fn start(path: &Path) -> Result<()> {
+    let file = read(path)?;
+    let log_path = file.dir.join(LOG);
+    let mut options = std::fs::OpenOptions::new();
+    let log = options.append(true).create(true).mode(0o600).open(&log_path)?;
+    let mut process = Command::new(std::env::current_exe()?)
+        .arg("confine")
+        .arg(SERVE)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .context("start the process that serves")?;
+    let mut line = String::new();
+    let pipe = process.stdout.take().context("hear the process that serves")?;
+    io::BufReader::new(pipe).read_line(&mut line)?;
+    if line.trim_end() != READY {
+        bail!("{}", std::fs::read_to_string(&log_path).unwrap_or_default().trim_end());
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "whoever started us waits for this line")]
+fn serve(path: &Path) -> Result<()> {
+    let file = read(path)?;
+    // The socket is named from here: its whole path may be longer than an address can be.
+    std::env::set_current_dir(&file.dir).context("enter the directory of the run")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let egress = Egress::listen_inside(options(file)?, Path::new(SOCKET))?;
+        println!("{READY}");
+        io::stdout().flush()?;
+        // It ends with the run: the shim ends all that is below it.
+        Ok(egress.run(std::future::pending()).await?)
+    })
+}
+
+fn options(file: EgressFile) -> Result<EgressOptions> {
+    let model = file.model.map(|model| {
+        let key = std::env::var(&model.variable).context("the key of the model is not set")?;
+        let stand_in = ApiKey::new(model.stand_in);
+        Ok::<_, anyhow::Error>(ModelApi::new(&model.upstream, ApiKey::new(key), stand_in, None)?)
+    });
+    let listed = ListedHosts(file.hosts);
+    let decider: Option<Arc<dyn Decide>> = match (file.proxy, file.asks_with) {
+        (false, _) => None,
+        (true, None) => Some(Arc::new(listed)),
+        (true, Some(token)) => {
+            let token = SecretToken::new(token);
+            Some(Arc::new(Asking(Arc::new(Server::new(file.data_dir.clone(), token)), listed)))
+        }
+    };
+    let data_dir = file.data_dir;
+    let server = file.server.map(|port| {
+        let find = move || address_of(&data_dir);
+        ServerDoor { port, find: Arc::new(find) }
+    });
+    let upstream = UpstreamProxy::from_variables(|name| std::env::var(name).ok());
+    let upstream = upstream.map_err(anyhow::Error::msg)?;
+    let (model, bounds) = (model.transpose()?, Bounds::default());
+    Ok(EgressOptions { decider, model, bounds, server, upstream })
+}
+
+/// Where the server of a data directory listens now.
+fn address_of(data_dir: &Path) -> Option<SocketAddr> {
+    let url = plexus_client::read_announcement(data_dir)?.url;
+    let url = url::Url::parse(&url).ok()?;
+    let (host, port) = (url.host_str()?.trim_matches(['[', ']']).to_owned(), url.port()?);
+    (host, port).to_socket_addrs().ok()?.next()
+}
+
+/// Lets the listed hosts pass and asks about the others.
+struct Asking(Arc<Server>, ListedHosts);
+
+impl Decide for Asking {
+    fn decide(&self, host: &str, port: u16) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
+        if self.1.has(host, port) || self.0.has_allowed(host, port) {
+            return Box::pin(std::future::ready(Decision::Allow));
+        }
+        let (server, host) = (Arc::clone(&self.0), host.to_owned());
+        Box::pin(async move { server.ask(host, port).await })
+    }
+}
+
+/// Whoever decides, found anew for each question.
+struct Server {
+    data_dir: PathBuf,
+    token: SecretToken,
+    /// What was allowed a moment ago, and when.
+    allowed: Mutex<HashMap<(String, u16), Instant>>,
+}
+
+impl Server {
+    fn new(data_dir: PathBuf, token: SecretToken) -> Self {
+        Self { data_dir, token, allowed: Mutex::default() }
+    }
+
+    fn has_allowed(&self, host: &str, port: u16) -> bool {
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        allowed.retain(|_, at| at.elapsed() < ALLOW_LASTS);
+        allowed.contains_key(&(host.to_owned(), port))
+    }
+
+    /// Asks until somebody answers. The question keeps its name, so that a server that was started
+    /// again takes it for the same one.
+    async fn ask(&self, host: String, port: u16) -> Decision {
+        let mut input = Object::default();
+        input.insert("host".to_owned(), host.clone().into());
+        input.insert("port".to_owned(), port.into());
+        let request = PermitRequest {
+            tool_name: NETWORK_TOOL.to_owned(),
+            input,
+            tool_use_id: format!("network-{}", plexus_wire::ApprovalId::generate()),
+        };
+        loop {
+            match self.permit(&request).await {
+                Ok(PermitAnswer::Allow { .. }) => {
+                    let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+                    allowed.insert((host, port), Instant::now());
+                    return Decision::Allow;
+                }
+                Ok(PermitAnswer::Deny { message }) => return Decision::Deny(message),
+                Err(Some(why)) => return Decision::Deny(why),
+                Err(None) => tokio::time::sleep(ASK_AGAIN).await,
+            }
+        }
+    }
+
+    /// Asks the server that runs now: the error is final with words, and worth another try without.
+    async fn permit(&self, request: &PermitRequest) -> Result<PermitAnswer, Option<String>> {
+        let announced = plexus_client::read_announcement(&self.data_dir).ok_or(None)?;
+        let client = Client::connect(announced.url, self.token.clone());
+        client.loopback().permit(request).await.map_err(|error| match error.kind() {
+            ErrorKind::Unauthorized | ErrorKind::Forbidden | ErrorKind::Invalid => {
+                Some(format!("nobody could be asked: {error}"))
+            }
+            _ => None,
+        })
+    }
+}
