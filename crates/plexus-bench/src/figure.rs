@@ -18,6 +18,8 @@ pub const DESIGN_KEYS: &[&str] = &[
     "permit_mcp_kib",
     "reattach_s",
     "sse_deliveries_per_s",
+    "confine_start_ms",
+    "proxy_added_ms",
 ];
 
 /// What a figure should be, by the design.

@@ -10,6 +10,7 @@
 //! - `doors`: `poll` and `respond` at each door, beside a bare handler.
 //! - `floods`: the operator's `respond` while somebody floods the server, beside the quiet one.
 //! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone (`bare_postgres`).
+//! - `walls`: what a wall adds to a start and to a request, beside none.
 //! - `sdks`: the official SDKs with the same child.
 
 mod answer;
@@ -26,6 +27,7 @@ mod permits;
 mod readers;
 mod sdks;
 mod throughput;
+mod walls;
 
 use crate::measure::Measure;
 
@@ -43,6 +45,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(doors::Doors),
         Box::new(floods::Floods),
         Box::new(nodes::Nodes),
+        Box::new(walls::Walls),
         Box::new(sdks::Sdks),
     ]
 }
