@@ -213,7 +213,7 @@ impl Walls for MachineWalls {
         if model.keys.iter().any(|name| has(name)) {
             "outside the wall: the agent has a stand-in that is worthless elsewhere".into()
         } else {
-            "within the wall: the agent keeps its login itself, and its commands can read it".into()
+            "within the wall: the agent keeps its login itself; its commands cannot read it".into()
         }
     }
 }
