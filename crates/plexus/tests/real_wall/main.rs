@@ -1,8 +1,8 @@
 //! The real Claude Code CLI within the wall that a server builds by default: what an approved
 //! command can and cannot do, and whom the network asks.
 //!
-//! Where the CLI, a network namespace or a wall cannot be had, every case is ignored and the reason
-//! is printed.
+//! Where the CLI, a network namespace or a wall cannot be had, the cases are ignored and the reason
+//! is printed; with `PLEXUS_REQUIRE_WALL=1` a missing wall is a failure.
 
 #[cfg(target_os = "linux")]
 mod cases;
@@ -13,21 +13,37 @@ mod network;
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod site;
 
-/// Adds cases to a suite, each once for each tier.
+/// Adds cases to a suite, each once for each tier that this machine can build.
 #[cfg(target_os = "linux")]
 macro_rules! in_both_tiers {
-    ($suite:expr, $($module:ident::$case:ident,)*) => {
-        $suite$(
-            .case(concat!("full::", stringify!($case)), |cli| $module::$case(cli, FULL))
-            .case(concat!("landlock::", stringify!($case)), |cli| $module::$case(cli, LANDLOCK))
-        )*
-    };
+    ($suite:expr, $($module:ident::$case:ident,)*) => {{
+        let [full, landlock] = refusals();
+        $suite
+            .unless(full, REQUIRED)
+            $(.case(concat!("full::", stringify!($case)), |cli| $module::$case(cli, FULL)))*
+            .unless(landlock, REQUIRED)
+            $(.case(concat!("landlock::", stringify!($case)), |cli| $module::$case(cli, LANDLOCK)))*
+    }};
 }
 
+/// A wall that cannot be built fails the suite.
+#[cfg(target_os = "linux")]
+const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
 #[cfg(target_os = "linux")]
 const FULL: site::Way = site::Way { tier: Some("full"), ..site::CONTROL };
 #[cfg(target_os = "linux")]
 const LANDLOCK: site::Way = site::Way { tier: Some("landlock"), ..site::CONTROL };
+
+/// Why this machine cannot build the full tier, and the landlock tier.
+#[cfg(target_os = "linux")]
+fn refusals() -> [Option<String>; 2] {
+    let stage = plexus_confine::StageProgram {
+        program: env!("CARGO_BIN_EXE_plexus").into(),
+        arguments: ["confine", "--stage"].map(Into::into).to_vec(),
+    };
+    let machine = plexus_confine::probe(&stage);
+    [machine.full, machine.landlock].map(|why| why.map(|why| why.to_string()))
+}
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

@@ -36,8 +36,31 @@ enum Pace {
 pub struct Suite {
     /// The CLI of the cases that are added next.
     cli: RealCli,
-    cases: Vec<(&'static str, Pace, RealCli, Case)>,
+    /// Why the cases that are added next cannot run, whatever CLI they need.
+    lacking: Option<Lacking>,
+    cases: Vec<(&'static str, Pace, Needs, Case)>,
     at_a_time: usize,
+}
+
+/// What this machine lacks for a case, and whether that fails the suite.
+#[derive(Clone)]
+struct Lacking {
+    reason: String,
+    is_required: bool,
+}
+
+/// What a case needs.
+struct Needs {
+    cli: RealCli,
+    lacking: Option<Lacking>,
+}
+
+impl Needs {
+    fn find(&self) -> Result<PathBuf, Lacking> {
+        let cli = self.cli.find();
+        let lacking = |reason| Lacking { reason, is_required: self.cli.is_required() };
+        self.lacking.clone().map_or_else(|| cli.map_err(lacking), Err)
+    }
 }
 
 impl Default for Suite {
@@ -56,7 +79,16 @@ impl Suite {
     /// Makes an empty suite of this CLI.
     #[must_use]
     pub fn of(cli: RealCli) -> Self {
-        Self { cli, cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
+        Self { cli, lacking: None, cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
+    }
+
+    /// The cases that are added from here on are ignored when there is a reason; they fail when the
+    /// variable `required` is set.
+    #[must_use]
+    pub fn unless(mut self, reason: Option<String>, required: &str) -> Self {
+        let is_required = std::env::var_os(required).is_some();
+        self.lacking = reason.map(|reason| Lacking { reason, is_required });
+        self
     }
 
     /// The cases that are added from here on need this CLI.
@@ -119,7 +151,8 @@ impl Suite {
                 Err(_elapsed) => Err(format!("the case did not end within {deadline:?}").into()),
             }
         };
-        self.cases.push((name, pace, self.cli, Box::new(run)));
+        let needs = Needs { cli: self.cli, lacking: self.lacking.clone() };
+        self.cases.push((name, pace, needs, Box::new(run)));
         self
     }
 
@@ -130,7 +163,7 @@ impl Suite {
     #[must_use]
     pub fn run(self) -> ExitCode {
         // Without any CLI there is nothing to keep away from real hosts.
-        let is_any_found = self.cases.iter().any(|(_, _, cli, _)| cli.find().is_ok());
+        let is_any_found = self.cases.iter().any(|(_, _, needs, _)| needs.find().is_ok());
         let inside = if is_any_found { netns::enter_or_explain() } else { Ok(()) };
         let mut arguments = Arguments::from_args();
         arguments.test_threads = Some(arguments.test_threads.unwrap_or(self.at_a_time));
@@ -143,13 +176,17 @@ impl Suite {
 
     fn trials(self, inside: &Result<(), String>, missing: &mut Missing) -> Vec<Trial> {
         let mut trials = Vec::new();
-        for (name, pace, cli, case) in self.cases {
-            let found = cli.find().and_then(|path| inside.clone().map(|()| path));
-            if let Err(reason) = &found {
-                missing.note(reason, cli.is_required());
+        for (name, pace, needs, case) in self.cases {
+            let is_required = needs.cli.is_required();
+            let outside = |reason: &String| Lacking { reason: reason.clone(), is_required };
+            let inside = inside.as_ref().map_err(outside);
+            let found = needs.find().and_then(|path| inside.map(|()| path));
+            if let Err(lacking) = &found {
+                missing.note(&lacking.reason, lacking.is_required);
             }
             let ignored = found.is_err() || pace == Pace::Slow;
-            let trial = Trial::test(name, move || case(found?)).with_ignored_flag(ignored);
+            let run = move || case(found.map_err(|lacking| lacking.reason)?);
+            let trial = Trial::test(name, run).with_ignored_flag(ignored);
             trials.push(trial);
         }
         if !missing.required.is_empty() {
