@@ -1,8 +1,9 @@
 //! Reads tool calls in one form for every agent, by the driver of the session's agent.
 
+use plexus_core::CallError;
 use plexus_rules::notation;
 pub use plexus_rules::notation::NETWORK_TOOL;
-use plexus_wire::{FIRST_AGENT, ToolCall};
+use plexus_wire::{Answers, FIRST_AGENT, Question, ToolCall};
 use serde_json::Value;
 
 use crate::agents::Agents;
@@ -29,6 +30,43 @@ impl ToolReader {
     #[must_use]
     pub fn read_for_nobody(&self, tool_name: &str, input: &Value) -> ToolCall {
         self.read_of(FIRST_AGENT, tool_name, input)
+    }
+
+    /// Reads a question of the agent to its user; `None` for every other call.
+    pub(crate) fn question(
+        &self,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Option<Question> {
+        self.agents.get(&config.agent).ok()?.driver.question(tool_name, input)
+    }
+
+    /// Writes the input that carries the answers to such a question.
+    ///
+    /// # Errors
+    /// When this agent cannot be told these answers.
+    pub(crate) fn answered(
+        &self,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+        answers: &Answers,
+    ) -> Result<Value, CallError> {
+        let driver = &self.agents.get(&config.agent)?.driver;
+        driver.answered(tool_name, input, answers).map_err(|words| {
+            CallError::invalid(format_args!("answer: {words}")).with_field("answers")
+        })
+    }
+
+    /// Reads the answers out of such an input.
+    pub(crate) fn answers(
+        &self,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Option<Answers> {
+        self.agents.get(&config.agent).ok()?.driver.answers(tool_name, input)
     }
 
     fn read_of(&self, agent: &str, tool_name: &str, input: &Value) -> ToolCall {

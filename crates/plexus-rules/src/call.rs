@@ -52,7 +52,10 @@ impl<'a> Call<'a> {
             ToolTarget::Fetch { url: None } => "WebSearch".into(),
             ToolTarget::Connect { .. } => NETWORK_TOOL.into(),
             ToolTarget::Mcp { server, tool } => format!("mcp__{server}__{tool}").into(),
-            ToolTarget::Agent {} | ToolTarget::Think {} | ToolTarget::Other {} => tool_name.into(),
+            ToolTarget::Agent {}
+            | ToolTarget::Think {}
+            | ToolTarget::Question {}
+            | ToolTarget::Other {} => tool_name.into(),
         }
     }
 }

@@ -76,6 +76,7 @@ pub fn read(tool_name: &str, input: &Value) -> ToolCall {
         }
         "Agent" | "Task" => ToolCall::new(tool_name, ToolTarget::Agent {}),
         "TodoWrite" => ToolCall::new(tool_name, ToolTarget::Think {}),
+        "AskUserQuestion" | "ExitPlanMode" => ToolCall::new(tool_name, ToolTarget::Question {}),
         _ => ToolCall::new(tool_name, mcp(tool_name).unwrap_or(ToolTarget::Other {})),
     }
 }

@@ -129,6 +129,7 @@ pub fn assess(call: &ToolCall, input: &Value, working_dir: Option<&Path>) -> Ris
             }
         }
         ToolTarget::Think {} => raise(10, "keeps notes of its own"),
+        ToolTarget::Question {} => raise(10, "asks its user"),
         ToolTarget::Agent {} => raise(40, "starts an agent of its own"),
         ToolTarget::Mcp { server, .. } => {
             raise(55, &format!("calls {server}, whose effect is not known here"));

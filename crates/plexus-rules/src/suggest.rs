@@ -35,6 +35,10 @@ const TOO_WIDE: &[&str] =
 #[must_use]
 pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
     let mut offered: Vec<Suggestion> = Vec::new();
+    // No rule answers a question.
+    if call.tool.target == (ToolTarget::Question {}) {
+        return offered;
+    }
     for (text, label) in narrow(call).into_iter().chain(wide(call)) {
         let Ok(pattern) = text.parse::<Pattern>() else { continue };
         if offered.iter().any(|other| other.pattern == pattern) {

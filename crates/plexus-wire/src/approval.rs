@@ -9,6 +9,7 @@ use crate::bounds::{ModeSecs, PageLimit, WaitMs};
 use crate::handle::Handle;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
+use crate::question::{Answers, Question};
 use crate::rule::SuggestedRule;
 use crate::said::Said;
 use crate::schema::tagged;
@@ -94,6 +95,9 @@ pub struct Approval {
     /// How much harm it could do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<Said<Risk>>,
+    /// What the agent asks its user, when the call is a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Said<Question>>,
     /// Rules that would answer this call, narrow to wide.
     pub suggested_rules: Vec<SuggestedRule>,
     /// `pending`.
@@ -146,6 +150,12 @@ pub struct DecidedApproval {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Object>")]
     pub updated_input: Option<Json>,
+    /// What the agent asked its user, when the call was a question; only in `history`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Said<Question>>,
+    /// What was answered to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Answers>,
     /// When the answer reached the child.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Seconds>,

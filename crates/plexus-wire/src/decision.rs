@@ -10,6 +10,7 @@ use crate::bounds::{RuleSecs, Uses};
 use crate::error::CallError;
 use crate::ids::{ApprovalId, RuleId, SessionId};
 use crate::json::{Json, Object};
+use crate::question::Answers;
 use crate::rule::RuleScope;
 use crate::schema::tagged;
 
@@ -63,6 +64,14 @@ pub struct RespondParams {
     /// Run with this input instead; the whole of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_input: Option<Object>,
+    /// What is answered to a question of the agent: for the id of each part, labels of its options,
+    /// or own words where it takes them.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_answers"
+    )]
+    pub answers: Option<Answers>,
     /// The digest of the input you saw; another input then is a conflict.
     #[serde(
         default,
@@ -93,6 +102,7 @@ impl RespondParams {
             approve,
             message: None,
             updated_input: None,
+            answers: None,
             input_digest: None,
             remember: None,
         }

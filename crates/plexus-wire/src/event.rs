@@ -11,6 +11,7 @@ use crate::caller::Caller;
 use crate::conversation::ToolOutput;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::question::{Answers, Question};
 
 /// One thing that a reader of a chat sees.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +56,9 @@ pub enum ChatEvent {
         /// Its input.
         #[schemars(with = "Object")]
         input: Json,
+        /// What the agent asks its user, when the call is a question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<Box<Question>>,
     },
     /// A permission request was decided.
     ApprovalResolved {
@@ -69,6 +73,9 @@ pub enum ChatEvent {
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schemars(with = "Option<Object>")]
         updated_input: Option<Json>,
+        /// What was answered to a question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answers: Option<Answers>,
         /// Who decided: `"operator"`, `{"session": ID}`, `{"rule": ID}`, `"deadline"`,
         /// `"agent_ended"` or `"webhook"`.
         decided_by: DecidedBy,
@@ -98,6 +105,9 @@ pub enum ChatEvent {
         /// Its input.
         #[schemars(with = "Object")]
         input: Json,
+        /// What the agent asks its user, when the call is a question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        question: Option<Box<Question>>,
     },
     /// Somebody put a message into the running chat.
     Steered {

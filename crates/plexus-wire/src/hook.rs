@@ -13,6 +13,7 @@ use crate::audit::BudgetUsed;
 use crate::chat::ChatStatus;
 use crate::ids::{ApprovalId, SessionId};
 use crate::json::{Json, Object};
+use crate::question::{Answers, Question};
 use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
@@ -163,6 +164,9 @@ pub struct AskedApproval {
     /// How much harm the call could do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk: Option<Said<Risk>>,
+    /// What the agent asks its user, when the call is a question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Said<Question>>,
 }
 
 /// A request that needs nobody any more. Its input was told when it was asked.
@@ -273,6 +277,13 @@ pub struct HookAnswer {
         deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
     )]
     pub message: Option<String>,
+    /// What is answered to a question of the agent, as `loopback.respond` takes it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe_answers"
+    )]
+    pub answers: Option<Answers>,
     /// The digest of the input that was shown; another one is a conflict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_digest: Option<String>,
@@ -281,7 +292,7 @@ pub struct HookAnswer {
 impl HookAnswer {
     /// Decides what the message told.
     pub fn new(token: impl Into<String>, approve: bool) -> Self {
-        Self { token: token.into(), approve, message: None, input_digest: None }
+        Self { token: token.into(), approve, message: None, answers: None, input_digest: None }
     }
 }
 

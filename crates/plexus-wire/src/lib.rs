@@ -21,6 +21,7 @@
 //!   and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
+//! - [`question`]: questions of an agent to its user.
 //! - [`tool`]: a tool call in one form for every agent, and its risk.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
@@ -53,6 +54,7 @@ pub mod json;
 pub mod method;
 pub mod params;
 pub mod private_keys;
+pub mod question;
 pub mod reading;
 pub mod rule;
 pub mod said;
@@ -87,6 +89,7 @@ pub use identity::*;
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use json::{Json, Object};
 pub use method::Method;
+pub use question::*;
 pub use reading::*;
 pub use rule::*;
 pub use said::Said;

@@ -164,6 +164,15 @@ pub(crate) fn maybe_variables<'de, D: Deserializer<'de>>(
     Ok(map.map(|map| map.into_iter().map(|(name, value)| (name.0, value.0)).collect()))
 }
 
+/// Reads the answers to a question, which may be left out.
+pub(crate) fn maybe_answers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, Vec<String>>>, D::Error> {
+    let map = Option::<BTreeMap<String, Vec<Checked<Text>>>>::deserialize(deserializer)?;
+    let texts = |list: Vec<Checked<Text>>| list.into_iter().map(|text| text.0).collect();
+    Ok(map.map(|map| map.into_iter().map(|(id, list)| (id, texts(list))).collect()))
+}
+
 /// A path from the root.
 struct Absolute(PathBuf);
 

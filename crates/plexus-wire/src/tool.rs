@@ -60,6 +60,8 @@ pub enum ToolTarget {
     Agent {},
     /// Keeps notes of its own, and changes nothing else.
     Think {},
+    /// Asks its user something, and changes nothing.
+    Question {},
     /// Something else.
     Other {},
 }

@@ -80,6 +80,8 @@ export type Approval = {
   input: JsonObject;
   /** The digest of that input: hand it back with the answer. */
   input_digest: string;
+  /** What the agent asks its user, when the call is a question. */
+  question?: Question | null;
   /** How much harm it could do. */
   risk?: Risk | null;
   /** The session that asks. */
@@ -136,6 +138,8 @@ export type AskedApproval = {
   input_bytes?: number | null;
   /** The digest of the input. */
   input_digest: string;
+  /** What the agent asks its user, when the call is a question. */
+  question?: Question | null;
   /** How much harm the call could do. */
   risk?: Risk | null;
   /** The session that asks. */
@@ -408,6 +412,8 @@ export type ChatEvent =
     approval_id: ApprovalId;
     /** Its input. */
     input: JsonObject;
+    /** What the agent asks its user, when the call is a question. */
+    question?: Question | null;
     /** The tool. */
     tool_name: string;
     /** The call. */
@@ -416,6 +422,8 @@ export type ChatEvent =
   /** A permission request was decided. */
   | {
     type: "approval_resolved";
+    /** What was answered to a question. */
+    answers?: { [key: string]: string[] } | null;
     /** The approval. */
     approval_id: ApprovalId;
     /** Whether the tool may run. */
@@ -444,6 +452,8 @@ export type ChatEvent =
     approval_id: ApprovalId;
     /** Its input. */
     input: JsonObject;
+    /** What the agent asks its user, when the call is a question. */
+    question?: Question | null;
     /** The child. */
     session_id: SessionId;
     /** The child's name. */
@@ -676,6 +686,8 @@ export type CursorSetParams = {
 
 /** A permission request and its decision, as `history` shows it and as a conflict names what stands. */
 export type DecidedApproval = {
+  /** What was answered to it. */
+  answers?: { [key: string]: string[] } | null;
   /** Its id. */
   approval_id: ApprovalId;
   /** What the child did against the decision. */
@@ -696,6 +708,8 @@ export type DecidedApproval = {
   input_digest: string;
   /** Why. */
   message?: string | null;
+  /** What the agent asked its user, when the call was a question; only in `history`. */
+  question?: Question | null;
   /** The session that asked. */
   session_id: SessionId;
   /** How it was decided; `pending` where a conflict shows one that is not. */
@@ -928,6 +942,8 @@ export type HealthState = {
 
 /** The body of `POST /hooks/respond`. */
 export type HookAnswer = {
+  /** What is answered to a question of the agent, as `loopback.respond` takes it. */
+  answers?: { [key: string]: string[] } | null;
   /** Whether the tool may run. */
   approve: boolean;
   /** The digest of the input that was shown; another one is a conflict. */
@@ -1476,6 +1492,51 @@ export type Pruned = {
   run_directories: number;
 };
 
+/** What an agent asks its user. */
+export type Question =
+  /** Something to choose or to say. An allow carries `answers`, one for each part. */
+  | {
+    kind: "choices";
+    /** The parts, in their order. */
+    questions: QuestionPart[];
+  }
+  /** May this plan be carried out? A denial sends it back, with its message as the comment. */
+  | {
+    kind: "plan";
+    /** The file in which the agent keeps it. */
+    path?: string | null;
+    /** The plan, in Markdown. */
+    plan: string;
+  };
+
+/** One thing that may be chosen. */
+export type QuestionChoice = {
+  /** What it means. */
+  description?: string | null;
+  /** What it is called, and what is answered. */
+  label: string;
+  /** What it would look like, as plain text. */
+  preview?: string | null;
+};
+
+/** One part of a question. */
+export type QuestionPart = {
+  /** Whether something else than an option may be answered. */
+  free_text?: boolean;
+  /** A short label. */
+  header?: string | null;
+  /** Names its answer in `answers`. */
+  id: string;
+  /** Whether several may be chosen. */
+  multiple?: boolean;
+  /** What may be chosen; none: it is answered in words. */
+  options?: QuestionChoice[];
+  /** Whether the answer is a secret, which a screen does not show while it is typed. */
+  secret?: boolean;
+  /** What is asked. */
+  text: string;
+};
+
 /** An attempt that was refused. */
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
@@ -1605,6 +1666,8 @@ export type RespondOutcomes = {
 
 /** Parameters of `respond`. */
 export type RespondParams = {
+  /** What is answered to a question of the agent: for the id of each part, labels of its options, or own words where it takes them. */
+  answers?: { [key: string]: string[] } | null;
   /** The approval. */
   approval_id: ApprovalId;
   /** Whether the tool may run. */
@@ -2128,6 +2191,8 @@ export type ToolTarget =
   | { kind: "agent" }
   /** Keeps notes of its own, and changes nothing else. */
   | { kind: "think" }
+  /** Asks its user something, and changes nothing. */
+  | { kind: "question" }
   /** Something else. */
   | { kind: "other" };
 

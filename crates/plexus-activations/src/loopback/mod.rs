@@ -12,6 +12,8 @@ mod permit;
 mod preview;
 mod rules;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -41,9 +43,9 @@ use plexus_store::{
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
     Approval, ApprovalPageParams, ApprovalsHealth, AuditList, ConfigureParams, Configured,
-    DecisionList, Done, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer,
+    DecidedApproval, DecisionList, Done, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer,
     RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds,
-    SessionRef, TimedMode, WaitForApprovalParams,
+    SessionId, SessionRef, TimedMode, WaitForApprovalParams,
 };
 use serde_json::Value;
 
@@ -86,6 +88,7 @@ impl Loopback {
             approve: params.approve,
             message: params.message,
             updated_input: params.updated_input.map(Value::Object),
+            answers: params.answers,
             input_digest: params.input_digest,
         };
         // A rule that cannot be made is said before anything is decided.
@@ -118,6 +121,7 @@ impl Loopback {
                 approve: params.approve,
                 message: params.message.clone(),
                 updated_input: None,
+                answers: None,
                 input_digest: None,
             };
             let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
@@ -172,6 +176,29 @@ impl Loopback {
                 Err(error) => return Err(error.into()),
             };
             shown.push(self.approvals.views.pending(record, &session)?);
+        }
+        Ok(shown)
+    }
+
+    async fn decisions(
+        &self,
+        records: &[ApprovalRecord],
+    ) -> Result<Vec<DecidedApproval>, CallError> {
+        let mut sessions: HashMap<SessionId, Option<SessionRecord>> = HashMap::new();
+        let mut shown = Vec::with_capacity(records.len());
+        for record in records {
+            let session = match sessions.entry(record.session) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => match self.store.session(record.session).await {
+                    Ok(session) => unknown.insert(Some(session)),
+                    Err(StoreError::NotFound { .. }) => unknown.insert(None),
+                    Err(error) => return Err(error.into()),
+                },
+            };
+            shown.push(match session {
+                Some(session) => self.approvals.views.decision(record, session)?,
+                None => as_decision(record),
+            });
         }
         Ok(shown)
     }
@@ -232,7 +259,7 @@ impl Loopback {
         let found =
             self.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
         Ok(DecisionList {
-            decisions: found.items.iter().map(as_decision).collect(),
+            decisions: self.decisions(&found.items).await?,
             cursor: found.next.map(|next| next.to_string()),
         })
     }

@@ -16,7 +16,7 @@ use plexus_store::{
 };
 use plexus_wire::{
     Done, Remember, RuleAddParams, RuleAdded, RuleAuthor, RuleList, RuleRemoveParams, RulesParams,
-    Seconds, Uses,
+    Seconds, ToolTarget, Uses,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -247,6 +247,12 @@ impl Loopback {
         let config = SessionConfig::of(&session)?;
         let input: Value = record.input.read()?;
         let tool = self.approvals.views.tools.read(&config, &record.tool_name, &input);
+        if tool.target == (ToolTarget::Question {}) {
+            return Err(CallError::invalid(
+                "remember this decision: it is a question, and no rule answers one",
+            )
+            .with_field("remember"));
+        }
         let pattern = match &remember.pattern {
             Some(pattern) => pattern.clone(),
             None => match self.approvals.rulebook.narrowest(&session, &config, &tool) {

@@ -17,19 +17,22 @@ mod cases;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(target_os = "linux")]
+mod questions;
+#[cfg(target_os = "linux")]
 mod stage;
 
 /// Makes a suite of functions, each under its own name.
 #[cfg(target_os = "linux")]
 macro_rules! suite {
-    ($($case:ident,)*) => {
-        testkit::real_claude::suite::Suite::new()$(.case(stringify!($case), cases::$case))*
+    ($($module:ident: $($case:ident,)*;)*) => {
+        testkit::real_claude::suite::Suite::new()$($(.case(stringify!($case), $module::$case))*)*
     };
 }
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     suite! {
+        cases:
         a_chat_asks_is_answered_and_completes,
         a_denial_reaches_the_model_with_its_words,
         an_edited_input_is_what_runs,
@@ -42,7 +45,10 @@ fn main() -> std::process::ExitCode {
         a_subagent_gets_no_directory_of_its_own,
         a_restart_in_the_middle_of_an_answer_loses_nothing,
         a_restart_while_it_waits_for_permission_asks_nobody_again,
-        a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,
+        a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,;
+        questions:
+        a_question_is_answered_with_an_option,
+        a_plan_is_sent_back_once_and_then_approved,;
     }
     .run()
 }

@@ -236,9 +236,10 @@ pub(crate) async fn a_question_of_the_model_is_answered(cli: PathBuf) -> Result<
     let approval = stage.world.wait_for_approval(&session).await;
     assert_eq!(approval["tool_name"], "request_user_input");
     assert_eq!(approval["input"]["questions"][0]["options"][1]["label"], "Blue");
-    let mut input = approval["input"].clone();
-    input["answers"] = json!({"colour": "Blue"});
-    let answer = json!({"approval_id": approval["id"], "approve": true, "updated_input": input});
+    let part = &approval["question"]["questions"][0];
+    assert_eq!((&part["id"], &part["text"]), (&json!("colour"), &json!("Which colour?")));
+    let answers = json!({"colour": ["Blue"]});
+    let answer = json!({"approval_id": approval["id"], "approve": true, "answers": answers});
     stage.world.ok("loopback.respond", answer).await;
     assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
     let read = stage.api.tool_outputs().concat();

@@ -20,6 +20,7 @@ mod desk;
 mod hidden;
 mod http;
 mod listing;
+mod questions;
 mod races;
 mod rules;
 mod session_token;

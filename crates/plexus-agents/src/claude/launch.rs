@@ -81,15 +81,15 @@ pub(super) const WALL: WallNeeds = WallNeeds {
     shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
 };
 
-/// Tools that let children of one user reach each other, start work by themselves, send Bash to a
-/// classifier instead of to us (plan mode), or move the session's commands to another directory
-/// than the one that rules judge them by. Each of them leads past supervision, and none of them asks.
+/// Tools that let children of one user reach each other, start work by themselves, or move the
+/// session's commands to another directory than the one that rules judge them by. Each of them
+/// leads past supervision, and none of them asks. (Plan mode does not: `disableAutoMode` keeps its
+/// commands away from the CLI's classifier, so that they are asked about here.)
 const NEVER: &[&str] = &[
     "SendMessage",
     "ListAgents",
     "CronCreate",
     "ScheduleWakeup",
-    "EnterPlanMode",
     "EnterWorktree",
     "Agent(isolation:worktree)",
     "Agent(isolation:remote)",
@@ -377,7 +377,7 @@ mod tests {
             format!("{before}--add-dir{after}"),
             "--print --output-format stream-json --verbose --strict-mcp-config \
              --input-format stream-json --permission-prompt-tool stdio --setting-sources user \
-             --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,EnterPlanMode,\
+             --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,\
              EnterWorktree,Agent(isolation:worktree),Agent(isolation:remote),WebFetch \
              --add-dir /more \
              --include-partial-messages --replay-user-messages"

@@ -3,10 +3,12 @@
 //! - [`launch`]: its arguments, environment and MCP configuration.
 //! - [`read`]: what its lines mean.
 //! - [`write`]: what we say to it.
+//! - [`question`]: questions to its user.
 //! - [`memory`]: what must be known of earlier lines.
 
 mod launch;
 mod memory;
+mod question;
 mod read;
 mod write;
 
@@ -19,7 +21,9 @@ use plexus_engine::driver::{
     UnusableProgram, VersionAnswer,
 };
 use plexus_rules::notation;
-use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
+use plexus_wire::{
+    AgentPowers, Answers, AsksFor, CostPower, DenyReason, ForkPower, Question, ToolCall,
+};
 use serde_json::Value;
 
 use plexus_engine::wall::WallNeeds;
@@ -94,6 +98,23 @@ impl Driver for ClaudeCode {
 
     fn wall(&self) -> Option<WallNeeds> {
         Some(launch::WALL)
+    }
+
+    fn question(&self, tool_name: &str, input: &Value) -> Option<Question> {
+        question::read(tool_name, input)
+    }
+
+    fn answered(
+        &self,
+        _tool_name: &str,
+        input: &Value,
+        answers: &Answers,
+    ) -> Result<Value, String> {
+        question::answered(input, answers)
+    }
+
+    fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers> {
+        question::answers(tool_name, input)
     }
 
     fn read(&self, memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {

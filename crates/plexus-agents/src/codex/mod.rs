@@ -4,6 +4,7 @@
 //! - [`read`]: what its lines mean.
 //! - [`write`]: what we say to it.
 //! - [`memory`]: what must be known of earlier lines.
+//! - [`question`]: questions to its user.
 //! - [`tools`]: what a call would act on.
 //! - [`command`]: the script in a command line.
 //! - [`price`]: what a model costs.
@@ -12,6 +13,7 @@ mod command;
 mod launch;
 mod memory;
 mod price;
+mod question;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -26,7 +28,9 @@ use plexus_engine::driver::{
     Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
     UnusableProgram, VersionAnswer,
 };
-use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
+use plexus_wire::{
+    AgentPowers, Answers, AsksFor, CostPower, DenyReason, ForkPower, Question, ToolCall,
+};
 use serde_json::Value;
 
 pub use self::memory::CodexMemory;
@@ -99,6 +103,18 @@ impl Driver for Codex {
 
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         tools::read(tool_name, input)
+    }
+
+    fn question(&self, tool_name: &str, input: &Value) -> Option<Question> {
+        question::read(tool_name, input)
+    }
+
+    fn answered(&self, tool_name: &str, input: &Value, answers: &Answers) -> Result<Value, String> {
+        question::answered(tool_name, input, answers)
+    }
+
+    fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers> {
+        question::answers(tool_name, input)
     }
 
     fn takes_edit(&self, tool_name: &str) -> bool {

@@ -3,7 +3,7 @@
 use plexus_wire::{FileChange, FileEdit, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::Value;
 
-use super::{EXEC, PATCH};
+use super::{EXEC, PATCH, question};
 
 /// Shells whose commands rules can read.
 const READABLE: [&str; 3] = ["bash", "sh", "dash"];
@@ -34,6 +34,9 @@ pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
             let grants = text("grant_root").is_some();
             ToolCall::new(tool_name, ToolTarget::Write { changes: changes.collect() })
                 .doubted(grants.then_some("it also asks for a directory"))
+        }
+        _ if question::read(tool_name, input).is_some() => {
+            ToolCall::new(tool_name, ToolTarget::Question {})
         }
         _ => match tool_name.strip_prefix("mcp__").and_then(|name| name.split_once("__")) {
             Some((server, tool)) => {

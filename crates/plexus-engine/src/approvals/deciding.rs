@@ -11,6 +11,7 @@ use plexus_store::{
 use plexus_wire::ChatEvent;
 
 use super::input::acceptable;
+use super::questions::Reply;
 use super::shown::as_decision;
 use super::{Answer, Approvals};
 use crate::authority::Deed;
@@ -39,7 +40,7 @@ impl Approvals {
         let decision = self.decision_on(
             &record,
             answer.input_digest,
-            verdict,
+            Reply { verdict, answers: answer.answers },
             by,
             answer.message,
             Again::Fine,
@@ -79,17 +80,30 @@ impl Approvals {
                 )
                 .with_field("updated_input"));
             }
+            if answer.answers.is_some() {
+                return Err(CallError::invalid("deny with answers: answers go with an allow")
+                    .with_field("answers"));
+            }
             return Ok(Verdict::Deny);
         }
+        if answer.answers.is_some() && answer.updated_input.is_some() {
+            return Err(CallError::invalid("answer with answers and updated_input: give one")
+                .with_field("updated_input"));
+        }
+        let session = self.store.session(record.session).await?;
+        let config = SessionConfig::of(&session)?;
+        // Whoever edits the input writes the answers into it.
+        let answered = match &answer.updated_input {
+            Some(_) => None,
+            None => self.answered(record, &config, answer.answers.as_ref())?,
+        };
         // The same input said again is no edit.
-        let updated = answer
-            .updated_input
+        let updated = answered
             .as_ref()
+            .or(answer.updated_input.as_ref())
             .filter(|input| input_digest(input) != record.input_digest)
             .map(JsonText::of)
             .transpose()?;
-        let session = self.store.session(record.session).await?;
-        let config = SessionConfig::of(&session)?;
         // Only an edit needs the agent: this server may not know the one of another server's
         // session.
         if updated.is_some()
@@ -166,12 +180,12 @@ impl Approvals {
         &self,
         record: &ApprovalRecord,
         expects_digest: Option<String>,
-        verdict: Verdict,
+        reply: impl Into<Reply>,
         by: DecidedBy,
         message: Option<String>,
         again: Again,
     ) -> Result<Change, StoreError> {
-        let decide = decision(record.id, record.chat, verdict, by, message)?;
+        let decide = decision(record.id, record.chat, reply, by, message)?;
         let decided = Decision {
             by,
             at: decide.at,
@@ -192,15 +206,17 @@ impl Approvals {
 pub(super) fn decision(
     id: ApprovalId,
     chat: Option<u32>,
-    verdict: Verdict,
+    reply: impl Into<Reply>,
     by: DecidedBy,
     message: Option<String>,
 ) -> Result<DecideApproval, StoreError> {
+    let Reply { verdict, answers } = reply.into();
     let event = ChatEvent::ApprovalResolved {
         approval_id: id,
         approved: matches!(verdict, Verdict::Allow { .. }),
         message: message.clone(),
         updated_input: verdict.updated_input().cloned().map(Into::into),
+        answers,
         decided_by: by,
     };
     let event = chat.is_some().then(|| event.to_new_event()).transpose()?;

@@ -5,7 +5,7 @@
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
 use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
-use plexus_wire::{Mode, ToolCall};
+use plexus_wire::{Mode, ToolCall, ToolTarget};
 
 use super::Approvals;
 use crate::authority::Deed;
@@ -46,6 +46,11 @@ impl Approvals {
         config: &SessionConfig,
         tool: &ToolCall,
     ) -> Result<Judgement, StoreError> {
+        if tool.target == (ToolTarget::Question {}) {
+            let why = "it is a question, which only somebody who reads it can answer".to_owned();
+            let (decision, rule, used) = (Decision::Ask, None, Vec::new());
+            return Ok(asked(rules::Ruling { decision, rule, used, why }));
+        }
         let ruling = self.standing_rules_say(session, config, tool).await?;
         match (ruling.decision, ruling.rule) {
             (Decision::Allow | Decision::Deny, Some(rule)) => Ok(Judgement {

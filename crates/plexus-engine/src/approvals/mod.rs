@@ -11,6 +11,7 @@
 //! - [`input`]: inputs that can be asked about; [`judge`]: what rules and modes say of a call;
 //! - [`shown`]: approvals as the wire shows them;
 //! - [`deciding`]: a decision becomes a change; [`answer`]: the answer that the agent gets;
+//! - [`questions`]: answers to a question of the agent;
 //! - [`release`], [`rejudge`]: rules and modes that come later, here and through other servers;
 //! - [`deadlines`]: expiry, reminders, escalation; [`waited`]: how long decisions took.
 
@@ -20,6 +21,7 @@ mod deciding;
 pub mod input;
 pub mod judge;
 mod opening;
+pub(crate) mod questions;
 mod rejudge;
 mod release;
 pub mod shown;
@@ -30,6 +32,7 @@ use std::time::Duration;
 
 use plexus_core::{ApprovalId, CallError, Caller, LatencyReading};
 use plexus_store::{ApprovalRecord, Fresh, JsonText, SessionRecord, Store, StoreError};
+use plexus_wire::Answers;
 use serde_json::Value;
 
 use self::shown::ApprovalViews;
@@ -89,6 +92,8 @@ pub struct Answer {
     pub message: Option<String>,
     /// The input to run instead of the one that was asked about.
     pub updated_input: Option<Value>,
+    /// What is answered to a question of the agent.
+    pub answers: Option<Answers>,
     /// The digest of the input that the caller saw.
     pub input_digest: Option<String>,
 }

@@ -61,11 +61,13 @@ impl Approvals {
         let id = ApprovalId::generate();
         let timeout = config.approval_timeout();
         let deed = Deed { asker: question.session.id, asker_config: config, tool };
+        let asked = self.views.tools.question(config, question.tool_name, input).map(Box::new);
         let event = ChatEvent::AwaitingApproval {
             approval_id: id,
             tool_name: question.tool_name.to_owned(),
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone().into(),
+            question: asked.clone(),
         };
         let parent_event = ChatEvent::ToolRequest {
             approval_id: id,
@@ -74,6 +76,7 @@ impl Approvals {
             tool_name: question.tool_name.to_owned(),
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone().into(),
+            question: asked,
         };
         Ok(OpenApproval {
             id,

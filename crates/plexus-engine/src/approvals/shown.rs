@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plexus_rules as rules;
 use plexus_store::{ApprovalRecord, JsonText, SessionRecord, StoreError};
-use plexus_wire::{Approval, DecidedApproval, Risk, Said, ToolTarget};
+use plexus_wire::{Approval, DecidedApproval, Question, Risk, Said, ToolTarget};
 use serde_json::Value;
 
 use crate::agents::Agents;
@@ -19,12 +19,13 @@ pub struct ApprovalViews {
     pub tools: ToolReader,
 }
 
-/// What a call would act on, and how much harm it could do. Neither is known when the session's
+/// What a call would act on, how much harm it could do, and what it asks. None is known when the session's
 /// configuration cannot be read.
 #[derive(Default)]
 pub(crate) struct Effect {
     pub(crate) target: Option<Said<ToolTarget>>,
     pub(crate) risk: Option<Said<Risk>>,
+    pub(crate) question: Option<Said<Question>>,
 }
 
 impl ApprovalViews {
@@ -41,7 +42,8 @@ impl ApprovalViews {
         record: &ApprovalRecord,
         session: &SessionRecord,
     ) -> Result<Approval, StoreError> {
-        let Effect { target, risk } = self.effect(session, &record.tool_name, &record.input)?;
+        let Effect { target, risk, question } =
+            self.effect(session, &record.tool_name, &record.input)?;
         Ok(Approval {
             id: record.id,
             session_id: record.session,
@@ -54,6 +56,7 @@ impl ApprovalViews {
             working_dir: working_dir(session),
             target,
             risk,
+            question,
             suggested_rules: record.suggestions.read()?,
             status: record.status.into(),
             created_at: record.created_at.into(),
@@ -74,7 +77,31 @@ impl ApprovalViews {
         let input: Value = input.read()?;
         let call = self.tools.read(&config, tool_name, &input);
         let risk = rules::assess(&call, &input, Some(&config.working_dir));
-        Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()) })
+        let question = self.tools.question(&config, tool_name, &input).map(Into::into);
+        Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question })
+    }
+
+    /// An approval of a session as `history` shows it: with the question and its answers.
+    ///
+    /// # Errors
+    /// When what was stored with it cannot be read.
+    pub fn decision(
+        &self,
+        record: &ApprovalRecord,
+        session: &SessionRecord,
+    ) -> Result<DecidedApproval, StoreError> {
+        let shown = as_decision(record);
+        let Ok(config) = SessionConfig::of(session) else { return Ok(shown) };
+        let input: Value = record.input.read()?;
+        let question = self.tools.question(&config, &record.tool_name, &input);
+        let updated = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
+        let answers = match (&question, updated) {
+            (Some(_), Some(updated)) => {
+                self.tools.answers(&config, &record.tool_name, &updated.read()?)
+            }
+            (None, _) | (_, None) => None,
+        };
+        Ok(DecidedApproval { question: question.map(Into::into), answers, ..shown })
     }
 }
 
@@ -84,7 +111,7 @@ pub(crate) fn working_dir(session: &SessionRecord) -> Option<PathBuf> {
     SessionConfig::of(session).ok().map(|config| config.working_dir)
 }
 
-/// An approval as `history` shows it, and as a conflict names what stands.
+/// An approval as a conflict names what stands, without what only its agent's driver can read.
 pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
     let decision = record.decision.as_ref();
     DecidedApproval {
@@ -103,6 +130,8 @@ pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
             .and_then(|decision| decision.updated_input.as_ref())
             .cloned()
             .map(Into::into),
+        question: None,
+        answers: None,
         delivered_at: record.delivered_at.map(Into::into),
         breach: record.breach.clone(),
         handle: Some(handles::approval(record.id)),

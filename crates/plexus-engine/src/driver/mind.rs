@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use agent_lines::journal::LineContent;
 use plexus_store::{JsonText, StoreError};
-use plexus_wire::{AgentPowers, ToolCall};
+use plexus_wire::{AgentPowers, Answers, Question, ToolCall};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -56,6 +56,18 @@ pub trait AnyDriver: Send + Sync + 'static {
 
     /// As [`Driver::wall`].
     fn wall(&self) -> Option<WallNeeds>;
+
+    /// As [`Driver::question`].
+    fn question(&self, tool_name: &str, input: &Value) -> Option<Question>;
+
+    /// As [`Driver::answered`].
+    ///
+    /// # Errors
+    /// As [`Driver::answered`].
+    fn answered(&self, tool_name: &str, input: &Value, answers: &Answers) -> Result<Value, String>;
+
+    /// As [`Driver::answers`].
+    fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers>;
 
     /// The mind of a run that has said nothing yet.
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind>;
@@ -152,6 +164,18 @@ impl<D: Driver> AnyDriver for D {
 
     fn wall(&self) -> Option<WallNeeds> {
         Driver::wall(self)
+    }
+
+    fn question(&self, tool_name: &str, input: &Value) -> Option<Question> {
+        Driver::question(self, tool_name, input)
+    }
+
+    fn answered(&self, tool_name: &str, input: &Value, answers: &Answers) -> Result<Value, String> {
+        Driver::answered(self, tool_name, input, answers)
+    }
+
+    fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers> {
+        Driver::answers(self, tool_name, input)
     }
 
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind> {

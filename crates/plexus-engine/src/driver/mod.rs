@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 use agent_lines::VersionError;
 use agent_lines::journal::LineContent;
-use plexus_wire::{AgentPowers, ToolCall};
+use plexus_wire::{AgentPowers, Answers, Question, ToolCall};
 use serde_json::Value;
 
 use crate::session::SessionConfig;
@@ -100,6 +100,30 @@ pub trait Driver: Send + Sync + 'static {
 
     /// What a wall around this agent must know of it; `None` when it cannot be confined.
     fn wall(&self) -> Option<WallNeeds> {
+        None
+    }
+
+    /// Reads a question of the agent to its user in one form for every agent; `None` for every
+    /// other call.
+    fn question(&self, _tool_name: &str, _input: &Value) -> Option<Question> {
+        None
+    }
+
+    /// Writes the input that carries the answers to a question. They fit it.
+    ///
+    /// # Errors
+    /// Says in plain words why the agent cannot be told them.
+    fn answered(
+        &self,
+        _tool_name: &str,
+        _input: &Value,
+        _answers: &Answers,
+    ) -> Result<Value, String> {
+        Err("this agent takes no answers".to_owned())
+    }
+
+    /// Reads the answers out of an input that [`Driver::answered`] wrote.
+    fn answers(&self, _tool_name: &str, _input: &Value) -> Option<Answers> {
         None
     }
 

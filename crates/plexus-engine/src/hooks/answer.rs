@@ -1,21 +1,25 @@
 //! An answer that comes back from outside, with the one-time token of a webhook. It can say yes or
-//! no to exactly what was told, once.
+//! no to exactly what was told, or answer what was asked, once.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{Answers, CallError, ErrorKind, SecretToken};
 use plexus_store::{
-    Again, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority, StoreError,
-    UnixMillis, Verdict,
+    Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, JsonText, Priority,
+    StoreError, UnixMillis, Verdict,
 };
-use plexus_wire::{AnsweredOutside, HookAnswer, HookAnswered, RefusedAttempt};
+use plexus_wire::{
+    AnsweredOutside, Answers as WireAnswers, HookAnswer, HookAnswered, RefusedAttempt,
+};
 use serde_json::Value;
 
 use super::token;
 use crate::approvals::Approvals;
+use crate::approvals::questions::Reply;
 use crate::approvals::shown::as_decision;
 use crate::audit::Refusals;
+use crate::session::SessionConfig;
 
 /// Takes answers of webhooks, for the door at `/hooks/respond`.
 pub struct HookAnswers {
@@ -58,12 +62,11 @@ impl HookAnswers {
         if record.status != ApprovalStatus::Pending {
             return Err(used(&record));
         }
-        let verdict =
-            if answer.approve { Verdict::Allow { updated_input: None } } else { Verdict::Deny };
+        let reply = self.reply(&record, answer.approve, answer.answers).await?;
         let decision = self.approvals.decision_on(
             &record,
             Some(answer.input_digest.unwrap_or_else(|| record.input_digest.clone())),
-            verdict,
+            reply,
             DecidedBy::Webhook,
             answer.message,
             Again::Refused,
@@ -101,6 +104,27 @@ impl HookAnswers {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// What the answer says to exactly what was asked.
+    async fn reply(
+        &self,
+        record: &ApprovalRecord,
+        approve: bool,
+        answers: Option<WireAnswers>,
+    ) -> Result<Reply, CallError> {
+        if !approve {
+            return match answers {
+                None => Ok(Verdict::Deny.into()),
+                Some(_) => Err(CallError::invalid("deny with answers: answers go with an allow")
+                    .with_field("answers")),
+            };
+        }
+        let session = self.approvals.store.session(record.session).await?;
+        let config = SessionConfig::of(&session)?;
+        let answered = self.approvals.answered(record, &config, answers.as_ref())?;
+        let updated_input = answered.as_ref().map(JsonText::of).transpose()?;
+        Ok(Reply { verdict: Verdict::Allow { updated_input }, answers })
+    }
 }
 
 #[async_trait]
@@ -116,7 +140,7 @@ impl Answers for HookAnswers {
         };
         let answer = read().map_err(|error| {
             CallError::invalid(format_args!("read the answer: line {}, column {}", error.line(), error.column()))
-                .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"input_digest\"?: \"…\"}")
+                .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"answers\"?: {…}, \"input_digest\"?: \"…\"}")
         })?;
         let decided = self.decide(answer).await;
         if let Err(error) = &decided

@@ -28,7 +28,7 @@ use uuid::Uuid;
 pub use answer::HookAnswers;
 use token::AnswerKey;
 
-use crate::approvals::shown::{ApprovalViews, as_decision, working_dir};
+use crate::approvals::shown::{ApprovalViews, Effect, as_decision, working_dir};
 
 /// Inputs larger than this are not told: the receiver learns how large it is and where to look, and
 /// gets no token for what it cannot see.
@@ -143,6 +143,8 @@ impl Hooks {
         session: &SessionRecord,
     ) -> Result<Vec<OutboxEntry>, StoreError> {
         self.tell(HookEvent::ApprovalRequested, || {
+            let Effect { risk, question, .. } =
+                self.views.effect(session, &open.tool_name, &open.input)?;
             let approval = AskedApproval {
                 id: open.id,
                 session_id: open.session,
@@ -158,7 +160,8 @@ impl Hooks {
                 expires_at: open.deadline.map(Into::into),
                 escalated_to: None,
                 working_dir: working_dir(session),
-                risk: self.views.effect(session, &open.tool_name, &open.input)?.risk,
+                risk,
+                question,
             };
             Ok(asking(approval, open.input.len(), open.deadline))
         })
@@ -189,6 +192,7 @@ impl Hooks {
                 escalated_to: Some(to),
                 working_dir: shown.working_dir,
                 risk: shown.risk,
+                question: shown.question,
             };
             Ok(asking(approval, record.input.len(), record.deadline))
         })?;
@@ -286,7 +290,7 @@ fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMill
     if input_bytes > MAX_TOLD_INPUT_BYTES {
         let input_bytes = Some(input_bytes as u64);
         return HookBody::Asked {
-            approval: AskedApproval { input: None, input_bytes, ..approval },
+            approval: AskedApproval { input: None, question: None, input_bytes, ..approval },
         }
         .into();
     }

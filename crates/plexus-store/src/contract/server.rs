@@ -128,6 +128,7 @@ impl TakeOver {
             approved: false,
             message: message.clone(),
             updated_input: None,
+            answers: None,
             decided_by: DecidedBy::AgentEnded,
         };
         Ok(DecideApproval {

@@ -100,7 +100,7 @@ fn kind_of(tool: &str, target: &ToolTarget) -> ToolKind {
         ToolTarget::Read { tree: true, .. } => ToolKind::Search,
         ToolTarget::Fetch { .. } | ToolTarget::Connect { .. } => ToolKind::Fetch,
         ToolTarget::Agent {} | ToolTarget::Think {} => ToolKind::Think,
-        ToolTarget::Mcp { .. } | ToolTarget::Other {} => match tool {
+        ToolTarget::Mcp { .. } | ToolTarget::Question {} | ToolTarget::Other {} => match tool {
             "EnterPlanMode" | "ExitPlanMode" => ToolKind::SwitchMode,
             _ => ToolKind::Other,
         },

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use acp_lines::OptionKind;
 use acp_lines::send::{ClientAnswer, PermissionAnswer};
 use acp_lines::serve::AskedOption;
-use plexus_client::wire::{Approval, ApprovalId, Remember, RespondParams, RuleScope};
+use plexus_client::wire::{
+    Answers, Approval, ApprovalId, Question as UserQuestion, Remember, RespondParams, RuleScope,
+};
 
 use crate::cli::sanitize;
 
@@ -22,6 +24,9 @@ const MAX_RULE_CHARS: usize = 200;
 
 /// The option that allows once.
 const ALLOW: &str = "allow";
+
+/// The beginning of an option that answers a question.
+const CHOICE: &str = "choice-";
 
 /// The option that denies.
 const DENY: &str = "deny";
@@ -40,7 +45,19 @@ pub(super) struct Questions {
 struct Question {
     approval: Approval,
     rules: Vec<String>,
+    offers: Offers,
     stage: Stage,
+}
+
+/// How a request can be allowed in an editor, which knows buttons and nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Offers {
+    /// By a plain allow.
+    Allow,
+    /// By one of these labels, the answer to the part with this id.
+    Choice { id: String, labels: Vec<String> },
+    /// Not at all: it asks for more than one choice.
+    Nothing,
 }
 
 /// Whether an answer may still decide.
@@ -76,13 +93,23 @@ impl Questions {
             Rules::None => Vec::new(),
         };
         let option = |id: String, name: String, kind| AskedOption { option_id: id, name, kind };
-        let mut options = vec![option(ALLOW.into(), "Allow once".into(), OptionKind::AllowOnce)];
+        let offers = offers(&approval);
+        let once = |id, name| option(id, name, OptionKind::AllowOnce);
+        let mut options = match &offers {
+            Offers::Allow => vec![once(ALLOW.into(), "Allow once".into())],
+            Offers::Choice { labels, .. } => {
+                let shown = |label: &String| sanitize::one_line(label).into_owned();
+                let labels = labels.iter().enumerate();
+                labels.map(|(index, label)| once(choice_option(index), shown(label))).collect()
+            }
+            Offers::Nothing => Vec::new(),
+        };
         options.extend(rules.iter().enumerate().map(|(index, rule)| {
             let name = format!("Always allow in this session: {rule}");
             option(rule_option(index), name, OptionKind::AllowAlways)
         }));
         options.push(option(DENY.into(), "Deny".into(), OptionKind::RejectOnce));
-        self.open.insert(id, Question { approval, rules, stage: Stage::Shown });
+        self.open.insert(id, Question { approval, rules, offers, stage: Stage::Shown });
         options
     }
 
@@ -155,11 +182,18 @@ impl Question {
         };
         let allow = || RespondParams::allow(&self.approval);
         match option_id.as_str() {
-            ALLOW => Some(allow()),
+            ALLOW => (self.offers == Offers::Allow).then(allow),
             DENY => Some(RespondParams {
                 input_digest: Some(self.approval.input_digest.clone()),
                 ..RespondParams::deny(self.approval.id, DENIED)
             }),
+            option if option.starts_with(CHOICE) => {
+                let Offers::Choice { id, labels } = &self.offers else { return None };
+                let mut labels = labels.iter().enumerate();
+                let (_, label) = labels.find(|(index, _)| choice_option(*index) == option)?;
+                let answers = Answers::from([(id.clone(), vec![label.clone()])]);
+                Some(RespondParams { answers: Some(answers), ..allow() })
+            }
             option => {
                 let index = (0..self.rules.len()).find(|index| rule_option(*index) == option)?;
                 let scope = RuleScope::Session(self.approval.session_id);
@@ -178,6 +212,27 @@ fn offered(approval: &Approval) -> Vec<String> {
         pattern.chars().count() <= MAX_RULE_CHARS && sanitize::one_line(pattern) == **pattern
     });
     readable.take(MAX_RULES).cloned().collect()
+}
+
+/// How an approval can be allowed here.
+fn offers(approval: &Approval) -> Offers {
+    let Some(question) = &approval.question else { return Offers::Allow };
+    match question.known() {
+        Some(UserQuestion::Choices { questions }) => match questions.as_slice() {
+            [one] if !one.multiple && !one.options.is_empty() => Offers::Choice {
+                id: one.id.clone(),
+                labels: one.options.iter().map(|option| option.label.clone()).collect(),
+            },
+            _ => Offers::Nothing,
+        },
+        Some(UserQuestion::Plan { .. }) => Offers::Allow,
+        // The wire may ask in ways that this version does not know.
+        None => Offers::Nothing,
+    }
+}
+
+fn choice_option(index: usize) -> String {
+    format!("{CHOICE}{index}")
 }
 
 fn rule_option(index: usize) -> String {
@@ -245,6 +300,43 @@ mod tests {
             let remembered = decision.remember.map(|remember| (remember.pattern, remember.scope));
             let scope = RuleScope::Session(approval.session_id);
             assert_eq!(remembered, pattern.map(|pattern| (Some(pattern.to_owned()), scope)));
+        }
+    }
+
+    fn asking(question: &Value) -> (Questions, Vec<AskedOption>) {
+        let mut approval = serde_json::to_value(approval(&[])).unwrap();
+        approval["question"] = question.clone();
+        let mut questions = Questions::default();
+        let approval = serde_json::from_value(approval).unwrap();
+        let options = questions.open(1, approval, Rules::Offered);
+        (questions, options)
+    }
+
+    fn ids(options: &[AskedOption]) -> Vec<&str> {
+        options.iter().map(|option| option.option_id.as_str()).collect()
+    }
+
+    #[test]
+    fn one_choice_is_made_with_buttons_and_more_is_left_to_others() {
+        let options = json!([{"label": "SQLite"}, {"label": "PostgreSQL"}]);
+        let part = json!({"id": "q", "text": "Which?", "options": options, "free_text": true});
+        let one = json!({"kind": "choices", "questions": [part]});
+        let (mut questions, options) = asking(&one);
+        assert_eq!(ids(&options), ["choice-0", "choice-1", "deny"]);
+        let Meaning::Decision(decision) = questions.answer(1, &selected("choice-1")) else {
+            panic!("no decision")
+        };
+        let answers = Answers::from([("q".to_owned(), vec!["PostgreSQL".to_owned()])]);
+        assert_eq!((decision.approve, decision.answers), (true, Some(answers)));
+        for (other, offered) in [
+            (json!({"kind": "choices", "questions": [part, part]}), vec!["deny"]),
+            (json!({"kind": "choices", "questions": [{"id": "q", "text": "?"}]}), vec!["deny"]),
+            (json!({"kind": "tomorrow"}), vec!["deny"]),
+            (json!({"kind": "plan", "plan": "p"}), vec!["allow", "deny"]),
+        ] {
+            let (mut questions, options) = asking(&other);
+            assert_eq!(ids(&options), offered, "{other}");
+            assert!(!matches!(questions.answer(1, &selected("choice-0")), Meaning::Decision(_)));
         }
     }
 

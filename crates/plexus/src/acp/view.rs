@@ -80,7 +80,7 @@ impl View {
                 updates.extend(plan(tool_name, input));
                 updates
             }
-            ChatEvent::AwaitingApproval { approval_id, tool_name, tool_use_id, input } => {
+            ChatEvent::AwaitingApproval { approval_id, tool_name, tool_use_id, input, .. } => {
                 self.asked.insert(*approval_id, tool_use_id.clone());
                 self.call(of_event(tool_use_id, tool_name, input), when)
             }
@@ -90,6 +90,7 @@ impl View {
                 message,
                 updated_input,
                 decided_by,
+                ..
             } => {
                 let Some(call) = self.asked.remove(approval_id) else { return Vec::new() };
                 let decided = Decided { approved: *approved, message, updated_input };
@@ -139,6 +140,15 @@ impl View {
         }
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             let words = crate::cli::sanitize::text(description);
+            call.content.get_or_insert_default().push(blocks::text_content(&words));
+        }
+        if let Some(question) = approval.question.as_ref().and_then(|said| said.known()) {
+            let words = format!(
+                "{}\n(more than one choice, and own words, are answered with `plexus approve {id}` \
+                 or in the dashboard)",
+                question.summary()
+            );
+            let words = crate::cli::sanitize::text(&words);
             call.content.get_or_insert_default().push(blocks::text_content(&words));
         }
         call.extra = meta(json!({"approvalId": id, "inputDigest": approval.input_digest}));

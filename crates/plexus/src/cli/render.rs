@@ -143,6 +143,7 @@ fn acts_on(
             | ToolTarget::Mcp { .. }
             | ToolTarget::Agent {}
             | ToolTarget::Think {}
+            | ToolTarget::Question {}
             | ToolTarget::Other {},
         )
         | None => {}

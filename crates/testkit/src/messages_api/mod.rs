@@ -32,7 +32,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use request::{Recorded, ToolResult};
-pub use script::{Failure, Step, ToolUse, prompt};
+pub use script::{Failure, PLAN_FILE, Step, ToolUse, prompt};
 
 use crate::wait::within;
 

@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 
 use super::script_ended;
 
+/// Stands in a script for the file in which the CLI wants the plan of this conversation. The CLI
+/// names it in the conversation when plan mode begins.
+pub const PLAN_FILE: &str = "$PLAN_FILE";
+
 /// Stands before and after a script in a prompt.
 const FENCE: &str = "@@";
 
@@ -163,7 +167,11 @@ pub(super) fn find(body: &Value) -> Option<Found> {
         if message["role"] == "assistant" {
             number += 1;
         } else if let Some(text) = texts(message).into_iter().rev().find_map(fenced) {
-            let step = match serde_json::from_str::<Vec<Step>>(text) {
+            let whole = match plan_file(body) {
+                Some(path) => text.replace(PLAN_FILE, &path),
+                None => text.to_owned(),
+            };
+            let step = match serde_json::from_str::<Vec<Step>>(&whole) {
                 Ok(steps) => steps.into_iter().nth(number).unwrap_or_else(script_ended),
                 Err(error) => Step::text(&format!("The script cannot be read: {error}")),
             };
@@ -184,6 +192,15 @@ pub(super) fn texts(message: &Value) -> Vec<&str> {
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// The path that a conversation names for its plan.
+fn plan_file(body: &Value) -> Option<String> {
+    let messages = body["messages"].to_string();
+    let (before, after) = messages.split_once("/.claude/plans/")?;
+    let start = before.rfind(|c: char| c.is_whitespace() || "\"\\`".contains(c))? + 1;
+    let (name, _) = after.split_once(".md")?;
+    Some(format!("{}/.claude/plans/{name}.md", &before[start..]))
 }
 
 fn fenced(text: &str) -> Option<&str> {

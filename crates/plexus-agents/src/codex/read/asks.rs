@@ -276,6 +276,8 @@ impl CodexMemory {
                 "header": one.header.as_deref(),
                 "question": one.question.as_str(),
                 "options": options.collect::<Vec<_>>(),
+                "is_other": one.is_other,
+                "is_secret": one.is_secret,
             })
         });
         Draft {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use plexus_core::ApprovalId;
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority, Store,
-    StoreError, Topic, UnixMillis, Verdict,
+    AppendEvents, ApprovalRecord, Change, DecidedBy, EscalateApproval, Owner, Priority,
+    SessionRecord, Store, StoreError, Topic, UnixMillis, Verdict,
 };
 use plexus_wire::ChatEvent;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +18,7 @@ use super::{Approvals, REMIND_EVERY};
 use crate::authority::Deed;
 use crate::event::ToNewEvent;
 use crate::session::SessionConfig;
+use crate::tools::ToolReader;
 use crate::wait::STORE_RETRY;
 
 /// The longest sleep between two looks: a clock that was set forward is noticed within this time.
@@ -174,7 +175,7 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     let mut passed_on = vec![change];
     passed_on.extend(approvals.hooks.escalated(record, &session, to)?);
     let mut changes = passed_on.clone();
-    changes.extend(told_to(store, to, record, &session.name).await?);
+    changes.extend(told_to(store, to, record, &session, &approvals.views.tools).await?);
     match store.commit(changes, Priority::Urgent).await {
         Ok(_) => Ok(()),
         // Decided in this moment; or the chat of the new owner has just ended, and then its next
@@ -215,20 +216,26 @@ async fn told_to(
     store: &dyn Store,
     to: Owner,
     record: &ApprovalRecord,
-    asker: &str,
+    asker: &SessionRecord,
+    tools: &ToolReader,
 ) -> Result<Option<Change>, StoreError> {
     let Owner::Session(id) = to else { return Ok(None) };
     if to == record.owner {
         return Ok(None);
     }
     let Some(chat) = store.session(id).await?.open_chat() else { return Ok(None) };
+    let question = match SessionConfig::of(asker) {
+        Ok(config) => tools.question(&config, &record.tool_name, &record.input.read()?),
+        Err(_) => None,
+    };
     let event = ChatEvent::ToolRequest {
         approval_id: record.id,
         session_id: record.session,
-        session_name: asker.to_owned(),
+        session_name: asker.name.clone(),
         tool_name: record.tool_name.clone(),
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone().into(),
+        question: question.map(Box::new),
     };
     Ok(Some(Change::AppendEvents(AppendEvents {
         session: id,

@@ -132,7 +132,13 @@ async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires
         "reminded {} times in place of {times}",
         record.escalations
     );
-    let allow = Answer { approve: true, message: None, updated_input: None, input_digest: None };
+    let allow = Answer {
+        approve: true,
+        message: None,
+        updated_input: None,
+        answers: None,
+        input_digest: None,
+    };
     scene.approvals.respond(&Caller::Operator, asked.id, allow, None).await.unwrap();
     assert_eq!(scene.decided(&asked).await.0.status, ApprovalStatus::Allowed);
 }
