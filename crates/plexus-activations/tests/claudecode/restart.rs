@@ -35,21 +35,25 @@ async fn while_the_child_streams() {
     let mut world = World::new().await;
     let session = world.create("streams", json!({})).await;
     let script: String = (0..40).map(|n| format!("\nsay {n} xxxx\nsleep 20")).collect();
-    let chat = world.chat(&session, &format!("sim:{script}")).await;
+    // It asks near the end, so that it is there for every restart, however slow they are.
+    let asks = "tool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay 40 xxxx";
+    let chat = world.chat(&session, &format!("sim:{script}\n{asks}")).await;
     for _ in 0..4 {
         let before = world.page(&session, chat, 0, 1).await["total_events"].as_u64().unwrap();
         world
-            .wait_for(&session, "another event", |page| {
+            .wait_for(&session, "another event, or the question", |page| {
                 page["total_events"].as_u64().unwrap() > before
+                    || page["status"] == "awaiting_permission"
             })
             .await;
         let picked_up;
         (world, picked_up) = world.restart().await;
         assert_eq!(picked_up, 1);
     }
+    world.respond(&world.wait_for_approval(&session).await, true).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "complete");
     let events = world.events(&session, chat).await;
-    assert_eq!(bursts(&texts(&events)), numbered(40));
+    assert_eq!(bursts(&texts(&events)), numbered(41));
     assert_eq!(types(&events).iter().filter(|kind| **kind == "complete").count(), 1);
     // The same process, which never noticed, takes the next chat.
     world.chat_to_end(&session, "sim:\nsay next").await;
