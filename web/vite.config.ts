@@ -25,5 +25,6 @@ export default defineConfig({
       },
     },
   },
+  worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/hub.js" } } },
   server: { proxy: Object.fromEntries(["/rpc", "/events", "/auth"].map((path) => [path, { target: server, changeOrigin: true }])) },
 });

@@ -36,7 +36,7 @@ test("one queue holds the approvals of three sessions, riskiest first", async ()
   await until("one row after filtering", async () => (await page.getByRole("option").count()) === 1);
   check();
   await close();
-  for (const session of [reads, removes, fetches]) await target.call("claudecode.cancel", { session_id: session.id });
+  for (const session of [reads, removes, fetches]) await target.call("agents.cancel", { session_id: session.id });
 });
 
 test("allow runs what was asked", async () => {
@@ -74,7 +74,7 @@ test("a command is shown with the directory that it runs in", async () => {
     opened.check();
     await opened.close();
   }
-  for (const session of [shell, writes]) await target.call("claudecode.cancel", { session_id: session.id });
+  for (const session of [shell, writes]) await target.call("agents.cancel", { session_id: session.id });
 });
 
 test("deny tells the agent why", async () => {

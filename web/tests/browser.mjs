@@ -14,9 +14,12 @@ export async function launch() {
   return chromium.launch({ executablePath, args: FLAGS });
 }
 
-/** A new page that is signed in by token, at `route` (such as "/queue"). `check()` tells what went wrong on it. */
-export async function openPage(browser, { url, token, route = "/queue", ...contextOptions }) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...contextOptions });
+/**
+ * A new page that is signed in by token, at `route` (such as "/queue"). `check()` tells what went wrong on it. With `beside`,
+ * another opened page, it is a tab of the same browser window.
+ */
+export async function openPage(browser, { url, token, route = "/queue", beside, ...contextOptions }) {
+  const context = beside?.context ?? (await browser.newContext({ viewport: { width: 1280, height: 800 }, ...contextOptions }));
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   const problems = [];
@@ -33,6 +36,7 @@ export async function openPage(browser, { url, token, route = "/queue", ...conte
   await page.goto(`${url}/#${route}`);
   return {
     page,
+    context,
     check: () => assert.deepEqual(problems, [], "the page had problems"),
     close: () => context.close(),
   };

@@ -28,12 +28,12 @@ test("script tags and terminal escapes are shown as text", async () => {
   assert.equal(await page.locator("main script, main img, main svg[onload], main iframe").count(), 0);
   check();
   await close();
-  await target.call("claudecode.cancel", { session_id: session.id });
+  await target.call("agents.cancel", { session_id: session.id });
 });
 
 test("five megabytes in one line are folded and open in steps", async (t) => {
   const session = await target.run("huge", ["burst 1 5242880", "say after the flood"]);
-  await until("the flood to be stored", async () => (await target.call("claudecode.get", { session_id: session.id })).session.status === "complete", 60_000);
+  await until("the flood to be stored", async () => (await target.call("agents.get", { session_id: session.id })).session.status === "complete", 60_000);
   const { page, check, close } = await target.page("/sessions");
   await page.getByRole("treeitem", { name: session.name }).waitFor();
   const opened = await page.evaluate(async (id) => {

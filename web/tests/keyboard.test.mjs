@@ -93,7 +93,7 @@ test("a key that follows too fast does not answer the next approval", async () =
   assert.deepEqual((await target.pending(second.id)).map((approval) => approval.id), [b.id]);
   check();
   await close();
-  await target.call("claudecode.cancel", { session_id: second.id });
+  await target.call("agents.cancel", { session_id: second.id });
 });
 
 test("the views, the tree, the timeline and the help are reached with keys", async () => {
@@ -130,7 +130,7 @@ test("the views, the tree, the timeline and the help are reached with keys", asy
   await help.waitFor({ state: "detached" });
   check();
   await close();
-  await target.call("claudecode.cancel", { session_id: session.id });
+  await target.call("agents.cancel", { session_id: session.id });
 });
 
 test("the focus is always somewhere visible", async () => {

@@ -37,5 +37,5 @@ test("no view is wider than the screen", async () => {
     check();
     await close();
   }
-  await target.call("claudecode.cancel", { session_id: session.id });
+  await target.call("agents.cancel", { session_id: session.id });
 });

@@ -51,9 +51,9 @@ export async function startTarget(options = {}) {
     /** Creates a session and starts a scripted chat in it. Names get a tail, so that a real server can be used again. */
     async run(name, steps, more = {}) {
       const unique = `${name}-${randomUUID().slice(0, 6)}`;
-      const { id } = await call("claudecode.create", { name: unique, working_dir: folder, ...more });
+      const { id } = await call("agents.create", { name: unique, working_dir: folder, ...more });
       created.push(id);
-      await call("claudecode.chat_async", { session_id: id, prompt: `sim:\n${steps.join("\n")}` });
+      await call("agents.chat_async", { session_id: id, prompt: `sim:\n${steps.join("\n")}` });
       return { id, name: unique };
     },
 
@@ -79,7 +79,7 @@ export async function startTarget(options = {}) {
     async close() {
       await browser.close();
       // A real server keeps agents alive for the next prompt, and would leave them behind when it is killed.
-      if (!own) for (const id of created) await call("claudecode.delete", { session_id: id });
+      if (!own) for (const id of created) await call("agents.delete", { session_id: id });
       await server.close();
       for (const each of [folder, `${folder}-data`]) await rm(each, { recursive: true, force: true });
     },

@@ -30,16 +30,16 @@ test("what the agent says appears word by word, and once", async () => {
   const { page, check, close } = await target.page(`/sessions/${session.id}`);
   await page.locator(".row.complete").waitFor();
   const speech = page.locator(".speech");
-  const start = (steps) => target.call("claudecode.chat_async", { session_id: session.id, prompt: `sim:\n${steps.join("\n")}` });
+  const start = (steps) => target.call("agents.chat_async", { session_id: session.id, prompt: `sim:\n${steps.join("\n")}` });
 
   // The second word comes after ten minutes: whatever is slow, the first one alone is seen.
   await start(["slowly 600000 first <b>second</b>"]);
   await speech.getByText("first").waitFor();
   assert.equal(await page.locator(".row.content").getByText("first").count(), 0, "its event has not come yet");
-  await target.call("claudecode.cancel", { session_id: session.id });
+  await target.call("agents.cancel", { session_id: session.id });
   await speech.waitFor({ state: "detached" });
 
-  await until("the chat to have ended", async () => (await target.call("claudecode.get", { session_id: session.id })).session.status === "cancelled");
+  await until("the chat to have ended", async () => (await target.call("agents.get", { session_id: session.id })).session.status === "cancelled");
   await start(["slowly 20 one <b>two</b> three", "say the end"]);
   await page.locator(".row.content").getByText("the end").waitFor();
   await page.locator(".row.content").getByText("one <b>two</b> three").waitFor();
@@ -84,7 +84,7 @@ test("a chat can be started, spoken to and cancelled from the page", async () =>
   await page.getByText("Message sent").waitFor();
   await page.getByRole("button", { name: "Cancel", exact: true }).click();
   await page.getByRole("button", { name: "Really cancel?" }).click();
-  await until("the chat is cancelled", async () => (await target.call("claudecode.get", { session_id: session.id })).session.status === "cancelled");
+  await until("the chat is cancelled", async () => (await target.call("agents.get", { session_id: session.id })).session.status === "cancelled");
   await page.locator("header").getByText("cancelled").waitFor();
   check();
   await close();
@@ -109,7 +109,7 @@ test("the filter keeps what matches, and problems can be shown alone", async () 
 test("fifty thousand events open, and every part of them can be reached", async (t) => {
   const count = 50_000;
   const session = await target.run("long", [`burst ${count} 120`]);
-  await until("the burst to be stored", async () => (await target.call("claudecode.streams", { session_id: session.id })).streams[0].total_events > count, 120_000);
+  await until("the burst to be stored", async () => (await target.call("agents.streams", { session_id: session.id })).streams[0].total_events > count, 120_000);
   const { page, check, close } = await target.page("/sessions");
   await page.getByRole("treeitem", { name: session.name }).waitFor();
 

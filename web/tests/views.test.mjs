@@ -131,5 +131,5 @@ test("remember shows exactly what the server says it would release", async (t) =
   t.diagnostic(`preview by ${(await preview.innerText()).startsWith("Also") ? "the server" : "the page's own guess"}`);
   check();
   await close();
-  for (const session of [first, second]) await target.call("claudecode.cancel", { session_id: session.id });
+  for (const session of [first, second]) await target.call("agents.cancel", { session_id: session.id });
 });

@@ -1,4 +1,5 @@
-// Signing in: a one-time code from the address becomes a token in sessionStorage, which goes along with every call.
+// Signing in: a one-time code from the address becomes a token, which goes along with every call. A tab keeps it in
+// sessionStorage over a reload; the hub (`hub.ts`) gives it to the browser's other tabs.
 //
 // There is no cookie: cookies ignore ports, so any other page on this host would receive one.
 

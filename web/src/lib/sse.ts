@@ -4,7 +4,7 @@
 // growing pause, and treats a stream that is silent for longer than three heartbeats as lost. It says nothing of duplicates:
 // whoever keeps events knows them by session, chat and seq.
 
-import { apiUrl, type Credentials } from "./rpc.ts";
+import type { Credentials } from "./rpc.ts";
 
 export type SseMessage = { id: string | null; event: string; data: string };
 export type Connection = "connecting" | "live" | "offline";
@@ -64,7 +64,9 @@ export class SseParser {
 }
 
 export type StreamOptions = {
-  path: string;
+  url: string;
+  /** The position to begin behind; without it, at now. */
+  cursor: string | null;
   credentials: Credentials;
   onMessage: (message: SseMessage) => void;
   /** Called each time the stream is open, before its first message: the moment to read what was missed. */
@@ -74,11 +76,13 @@ export type StreamOptions = {
 
 export class EventStream {
   private abort = new AbortController();
-  private lastId: string | null = null;
+  private lastId: string | null;
   private stopped = false;
   private wakePause: (() => void) | null = null;
 
-  constructor(private readonly options: StreamOptions) {}
+  constructor(private readonly options: StreamOptions) {
+    this.lastId = options.cursor;
+  }
 
   start(): void {
     void this.keepOpen();
@@ -117,11 +121,12 @@ export class EventStream {
     try {
       const headers: Record<string, string> = { Accept: "text/event-stream", Authorization: `Bearer ${this.options.credentials.token() ?? ""}` };
       if (this.lastId !== null) headers["Last-Event-ID"] = this.lastId;
-      const response = await fetch(apiUrl(this.options.path), { headers, signal: abort.signal, cache: "no-store" });
-      if (response.status === 401) this.options.credentials.rejected();
+      const response = await fetch(this.options.url, { headers, signal: abort.signal, cache: "no-store" });
+      // A stream that was stopped in the meantime speaks of a token that nobody uses any more.
+      if (response.status === 401 && !this.stopped) this.options.credentials.rejected();
       if (!response.ok || !response.body) {
         // A cursor that the server no longer knows must not keep us out for ever: what it skipped is read by page.
-        if (response.status === 400 || response.status === 404 || response.status === 410) this.lastId = null;
+        if (response.status === 400 || response.status === 404 || response.status === 410) this.lastId = this.options.cursor;
         return false;
       }
       opened = true;
@@ -129,9 +134,9 @@ export class EventStream {
       this.options.onOpen();
       const parser = new SseParser((message) => {
         if (message.event === "error") {
-          // The server ends a stream that it cannot continue, perhaps for its cursor. The next one starts at now, and the page
-          // reads the rest by itself.
-          this.lastId = null;
+          // The server ends a stream that it cannot continue, perhaps for its cursor. The next one starts as the first did, and
+          // the page reads the rest by itself.
+          this.lastId = this.options.cursor;
           return;
         }
         this.options.onMessage(message);

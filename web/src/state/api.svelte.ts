@@ -1,11 +1,14 @@
-// The one connection to the server: token, calls, and the live stream of events of all sessions.
+// The way to the server: token, calls, and the live stream of events of all sessions. Stream and sign-in are shared with the
+// browser's other tabs (`lib/hub.ts`).
 //
 // The stores listen here. `onEvent` tells of each event as it comes; `onResync` tells that the stream has just (re)opened, so
 // whatever is on the page should be read again. Subscribing comes first and reading second, so nothing falls between.
 
 import { exchangeCode, forgetToken, loadToken, saveToken, takeCodeFromAddress } from "../lib/auth.ts";
-import { RpcClient, type Credentials } from "../lib/rpc.ts";
-import { EventStream, type Connection, type SseMessage } from "../lib/sse.ts";
+import { REJECTED } from "../lib/hub.ts";
+import { apiUrl, RpcClient } from "../lib/rpc.ts";
+import type { Connection, SseMessage } from "../lib/sse.ts";
+import { Tab, type Listening } from "../lib/tab.ts";
 import type { FollowedEvent, Methods } from "../lib/wire.ts";
 import { clock } from "./clock.svelte.ts";
 
@@ -20,39 +23,55 @@ class Api {
   ready = $state(false);
   serverVersion = $state<string | null>(null);
 
-  private readonly credentials: Credentials = { token: () => this.token, rejected: () => this.signOut("Your sign-in has ended. Sign in again.") };
-  private readonly rpc = new RpcClient(this.credentials);
-  private stream: EventStream | null = null;
+  private readonly rpc = new RpcClient({ token: () => this.token, rejected: () => this.signOut(REJECTED) });
+  private tab: Tab | null = null;
+  private stream: Listening | null = null;
   private readonly eventListeners = new Set<Listener<FollowedEvent>>();
   private readonly resyncListeners = new Set<() => void>();
 
   constructor() {
-    addEventListener("online", () => this.stream?.retryNow());
     // A link from `plexus dashboard` opened in a tab that already shows the page changes only the hash.
     addEventListener("hashchange", () => void this.signInFromAddress());
   }
 
   async start(): Promise<void> {
-    this.token = loadToken();
     await this.signInFromAddress();
-    this.ready = true;
-    if (this.token) this.connect();
+    this.tab = new Tab({ fresh: this.token, kept: loadToken() }, (token, note) => this.hear(token, note));
   }
 
   signIn(token: string): void {
+    this.tab?.signedIn(token);
+    this.use(token);
+  }
+
+  signOut(note: string | null = null): void {
+    const { token } = this;
+    if (token === null) return;
+    this.drop(note);
+    this.tab?.signedOut(token, note);
+  }
+
+  /** The hub tells who is signed in: this tab, or another one before it. */
+  private hear(token: string | null, note: string | null): void {
+    if (token === null) this.drop(note);
+    else if (token !== this.token || !this.ready) this.use(token);
+    this.ready = true;
+  }
+
+  private use(token: string): void {
     saveToken(token);
     this.token = token;
     this.signInNote = null;
     this.connect();
   }
 
-  signOut(note: string | null = null): void {
-    if (this.token === null) return;
+  private drop(note: string | null): void {
     forgetToken();
-    this.token = null;
-    this.signInNote = note;
     this.stream?.stop();
     this.stream = null;
+    // An earlier reason, such as a used code, stays until somebody signs in.
+    if (note !== null || this.token !== null) this.signInNote = note;
+    this.token = null;
   }
 
   async call<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
@@ -72,11 +91,9 @@ class Api {
     return () => this.resyncListeners.delete(listener);
   }
 
-  /** Opens a stream of its own; whoever asked for it stops it. */
-  openStream(path: string, onMessage: (message: SseMessage) => void, onOpen: () => void): EventStream {
-    const stream = new EventStream({ path, credentials: this.credentials, onMessage, onOpen, onState: () => {} });
-    stream.start();
-    return stream;
+  /** Hears a stream of one session; whoever asked for it stops it. */
+  openStream(path: string, cursor: string | null, onMessage: (message: SseMessage) => void, onOpen: () => void): Listening | null {
+    return this.tab?.listen(apiUrl(path), cursor, "side", { onMessage, onOpen, onState: () => {} }) ?? null;
   }
 
   private async signInFromAddress(): Promise<void> {
@@ -85,10 +102,7 @@ class Api {
     try {
       const token = await exchangeCode(code);
       if (this.ready) this.signIn(token);
-      else {
-        saveToken(token);
-        this.token = token;
-      }
+      else this.token = token;
     } catch (error) {
       this.signInNote = error instanceof Error ? error.message : String(error);
     }
@@ -96,14 +110,13 @@ class Api {
 
   private connect(): void {
     this.stream?.stop();
-    this.stream = new EventStream({
-      path: "events",
-      credentials: this.credentials,
+    this.connection = "connecting";
+    const stream = this.tab?.listen(apiUrl("events"), null, "main", {
       onMessage: (message) => this.deliver(message),
       onOpen: () => this.resyncListeners.forEach((listener) => listener()),
       onState: (state) => (this.connection = state),
     });
-    this.stream.start();
+    this.stream = stream ?? null;
     this.resyncListeners.forEach((listener) => listener());
     void this.readVersion();
   }

@@ -143,7 +143,7 @@ class Sessions {
     const ids = [...this.dirty];
     this.dirty.clear();
     if (ids.length > MAX_SINGLE_READS) return this.refreshAll();
-    const answers = await Promise.allSettled(ids.map((id) => api.call("claudecode.get", { session_id: id })));
+    const answers = await Promise.allSettled(ids.map((id) => api.call("agents.get", { session_id: id })));
     const next = new Map(this.byId);
     for (const [i, answer] of answers.entries()) {
       if (answer.status === "fulfilled") next.set(ids[i]!, shown(answer.value.session));
@@ -158,7 +158,7 @@ class Sessions {
       const next = new Map<string, Session>();
       let cursor: string | undefined;
       do {
-        const page = await api.call("claudecode.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
+        const page = await api.call("agents.list", { limit: PAGE, ...(cursor ? { cursor } : {}) });
         for (const session of page.sessions) next.set(session.id, shown(session));
         cursor = page.sessions.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor && next.size < MAX_SESSIONS);
@@ -172,7 +172,7 @@ class Sessions {
   }
 
   private async readLines(): Promise<void> {
-    const answer = await api.call("claudecode.wait", { wait_ms: 0 }).catch(() => null);
+    const answer = await api.call("agents.wait", { wait_ms: 0 }).catch(() => null);
     if (answer) this.lines = new Map(answer.sessions.flatMap((s) => (s.line ? [[s.session_id, firstLine(s.line)] as const] : [])));
   }
 }

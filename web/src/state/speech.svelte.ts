@@ -1,8 +1,9 @@
 // What an agent is saying right now, word by word: a second stream of one session, with live pieces of text that are never
-// stored. Only a page that is looked at has it, since a browser keeps few connections to one server for all its tabs.
+// stored. Only a page that is looked at has it: the tabs of a browser share few connections.
 
 import { LiveText } from "../lib/live.ts";
-import type { EventStream, SseMessage } from "../lib/sse.ts";
+import type { SseMessage } from "../lib/sse.ts";
+import type { Listening } from "../lib/tab.ts";
 import type { ChatEvent, Delta, Followed } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 
@@ -14,7 +15,7 @@ export class Speech {
   text = $state("");
 
   private readonly live = new LiveText();
-  private stream: EventStream | null = null;
+  private stream: Listening | null = null;
   private cursor: string | null = null;
   private wanted = false;
   private nudged = false;
@@ -43,8 +44,8 @@ export class Speech {
     this.stream = null;
     this.forget();
     if (!open) return;
-    const query = new URLSearchParams({ session_id: this.sessionId, deltas: "true", ...(this.cursor ? { cursor: this.cursor } : {}) });
-    this.stream = api.openStream(`events?${query}`, (message) => this.take(message), this.forget);
+    const query = new URLSearchParams({ session_id: this.sessionId, deltas: "true" });
+    this.stream = api.openStream(`events?${query}`, this.cursor, (message) => this.take(message), this.forget);
   };
 
   private readonly forget = (): void => {

@@ -146,7 +146,7 @@ export class Timeline {
       let cursor: string | undefined;
       const found: ChatInfo[] = [];
       do {
-        const page = await api.call("claudecode.streams", { session_id: this.sessionId, ...(cursor ? { cursor } : {}) });
+        const page = await api.call("agents.streams", { session_id: this.sessionId, ...(cursor ? { cursor } : {}) });
         found.push(...page.streams);
         cursor = page.streams.length > 0 ? (page.cursor ?? undefined) : undefined;
       } while (cursor);
@@ -173,7 +173,7 @@ export class Timeline {
     // A page that failed or was empty is not asked for again at once: the slots it left open would ask with every drawing.
     let rest = RETRY_MS;
     try {
-      const page = await api.call("claudecode.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
+      const page = await api.call("agents.poll", { session_id: this.sessionId, chat: chat.info.chat, from_seq: from, limit });
       if (this.closed) return;
       for (const event of page.events) this.fill(chat, event);
       rest = page.events.length > 0 ? 0 : RETRY_MS;

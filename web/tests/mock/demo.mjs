@@ -64,9 +64,9 @@ function parentStory(world, session, at) {
   chatOf(world, session, "Prepare release 2.4: migrate the API handlers, calm the flaky tests, write the changelog. Split the work.", at(94), "running", [
     think("Three pieces that do not depend on each other. The migration is the largest and may need a check of the schema, so that child should be able to start one of its own."),
     say("I split the release into three parts and give each to its own session:\n\n1. **api-migration** moves the handlers to the new router\n2. **flaky-tests** finds why `checkout_spec` fails one time in ten\n3. **changelog** writes what users will notice"),
-    use("t1", "mcp__plexus_hub__claudecode_create", { name: "api-migration", working_dir: DIR, can_spawn: true }),
+    use("t1", "mcp__plexus_hub__agents_create", { name: "api-migration", working_dir: DIR, can_spawn: true }),
     result("t1", '{"type":"created","id":"0192…"}'),
-    use("t2", "mcp__plexus_hub__claudecode_create", { name: "flaky-tests", working_dir: DIR }),
+    use("t2", "mcp__plexus_hub__agents_create", { name: "flaky-tests", working_dir: DIR }),
     result("t2", '{"type":"created","id":"0192…"}'),
     use("t3", "Bash", { command: "git log --oneline v2.3..HEAD | wc -l" }),
     result("t3", "128"),

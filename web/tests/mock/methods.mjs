@@ -10,22 +10,22 @@ export function methods(world, { preview = false } = {}) {
   const table = {
     "plexus.version": [[], () => ({ type: "ok", version: "0.0.0-mock" })],
     "plexus.health": [[], () => ({ type: "ok" })],
-    "claudecode.create": [
+    "agents.create": [
       ["name", "working_dir", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs"],
       (p) => ({ type: "created", id: world.createSession(p), head: null }),
     ],
-    "claudecode.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
-    "claudecode.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
-    "claudecode.streams": [
+    "agents.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
+    "agents.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
+    "agents.streams": [
       ["session_id", "limit", "cursor"],
       (p) => page(world.session(p).chats.map((c) => ({ session_id: p.session_id, chat: c.chat, status: statusOf(world, world.session(p), c), started_at: c.started_at, ended_at: c.ended_at, error: c.error, total_events: c.events.length, read_position: 0 })), p, "streams"),
     ],
-    "claudecode.poll": [["session_id", "from_seq", "limit", "wait_ms", "consumer", "cursor", "chat"], (p) => poll(world, p)],
-    "claudecode.wait": [
+    "agents.poll": [["session_id", "from_seq", "limit", "wait_ms", "consumer", "cursor", "chat"], (p) => poll(world, p)],
+    "agents.wait": [
       ["session_ids", "after", "wait_ms"],
       () => ({ type: "ok", after: world.log.length, sessions: [...world.sessions.values()].map((s) => ({ session_id: s.id, name: s.name, status: sessionView(world, s).status, chat: s.chats.length - 1, total_events: s.chats.at(-1)?.events.length ?? 0, pending: 0, line: lastLine(s) })) }),
     ],
-    "claudecode.chat_async": [
+    "agents.chat_async": [
       ["name", "session_id", "prompt", "ephemeral", "idempotency_key"],
       (p) => {
         const session = world.session(p);
@@ -34,7 +34,7 @@ export function methods(world, { preview = false } = {}) {
         return { type: "started", session_id: session.id, chat: chat.chat };
       },
     ],
-    "claudecode.send": [
+    "agents.send": [
       ["name", "session_id", "text"],
       (p) => {
         const session = world.session(p);
@@ -44,7 +44,7 @@ export function methods(world, { preview = false } = {}) {
         return { type: "sent" };
       },
     ],
-    "claudecode.cancel": [
+    "agents.cancel": [
       ["name", "session_id", "reason"],
       (p) => {
         const session = world.session(p);

@@ -46,6 +46,8 @@ export class World {
   log = [];
   nodes = new Map();
   listeners = new Set();
+  /** The cursor with which each stream over all sessions was opened; null for one that began at now. */
+  streams = [];
   /** Who hears live pieces of text. */
   hearers = new Set();
 

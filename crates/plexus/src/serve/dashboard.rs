@@ -34,6 +34,7 @@ macro_rules! asset {
 const ASSETS: &[Asset] = &[
     asset!("/", "index.html", "text/html; charset=utf-8"),
     asset!("/assets/app.js", "assets/app.js", "text/javascript; charset=utf-8"),
+    asset!("/assets/hub.js", "assets/hub.js", "text/javascript; charset=utf-8"),
     asset!("/assets/app.css", "assets/app.css", "text/css; charset=utf-8"),
     asset!("/favicon.svg", "favicon.svg", "image/svg+xml"),
     asset!("/favicon-waiting.svg", "favicon-waiting.svg", "image/svg+xml"),
