@@ -74,8 +74,13 @@ test("a chat can be started, spoken to and cancelled from the page", async () =>
   const session = await target.run("speak", ["say first chat"]);
   const { page, check, close } = await target.page(`/sessions/${session.id}`);
   await page.locator(".row.complete").waitFor();
-  await page.getByLabel("Prompt of a new chat").fill("sim:\nsay second chat\nhang");
-  await page.getByRole("button", { name: "Start chat" }).click();
+  const prompt = page.getByLabel("Prompt of a new chat");
+  await prompt.fill("sim:");
+  await prompt.press("Shift+Enter");
+  await prompt.pressSequentially("say second chat");
+  await prompt.press("Shift+Enter");
+  await prompt.pressSequentially("hang");
+  await prompt.press("Enter");
   await page.locator(".row.content").getByText("second chat").waitFor();
   await page.getByText("Chat 1").waitFor();
 

@@ -72,20 +72,53 @@ test("a session is created with a budget, and its use is drawn", async () => {
   const name = `budget-${Date.now()}`;
   await page.getByRole("button", { name: "New session" }).click();
   const dialog = page.getByRole("dialog", { name: "New session" });
-  await dialog.getByLabel("Name").fill(name);
   await dialog.getByLabel("Working directory").fill(process.cwd());
+  await dialog.getByText("More options").click();
+  await dialog.getByLabel("Name").fill(name);
   await dialog.getByLabel("Budget in USD").fill("2.50");
+  await dialog.getByLabel("Budget in tokens").fill("40000");
   await dialog.getByLabel("Budget in minutes").fill("90");
-  await dialog.getByLabel("First prompt").fill("sim:\nsay hello");
-  await dialog.getByRole("button", { name: "Create and start" }).click();
+  await dialog.getByLabel("What should it do?").fill("sim:\nsay hello");
+  await dialog.getByRole("button", { name: "Start" }).click();
   await page.getByRole("heading", { name }).waitFor();
   await page.locator(".row.content").getByText("hello").waitFor();
   await page.keyboard.press("g");
   await page.keyboard.press("b");
   await page.getByRole("img", { name: new RegExp(`${name}: .* of \\$2\\.50`) }).waitFor();
+  await page.getByRole("img", { name: new RegExp(`${name}: .* of 40K tokens`) }).waitFor();
   await page.getByRole("img", { name: new RegExp(`${name}: .* of 1h at work`) }).waitFor();
   check();
   await close();
+});
+
+test("a prompt and a directory are enough for a session, and Enter starts it", async () => {
+  const before = await target.run("earlier", ["say hello"]);
+  const { page, check, close } = await target.page("/sessions");
+  await page.getByRole("treeitem", { name: before.name }).waitFor();
+  await page.keyboard.press("c");
+  const dialog = page.getByRole("dialog", { name: "New session" });
+  const earlier = (await target.call("agents.get", { session_id: before.id })).session.working_dir;
+  assert.equal(await dialog.getByLabel("Working directory").inputValue(), earlier, "the last directory is offered");
+  assert((await dialog.locator("datalist option").evaluateAll((options) => options.map((option) => option.value))).includes(earlier));
+  const agents = dialog.getByRole("combobox", { name: "Agent" });
+  await until("the agents", async () => (await agents.locator("option").count()) > 0);
+  const { agents: kinds } = await target.call("agents.kinds");
+  assert.deepEqual(await agents.locator("option").evaluateAll((options) => options.map((option) => [option.value, !option.disabled])), kinds.map((kind) => [kind.agent, kind.usable]));
+  assert.equal(await agents.inputValue(), "claude_code");
+
+  // The prompt has the focus when the dialog opens.
+  await page.keyboard.type("sim:");
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("say started by Enter");
+  await page.keyboard.press("Enter");
+  await page.locator(".row.content").getByText("started by Enter").waitFor();
+  const id = decodeURIComponent(new URL(page.url()).hash.split("/").at(-1));
+  const { session } = await target.call("agents.get", { session_id: id });
+  assert.equal(session.working_dir, earlier);
+  assert.equal(session.agent, "claude_code");
+  check();
+  await close();
+  if (!target.world) await target.call("agents.delete", { session_id: id });
 });
 
 test("what is new is told by title, by voice and, when asked for, by a notification", async () => {

@@ -31,6 +31,7 @@ export function meters(budget: Budget, spent: Spent, descendants: number): Meter
     limit == null || limit <= 0 ? [] : [{ what, used, limit, share: Math.min(1, used / limit), unit }];
   return [
     ...meter("cost", spent.cost_usd, budget.cost_usd, "money"),
+    ...meter("tokens", spent.input_tokens + spent.output_tokens, budget.tokens),
     ...meter("turns", spent.turns, budget.turns),
     ...meter("time", spent.wall_ms / 1_000, budget.wall_secs, "seconds"),
     ...meter("children", descendants, budget.children),

@@ -19,7 +19,7 @@ class Api {
   connection = $state<Connection>("connecting");
   /** Why the sign-in view is shown, when there is a reason. */
   signInNote = $state<string | null>(null);
-  /** False until a code in the address was exchanged or found missing. */
+  /** False until it is known whether somebody is signed in: by a code in the address, by this tab, or by another one. */
   ready = $state(false);
   serverVersion = $state<string | null>(null);
 
@@ -36,7 +36,13 @@ class Api {
 
   async start(): Promise<void> {
     await this.signInFromAddress();
-    this.tab = new Tab({ fresh: this.token, kept: loadToken() }, (token, note) => this.hear(token, note));
+    const [fresh, kept] = [this.token, loadToken()];
+    this.tab = new Tab({ fresh, kept }, (token, note) => this.hear(token, note));
+    // A token of one's own need not wait for the hub, which says so when another one replaced it.
+    const own = fresh ?? kept;
+    if (own === null) return;
+    this.use(own);
+    this.ready = true;
   }
 
   signIn(token: string): void {
@@ -54,7 +60,7 @@ class Api {
   /** The hub tells who is signed in: this tab, or another one before it. */
   private hear(token: string | null, note: string | null): void {
     if (token === null) this.drop(note);
-    else if (token !== this.token || !this.ready) this.use(token);
+    else if (token !== this.token) this.use(token);
     this.ready = true;
   }
 

@@ -4,6 +4,13 @@
 import { Failure, nowSecs } from "./world.mjs";
 import { play } from "./sim.mjs";
 
+const powers = (more) => ({ asks_for: "everything", cost: "usd", deny_reason: "in_answer", edit_input: true, fork: "anywhere", park: false, resume: true, says_who_accepted: true, steer: true, warm: true, ...more });
+/** One agent of each kind, and one that is not installed. */
+const AGENTS = [
+  { agent: "claude_code", kind: "claude_code", usable: true, about: "claude 2.1.325", powers: powers({}) },
+  { agent: "codex", kind: "codex", usable: true, about: "codex-cli 0.166.0", powers: powers({ asks_for: "changes", cost: "tokens", deny_reason: "as_next_message", edit_input: false, fork: "anywhere" }) },
+  { agent: "gemini", kind: "acp", usable: false, about: "gemini is not installed: npm install -g @google/gemini-cli", powers: powers({ edit_input: false, fork: "none" }) },
+];
 const PAGE_BYTES = 4 * 1024 * 1024;
 
 export function methods(world, { preview = false } = {}) {
@@ -11,9 +18,10 @@ export function methods(world, { preview = false } = {}) {
     "plexus.version": [[], () => ({ type: "ok", version: "0.0.0-mock" })],
     "plexus.health": [[], () => ({ type: "ok" })],
     "agents.create": [
-      ["name", "working_dir", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs"],
+      ["name", "working_dir", "agent", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs", "supervise", "project_settings", "system_prompt", "allowed_tools", "disallowed_tools", "add_dirs"],
       (p) => ({ type: "created", id: world.createSession(p), head: null }),
     ],
+    "agents.kinds": [[], () => ({ type: "kinds", agents: AGENTS })],
     "agents.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
     "agents.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
     "agents.streams": [

@@ -51,14 +51,14 @@ export class World {
   /** Who hears live pieces of text. */
   hearers = new Set();
 
-  createSession({ name, working_dir, parent, model, budget, can_spawn, metadata, created_at, loopback_timeout_secs }) {
+  createSession({ name, working_dir, agent, parent, model, budget, can_spawn, metadata, created_at, loopback_timeout_secs }) {
     for (const other of this.sessions.values()) {
       if (other.name === name && other.parent === (parent ?? null)) throw new Failure("conflict", `a session named ${name} exists`);
     }
     const id = randomUUID();
     const created = created_at ?? nowMs();
     this.sessions.set(id, {
-      id, name, working_dir, parent: parent ?? null, model: model ?? "claude-sonnet", channel: "control", loopback_enabled: true,
+      id, name, working_dir, agent: agent ?? "claude_code", parent: parent ?? null, model: model ?? "claude-sonnet", channel: "control", loopback_enabled: true,
       can_spawn: can_spawn ?? false, budget: budget ?? null, spent: { cost_usd: 0, input_tokens: 0, output_tokens: 0, turns: 0, wall_ms: 0 }, metadata: metadata ?? {},
       created_at: created, updated_at: created, timeout: loopback_timeout_secs ?? 300, chats: [],
     });
@@ -117,7 +117,7 @@ export class World {
     const approval = {
       id: randomUUID(), session_id: session.id, session_name: session.name, working_dir: session.working_dir, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input),
       description: description ?? null, risk: riskOf(toolName, input), suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
-      expires_at: expires_at === undefined ? nowSecs() + session.timeout : expires_at, escalated_to: escalated_to ?? null,
+      expires_at: expires_at === undefined ? (session.timeout ? nowSecs() + session.timeout : null) : expires_at, escalated_to: escalated_to ?? null,
     };
     const rule = this.ruleFor(session.id, toolName, input);
     this.approvals.set(approval.id, approval);

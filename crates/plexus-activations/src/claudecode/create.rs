@@ -171,7 +171,7 @@ impl ClaudeCode {
                 .with_field(field)
                 .with_hint(hint))
         };
-        let real = match dir.canonicalize() {
+        let real = match from_home(dir).canonicalize() {
             Ok(real) => real,
             Err(error) => {
                 return refuse(error.to_string(), "create the directory first, or name another");
@@ -345,6 +345,14 @@ fn unreadable(error: PatternError, field: String) -> CallError {
     CallError::invalid(format_args!("read {field}: {error}")).with_field(field).with_hint(
         "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
     )
+}
+
+/// Reads a leading `~` as the home directory of the server's user, as a shell does.
+fn from_home(dir: &Path) -> PathBuf {
+    match (dir.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => dir.to_owned(),
+    }
 }
 
 /// A list of tools travels to the CLI as one text, which it splits at commas and spaces outside
