@@ -129,6 +129,8 @@ namespace! {
         pending(ApprovalPageParams) -> PendingApprovals = Pending;
         /// Waits until something asks.
         wait_for_approval(WaitForApprovalParams) -> PendingApprovals = WaitForApproval;
+        /// Shows the files that a request would change.
+        files(FilesParams) -> FilesRead = Files;
         /// Returns a page of decisions, newest first.
         history(ApprovalPageParams) -> DecisionList = History;
         /// Returns a page of audit lines, newest first.

@@ -2,7 +2,7 @@
 //! and the whole text comes as an event.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plexus_core::SessionId;
 use plexus_store::Cursor;
@@ -25,23 +25,45 @@ pub enum Live {
     Stored(Cursor),
 }
 
-/// The live text of all sessions. A session has a channel only while somebody watches it.
+/// Bytes of one text that are kept for whoever begins to watch in its middle. Of a longer one they
+/// get what comes from then on.
+const MAX_SO_FAR: usize = 256 * 1024;
+
+/// The live text of all sessions.
 #[derive(Clone, Default)]
 pub struct Deltas {
-    channels: Arc<Mutex<HashMap<SessionId, broadcast::Sender<Live>>>>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// A session has a channel only while somebody watches it.
+    channels: HashMap<SessionId, broadcast::Sender<Live>>,
+    /// What each run has said of the text that it is in. A run that was joined in the middle of a
+    /// text has none until the next one begins.
+    so_far: HashMap<SessionId, String>,
 }
 
 impl Deltas {
-    /// Watches a session.
-    pub fn subscribe(&self, session: SessionId) -> broadcast::Receiver<Live> {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.retain(|_, sender| sender.receiver_count() > 0);
-        channels.entry(session).or_insert_with(|| broadcast::channel(QUEUE).0).subscribe()
+    /// Watches a session. Returns also what was said of the text that its run is in; its other
+    /// pieces come over the channel.
+    pub fn subscribe(&self, session: SessionId) -> (broadcast::Receiver<Live>, Option<String>) {
+        let mut shared = self.lock();
+        shared.channels.retain(|_, sender| sender.receiver_count() > 0);
+        let sender = shared.channels.entry(session).or_insert_with(|| broadcast::channel(QUEUE).0);
+        let receiver = sender.subscribe();
+        let so_far = shared.so_far.get(&session).filter(|text| !text.is_empty()).cloned();
+        (receiver, so_far)
     }
 
     /// Returns the end that a run of `session` writes to.
     pub(crate) fn sender(&self, session: SessionId) -> DeltaSender {
+        self.lock().so_far.remove(&session);
         DeltaSender { deltas: self.clone(), session, pieces: Pieces::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,35 +80,64 @@ impl DeltaSender {
     /// Shows a piece of text to whoever watches; nobody may.
     pub(crate) fn send(&mut self, text: &str) {
         let shown = self.pieces.push(text);
-        if !shown.is_empty() {
-            self.show(Live::Text(shown.into()));
+        if shown.is_empty() {
+            return;
         }
+        let mut shared = self.deltas.lock();
+        let fits = match shared.so_far.get_mut(&self.session) {
+            Some(so_far) if so_far.len() + shown.len() <= MAX_SO_FAR => {
+                so_far.push_str(&shown);
+                true
+            }
+            Some(_) => false,
+            None => true,
+        };
+        if !fits {
+            shared.so_far.remove(&self.session);
+        }
+        shared.show(self.session, Live::Text(shown.into()));
     }
 
     /// Takes note of a piece of text that is not shown.
     pub(crate) fn pass_over(&mut self, text: &str) {
         let _not_shown = self.pieces.push(text);
+        self.deltas.lock().so_far.remove(&self.session);
     }
 
     /// Tells whoever watches that a message begins.
     pub(crate) fn start_message(&mut self) {
         self.pieces.end();
-        self.show(Live::MessageStart);
+        let mut shared = self.deltas.lock();
+        shared.so_far.insert(self.session, String::new());
+        shared.show(self.session, Live::MessageStart);
     }
 
     /// A text has ended; it comes whole as an event.
     pub(crate) fn end_text(&mut self) {
         self.pieces.end();
+        self.deltas.lock().so_far.insert(self.session, String::new());
+    }
+
+    /// The text is stored as an event: whoever begins to watch now reads it there.
+    pub(crate) fn became_event(&self) {
+        self.deltas.lock().so_far.insert(self.session, String::new());
     }
 
     /// Tells whoever watches that the pieces so far are stored as events before this position.
     pub(crate) fn stored(&self, before: Cursor) {
-        self.show(Live::Stored(before));
+        self.deltas.lock().show(self.session, Live::Stored(before));
     }
+}
 
-    fn show(&self, live: Live) {
-        let channels = self.deltas.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = channels.get(&self.session) {
+impl Drop for DeltaSender {
+    fn drop(&mut self) {
+        self.deltas.lock().so_far.remove(&self.session);
+    }
+}
+
+impl Shared {
+    fn show(&self, session: SessionId, live: Live) {
+        if let Some(sender) = self.channels.get(&session) {
             let _nobody_watches = sender.send(live);
         }
     }
@@ -107,21 +158,47 @@ mod tests {
             let (deltas, session) = (Deltas::default(), SessionId::generate());
             let mut sender = deltas.sender(session);
             sender.start_message();
+            let mut seen = String::new();
             let mut watcher = None;
             for (n, piece) in pieces.iter().enumerate() {
                 if n == late {
-                    watcher = Some(deltas.subscribe(session));
+                    let (pieces, so_far) = deltas.subscribe(session);
+                    seen.push_str(so_far.as_deref().unwrap_or_default());
+                    watcher = Some(pieces);
                 }
                 sender.send(piece);
             }
-            let mut seen = String::new();
             while let Ok(Live::Text(text)) = watcher.as_mut().unwrap().try_recv() {
                 seen.push_str(&text);
             }
+            assert!(seen.starts_with("it is "), "{seen}");
             assert!(seen.ends_with(" they said"), "{seen}");
             let part =
                 |at: usize| seen.contains(&secret[at..at + 5]) || seen.contains(TOKEN_PREFIX);
             assert!(!(0..secret.len() - 5).any(part), "who came at piece {late} saw {seen}");
         }
+    }
+    #[test]
+    fn who_comes_in_the_middle_of_a_text_gets_its_beginning() {
+        let (deltas, session) = (Deltas::default(), SessionId::generate());
+        let so_far = || deltas.subscribe(session).1;
+        let mut sender = deltas.sender(session);
+        sender.send("the end of something that began before this server");
+        assert_eq!(so_far(), None);
+        sender.start_message();
+        assert_eq!(so_far(), None);
+        sender.send("one ");
+        sender.send("two");
+        assert_eq!(so_far().as_deref(), Some("one two"));
+        sender.end_text();
+        assert_eq!(so_far(), None);
+        sender.send("three");
+        assert_eq!(so_far().as_deref(), Some("three"));
+        sender.send(&"x".repeat(MAX_SO_FAR));
+        assert_eq!(so_far(), None, "a text without bound is not kept");
+        sender.start_message();
+        sender.send("four");
+        drop(sender);
+        assert_eq!(so_far(), None, "the run has ended");
     }
 }

@@ -23,7 +23,7 @@ pub struct CreateParams {
     #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// Where the agent works; the directory must exist.
+    /// Where the agent works; the directory must exist. `~` is the home of the server's user.
     #[serde(deserialize_with = "crate::text::path")]
     pub working_dir: PathBuf,
     /// The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`

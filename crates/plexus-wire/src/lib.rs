@@ -22,7 +22,8 @@
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
 //! - [`question`]: questions of an agent to its user.
-//! - [`tool`]: a tool call in one form for every agent, and its risk.
+//! - [`tool`], [`files`]: a tool call in one form for every agent, its risk, and the files that it
+//!   would change.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
@@ -44,6 +45,7 @@ pub mod decision;
 pub mod document;
 pub mod error;
 pub mod event;
+pub mod files;
 pub mod handle;
 pub mod health;
 pub mod hook;
@@ -81,6 +83,7 @@ pub use cursor::*;
 pub use decision::*;
 pub use error::{CallError, ErrorKind};
 pub use event::{ChatEvent, Usage};
+pub use files::*;
 pub use handle::{Handle, HandleParseError, Origin};
 pub use health::*;
 pub use hook::*;

@@ -105,6 +105,7 @@ namespace! {
         RespondMany = "respond_many" (RespondManyParams) -> RespondOutcomes;
         Pending = "pending" (ApprovalPageParams) -> PendingApprovals;
         WaitForApproval = "wait_for_approval" (WaitForApprovalParams) -> PendingApprovals;
+        Files = "files" (FilesParams) -> FilesRead;
         History = "history" (ApprovalPageParams) -> DecisionList;
         Audit = "audit" (ApprovalPageParams) -> AuditList;
         ModeSet = "mode_set" (ModeSetParams) -> Done;

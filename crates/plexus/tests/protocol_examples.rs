@@ -37,6 +37,7 @@ const STORY: &[&str] = &[
     "agents.chat_async",
     "loopback.wait_for_approval",
     "loopback.pending",
+    "loopback.files",
     "loopback.rule_preview",
     // Before `poll`, whose cursor is then behind the message.
     "agents.send",
@@ -99,7 +100,7 @@ const STORY: &[&str] = &[
 
 /// Methods that the first stage did not have.
 const NEW_METHODS: &[&str] =
-    &["agents.kinds", "identity.parents", "identity.revoke", "plexus.plugins"];
+    &["agents.kinds", "identity.parents", "identity.revoke", "loopback.files", "plexus.plugins"];
 
 /// Why most shapes have gained a field.
 const HAS_A_HANDLE: &str = "everything that is shown has a handle";

@@ -658,7 +658,7 @@ export type CreateParams = {
   supervise?: Supervise | null;
   /** Added to the agent's own instructions. */
   system_prompt?: string | null;
-  /** Where the agent works; the directory must exist. */
+  /** Where the agent works; the directory must exist. `~` is the home of the server's user. */
   working_dir: string;
 };
 
@@ -802,6 +802,39 @@ export type FileChange = (
   | { edit: "unknown" }) & {
   /** The path as it was written. */
   path: string;
+};
+
+/** One file. */
+export type FileNow = (
+  /** A text. */
+  | {
+    is: "text";
+    /** All of it. */
+    text: string;
+  }
+  /** Nothing: the call would create it. */
+  | { is: "absent" }
+  /** Something that is not shown. */
+  | {
+    is: "unread";
+    /** Why. */
+    why: string;
+  }) & {
+  /** The path as the call says it. */
+  path: string;
+};
+
+/** Parameters of `files`. */
+export type FilesParams = {
+  /** The approval whose call would change them. */
+  approval_id: ApprovalId;
+};
+
+/** A result of `files`. */
+export type FilesRead = {
+  type: "ok";
+  /** Each file once, in the order of the changes. */
+  files: FileNow[];
 };
 
 /** Parameters of `follow`. */
@@ -2398,6 +2431,7 @@ export type Methods = {
   "identity.revoke": { params: RevokeParams; result: Revoked };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
+  "loopback.files": { params: FilesParams; result: FilesRead };
   "loopback.history": { params: ApprovalPageParams; result: DecisionList };
   "loopback.mode_set": { params: ModeSetParams; result: Done };
   "loopback.pending": { params: ApprovalPageParams; result: PendingApprovals };

@@ -28,6 +28,10 @@ struct LiveFollower {
     feed: Arc<SessionFeed>,
     wake: Wake,
     pieces: Receiver<Live>,
+    /// What was said of a text before its pieces were heard; it is passed on before them.
+    so_far: Option<String>,
+    /// Whether such a beginning was passed on and may be stored before `live_from`.
+    gave_beginning: bool,
     /// The position behind the last event that was read.
     at: Cursor,
     /// Pieces in the channel belong to events behind this position.
@@ -45,11 +49,14 @@ impl ClaudeCode {
         session: SessionId,
         at: Cursor,
     ) -> Result<Reply, CallError> {
+        let (pieces, so_far) = self.deltas.subscribe(session);
         let mut follower = LiveFollower {
             session,
             feed: self.feed.session(session),
             wake: self.store.watch(Topic::Session(session)),
-            pieces: self.deltas.subscribe(session),
+            pieces,
+            so_far,
+            gave_beginning: false,
             at,
             live_from: at,
             held: VecDeque::new(),
@@ -72,15 +79,15 @@ impl ClaudeCode {
 }
 
 impl LiveFollower {
-    /// Lets go of the pieces so far: whatever they belong to is stored before `live_from`, or comes
-    /// as an event.
+    /// Lets go of the pieces so far: whatever they belong to is stored before `live_from`, comes as
+    /// an event, or is the text that the agent is in, which begins anew.
     async fn begin_anew(&mut self) -> Result<(), CallError> {
         let newest = self.this.store.session(self.session).await?.newest_chat;
         if let Some(chat) = newest {
             let (session, chat, next) = (self.session, chat.number, chat.total_events);
             self.live_from = Cursor { session, chat, next };
         }
-        while !matches!(self.pieces.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+        (self.pieces, self.so_far) = self.this.deltas.subscribe(self.session);
         self.unread = true;
         Ok(())
     }
@@ -95,6 +102,10 @@ impl LiveFollower {
             let past = self.release(self.live_from);
             if !past.is_empty() {
                 return Ok(past);
+            }
+            if let Some(text) = self.so_far.take() {
+                self.gave_beginning = true;
+                return Ok(vec![self.item(Delta::DeltaStart)?, self.item(Delta::Delta { text })?]);
             }
             let piece = match self.pieces.try_recv() {
                 Ok(piece) => piece,
@@ -135,6 +146,11 @@ impl LiveFollower {
                     return Ok(vec![self.item(Delta::Delta { text: (*text).to_owned() })?]);
                 }
                 Live::Stored(before) => {
+                    // The text was stored after its beginning was taken and before its end was
+                    // told. Its reader has the event, so what it was shown is void.
+                    if std::mem::take(&mut self.gave_beginning) && before <= self.live_from {
+                        return Ok(vec![self.item(Delta::DeltaStart)?]);
+                    }
                     while self.at < before && self.read().await? {}
                     let events = self.release(before);
                     if !events.is_empty() {

@@ -4,8 +4,9 @@
 //! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that something
 //!   waits;
 //! - [`rules`], [`preview`]: standing rules, and what they would say of a call;
-//! - [`handles`]: what the handles of all this stand for.
+//! - [`files`]: what a call would change; [`handles`]: what the handles of all this stand for.
 
+mod files;
 mod handles;
 mod listening;
 mod permit;
@@ -28,6 +29,7 @@ use plexus_engine::approvals::{Answer, Approvals};
 use plexus_engine::audit::Refusals;
 use plexus_engine::identity::Identity;
 use plexus_engine::mcp::{PERMIT_SERVER, mcp_permit_server};
+use plexus_engine::node::Neighbours;
 use plexus_engine::reading::long_poll::LongPoll;
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
@@ -66,6 +68,7 @@ pub struct Loopback {
     turns: Arc<Turns>,
     address: Arc<Address>,
     agents: Agents,
+    neighbours: Arc<Neighbours>,
 }
 
 impl Loopback {
@@ -80,6 +83,7 @@ impl Loopback {
             turns: Arc::clone(&engine.turns),
             address: Arc::clone(&engine.address),
             agents: engine.agents.clone(),
+            neighbours: Arc::clone(&engine.neighbours),
         })
     }
 
@@ -403,6 +407,7 @@ impl Activation for Loopback {
             .serves::<wire::Pending, _, _>("Lists the permission requests of your sessions that wait, oldest first.", lists_pending, with!(pending))
             .streaming::<ApprovalPageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
             .serves::<wire::WaitForApproval, _, _>("Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
+            .serves::<wire::Files, _, _>("Shows the files that a permission request would change, as they are now. Reads only text inside the session's directories.", audits, with!(files))
             .serves::<wire::History, _, _>("Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
             .serves::<wire::Audit, _, _>("Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
             .serves::<wire::ModeSet, _, _>("Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))

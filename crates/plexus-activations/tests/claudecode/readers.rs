@@ -402,3 +402,24 @@ async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
     let past = take(&mut late, 5 * (TEXTS + 2)).await;
     assert!(past.iter().all(|item| item["seq"].is_u64()), "{past:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_in_the_middle_of_a_text_is_told_its_beginning() {
+    let world = World::new().await;
+    let session = world.create("joined", json!({})).await;
+    let follow = json!({"session_id": session, "deltas": true});
+    let mut first = world.stream("claudecode.follow", follow.clone()).await;
+    // The last word would come after an hour.
+    world.chat(&session, "sim:\nslowly 3600000 beginning end").await;
+    let is_piece = |item: &Value| item["event"]["type"] == "delta";
+    while !is_piece(&take(&mut first, 1).await[0]) {}
+    let mut late = world.stream("claudecode.follow", follow).await;
+    let mut seen = Vec::new();
+    while !seen.last().is_some_and(is_piece) {
+        seen.extend(take(&mut late, 1).await);
+    }
+    let live: Vec<&Value> = seen.iter().filter(|item| item["seq"].is_null()).collect();
+    assert_eq!(live[0]["event"], json!({"type": "delta_start"}), "{seen:#?}");
+    assert_eq!(live[1]["event"]["text"].as_str().unwrap().trim(), "beginning");
+    world.ok("claudecode.cancel", json!({"session_id": session})).await;
+}

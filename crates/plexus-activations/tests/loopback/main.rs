@@ -17,6 +17,7 @@ mod budget;
 mod deadlines;
 mod decisions;
 mod desk;
+mod files;
 mod hidden;
 mod http;
 mod listing;

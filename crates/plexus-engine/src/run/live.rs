@@ -76,7 +76,7 @@ impl Run {
                 // Also what is not shown: a token may begin in one piece and end in another.
                 Piece::Text(text) => self.deltas.pass_over(&text),
                 Piece::MessageStart | Piece::TextEnd => self.deltas.end_text(),
-                Piece::Whole => {}
+                Piece::Whole => self.deltas.became_event(),
             }
         }
     }
