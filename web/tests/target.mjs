@@ -45,6 +45,7 @@ export async function startTarget(options = {}) {
     token,
     browser,
     world: own?.world,
+    folder,
     call,
     page: (route, more = {}) => openPage(browser, { url, token, route, ...more }),
 

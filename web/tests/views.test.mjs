@@ -67,6 +67,33 @@ test("the decisions tell who, why and what ran instead", async () => {
   await close();
 });
 
+test("a rule with several lines is shown on one, as the terminal shows it", async () => {
+  const { rule_id } = await target.call("loopback.rule_add", { decision: "deny", pattern: "Bash(first-line\nsecond-line)" });
+  const { page, check, close } = await target.page("/rules");
+  await page.getByRole("row", { name: /first-line/ }).getByText("first-line␊second-line").waitFor();
+  check();
+  await close();
+  await target.call("loopback.rule_remove", { rule_id });
+});
+
+test("the decision that was made last stands first", async () => {
+  const asked = [await target.run("asked-first", [ask("touch asked-first")]), await target.run("asked-second", [ask("touch asked-second")])];
+  const [[first], [second]] = [await target.pending(asked[0].id), await target.pending(asked[1].id)];
+  const respond = (approval) => target.call("loopback.respond", { approval_id: approval.id, approve: true });
+  await respond(second);
+  // Decisions are told to the second.
+  const decided = (await target.decision(second.id)).decided_at;
+  await until("the next second", async () => Math.floor(Date.now() / 1_000) > decided);
+  await respond(first);
+  await target.decision(first.id);
+  const { page, check, close } = await target.page("/history");
+  const rows = page.locator(".item", { hasText: "asked-" });
+  await until("both rows", async () => (await rows.count()) === 2);
+  assert.match(await rows.first().innerText(), /asked-first/, "it was asked first and decided last");
+  check();
+  await close();
+});
+
 test("a session is created with a budget, and its use is drawn", async () => {
   const { page, check, close } = await target.page("/sessions");
   const name = `budget-${Date.now()}`;

@@ -1,7 +1,7 @@
 // What a tool call would act on. The server says it for approvals that wait, in one form for every agent. Events and decisions
-// of the past carry only name and input, which are read here as Claude Code names its tools.
+// of the past carry only name and input, which are read here as Claude Code and Codex name their tools.
 
-import type { FileChange, JsonObject, ToolTarget } from "./wire.ts";
+import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 
 /** The target that the server said, else what the name and the input tell. */
 export function targetOf(toolName: string, input: JsonObject, said?: ToolTarget | null): ToolTarget {
@@ -15,6 +15,10 @@ function readTarget(toolName: string, input: JsonObject): ToolTarget {
     case "Bash":
     case "PowerShell":
       return { kind: "shell", command: text("command") ?? "" };
+    case "exec_command":
+      return { kind: "shell", command: text("command") ?? "", cwd: text("cwd") ?? null };
+    case "apply_patch":
+      return Array.isArray(input["changes"]) ? { kind: "write", changes: input["changes"].flatMap(patched) } : { kind: "other" };
     case "WebFetch":
       return { kind: "fetch", url: text("url") ?? "" };
     case "Network":
@@ -27,6 +31,18 @@ function readTarget(toolName: string, input: JsonObject): ToolTarget {
     default:
       return { kind: "other" };
   }
+}
+
+/** One change of a patch of Codex, and the file that it is moved to. */
+function patched(change: Json, at: number): FileChange[] {
+  if (typeof change !== "object" || change === null || Array.isArray(change) || typeof change["path"] !== "string") return [];
+  const kind = change["kind"];
+  const [type, moved] = typeof kind === "object" && kind !== null && !Array.isArray(kind) ? [kind["type"], kind["move_path"]] : [null, null];
+  const { path } = change;
+  const diff = `/changes/${at}/diff`;
+  const own: FileChange =
+    type === "add" ? { path, edit: "whole", after: diff } : type === "update" ? { path, edit: "diff", diff } : type === "delete" ? { path, edit: "delete" } : { path, edit: "unknown" };
+  return typeof moved === "string" ? [own, { path: moved, edit: "unknown" }] : [own];
 }
 
 function readChanges(toolName: string, path: string, input: JsonObject): FileChange[] {

@@ -22,6 +22,11 @@ export function transcriptText(text: string): string {
   return text.replace(SGR, "").replaceAll("\r\n", "\n").replace(HIDDEN, picture);
 }
 
+/** The same on one line, as the terminal shows it: what breaks a line is drawn too. */
+export function exactLine(text: string): string {
+  return exactText(text.replaceAll("\r\n", "\u240d\u240a").replaceAll("\n", "\u240a").replaceAll("\t", "\u2409"));
+}
+
 /** Text that somebody decides about: nothing is dropped. */
 export function exactText(text: string): string {
   return text.replaceAll("\r\n", "\u240d\n").replace(HIDDEN, picture);

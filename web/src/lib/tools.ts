@@ -34,36 +34,6 @@ function subject(target: ToolTarget): string {
   }
 }
 
-export type ShownChange = { path: string; before: string; after: string; note: string };
-
-/** The changes that a call would make to files, when its input tells them. */
-export function fileChanges(input: JsonObject, target: ToolTarget): ShownChange[] {
-  if (target.kind !== "write") return [];
-  const all = target.changes;
-  const text = (pointer: string): string => textAt(input, pointer) ?? "";
-  return all.flatMap((change, i): ShownChange[] => {
-    const { path } = change;
-    const count = all.length > 1 ? `edit ${i + 1} of ${all.length}` : "";
-    const shown = (before: string, after: string, note: string): ShownChange[] => [{ path, before, after, note: [note, count].filter(Boolean).join(", ") }];
-    switch (change.edit) {
-      case "whole":
-        return shown("", text(change.after), "whole file");
-      case "replace":
-        return shown(text(change.before), text(change.after), change.every ? "every occurrence" : "");
-      case "part":
-        return shown("", text(change.after), `cell ${change.name || "new"}`);
-      case "diff": {
-        const { before, after } = sidesOf(text(change.diff));
-        return shown(before, after, "");
-      }
-      case "delete":
-        return shown("", "", "deleted");
-      default:
-        return [];
-    }
-  });
-}
-
 /** Fields of an input that its target shows, by name. All others are listed beside it, so that nothing is left out. */
 export function shownFields(input: JsonObject, target: ToolTarget): Set<string> {
   const texts = new Set<string>();
@@ -119,26 +89,6 @@ export function textAt(input: Json, pointer: string): string | null {
 
 function segments(pointer: string): string[] {
   return pointer.split("/").slice(1).map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
-}
-
-/** What a unified diff takes away and what it puts there, with the lines around both. */
-function sidesOf(diff: string): { before: string; after: string } {
-  const before: string[] = [];
-  const after: string[] = [];
-  let inside = false;
-  for (const line of diff.split("\n")) {
-    if (line.startsWith("@@")) inside = true;
-    // Before the first hunk stand the names of the file.
-    if (!inside && /^(---|\+\+\+|diff |index |new file|deleted file|similarity|rename )/.test(line)) continue;
-    if (line.startsWith("-")) before.push(line.slice(1));
-    else if (line.startsWith("+")) after.push(line.slice(1));
-    else {
-      const both = line.startsWith(" ") ? line.slice(1) : line;
-      before.push(both);
-      after.push(both);
-    }
-  }
-  return { before: before.join("\n"), after: after.join("\n") };
 }
 
 /** Text of a tool's result: a string as it is, text blocks joined, everything else as JSON. */

@@ -7,6 +7,7 @@ import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
 import { deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
+import { questionLine, questionOf } from "../lib/questions.ts";
 import { riskOf } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
 import { exactText, transcriptText } from "../lib/text.ts";
@@ -69,7 +70,7 @@ class Approvals {
     const what = `${approval.tool_name} of ${approval.session_name}`;
     try {
       const answer = await api.call("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
-      const words = verdict.approve ? (verdict.updated_input ? "Allowed with your edit" : "Allowed") : "Denied";
+      const words = doneWords(approval, verdict);
       toasts.show("ok", `${words}: ${what}${verdict.remember ? `, and remembered${released(answer.released?.length ?? 0)}` : ""}`);
       this.end(approval.id, { tone: "ok", text: `${words} by you.` });
       return true;
@@ -87,7 +88,11 @@ class Approvals {
    */
   async decideMany(items: Approval[], approve: boolean, message?: string): Promise<void> {
     if (approve) {
-      await Promise.all(items.map((approval) => this.decide(approval, { approve: true })));
+      // A question needs an answer of its own, and is left for it.
+      const calls = items.filter((approval) => approval.question == null);
+      const left = items.length - calls.length;
+      if (left > 0) toasts.show("info", `${plural(left, "question")} left: open each to answer it`);
+      await Promise.all(calls.map((approval) => this.decide(approval, { approve: true })));
       return;
     }
     items.forEach((approval) => this.busy.set(approval.id, true));
@@ -173,11 +178,25 @@ class Approvals {
     if (fresh.length === 0) return;
     const first = fresh[0]!;
     const text =
-      fresh.length === 1 ? `${first.session_name} asks for ${first.tool_name}: ${summarize(first.tool_name, first.input, first.target).slice(0, 120)}` : `${fresh.length} new approvals wait`;
+      fresh.length === 1 ? tellOne(first) : `${fresh.length} new approvals wait`;
     this.announcement = `${text}. ${this.list.length} waiting in all.`;
     // What waited before the page was opened is on the page; only news is worth an interruption.
     if (this.loaded && prefs.notify) notify(text, first);
   }
+}
+
+/** What is new, for a voice and a notification. */
+function tellOne(approval: Approval): string {
+  const question = questionOf(approval);
+  if (question) return `${approval.session_name} ${question.kind === "plan" ? "has a plan" : "asks"}: ${exactText(questionLine(question)).slice(0, 120)}`;
+  return `${approval.session_name} asks for ${approval.tool_name}: ${summarize(approval.tool_name, approval.input, approval.target).slice(0, 120)}`;
+}
+
+function doneWords(approval: Approval, verdict: Verdict): string {
+  const question = questionOf(approval);
+  if (question?.kind === "plan") return verdict.approve ? "Plan approved" : "Plan sent back";
+  if (question) return verdict.approve ? "Answered" : "Not answered";
+  return verdict.approve ? (verdict.updated_input ? "Allowed with your edit" : "Allowed") : "Denied";
 }
 
 const released = (count: number): string => (count > 0 ? `; ${plural(count, "other waiting call")} decided with it` : "");

@@ -2,10 +2,10 @@
 
 import { SvelteSet } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
+import { lastSentence } from "../lib/markdown.ts";
 import { explain } from "../lib/rpc.ts";
-import { exactText, firstLine } from "../lib/text.ts";
-import { summarize } from "../lib/tools.ts";
-import type { ChatEvent, FollowedEvent, Session } from "../lib/wire.ts";
+import { exactText, firstLine, transcriptText } from "../lib/text.ts";
+import type { ChatEvent, FollowedEvent, Session, SessionStatus } from "../lib/wire.ts";
 import { api } from "./api.svelte.ts";
 
 /** Sessions read at most; more than this belongs into a search, not into a tree. */
@@ -13,18 +13,22 @@ const MAX_SESSIONS = 5_000;
 const PAGE = 500;
 /** More changed sessions than this at once are cheaper to read as the list. */
 const MAX_SINGLE_READS = 40;
+/** Sessions whose last sentence is read when the page opens; the others say theirs when they speak. */
+const MAX_SAID_AT_START = 40;
+/** Events looked at for the last sentence of a chat that goes on. */
+const LOOKED_AT = 30;
 const REFRESH_DELAY_MS = 150;
 /** Changes that make no event (a session deleted, renamed) are seen after at most this long. */
 const SAFETY_REFRESH_MS = 30_000;
 
-/** Events that change what a session's row says. Others only move its last line. */
+/** Events that change what a session's row says, beside its last sentence. */
 const CHANGING = new Set(["start", "complete", "error", "awaiting_approval", "approval_resolved"]);
 
 export type TreeRow = { session: Session; depth: number; childCount: number; open: boolean };
 
 class Sessions {
   byId = $state.raw<ReadonlyMap<string, Session>>(new Map());
-  /** What each session did last, in one line. */
+  /** What the agent of each session said last, in one sentence. */
   lines = $state.raw<ReadonlyMap<string, string>>(new Map());
   loaded = $state(false);
   error = $state<string | null>(null);
@@ -42,6 +46,9 @@ class Sessions {
     for (const list of map.values()) list.sort((a, b) => a.created_at - b.created_at);
     // The newest piece of work stands first; within it, children stand in the order of their creation.
     map.get("")?.reverse();
+    // What waits for somebody stands above all that does not, with what it is part of.
+    const waiting = this.waiting();
+    for (const list of map.values()) list.sort((a, b) => Number(waiting.has(b.id)) - Number(waiting.has(a.id)));
     return map;
   });
 
@@ -108,6 +115,12 @@ class Sessions {
     return rows;
   }
 
+  /** Sessions that wait for an answer, and all above them. */
+  private waiting(): Set<string> {
+    const found = [...this.byId.values()].filter((session) => session.status === "awaiting_permission");
+    return new Set(found.flatMap((session) => [session.id, ...this.ancestors(session.id)]));
+  }
+
   private matching(needle: string): Set<string> {
     const keep = new Set<string>();
     for (const session of this.byId.values()) {
@@ -126,6 +139,13 @@ class Sessions {
     if (CHANGING.has(event.event.type) || !this.byId.has(event.session_id)) this.refresh(event.session_id);
     // What a chat has cost counts for all above it.
     if (event.event.type === "complete" || event.event.type === "error") this.ancestors(event.session_id).forEach((id) => this.refresh(id));
+  }
+
+  /** Takes a session that was deleted, and all below it, off the page. */
+  forget(id: string): void {
+    const below = (each: string): string[] => [each, ...(this.children.get(each) ?? []).flatMap((child) => below(child.id))];
+    const gone = new Set(below(id));
+    this.byId = new Map([...this.byId].filter(([each]) => !gone.has(each)));
   }
 
   /** Reads one session again, soon. */
@@ -164,16 +184,25 @@ class Sessions {
       } while (cursor && next.size < MAX_SESSIONS);
       this.byId = next;
       this.error = null;
-      if (!this.loaded) await this.readLines();
+      if (!this.loaded) void this.readLines();
       this.loaded = true;
     } catch (error) {
       this.error = explain(error);
     }
   }
 
+  /** Reads what was said before the page was opened: of work that goes on first, then of the newest. */
   private async readLines(): Promise<void> {
     const answer = await api.call("agents.wait", { wait_ms: 0 }).catch(() => null);
-    if (answer) this.lines = new Map(answer.sessions.flatMap((s) => (s.line ? [[s.session_id, firstLine(s.line)] as const] : [])));
+    const isOpen = (status: SessionStatus) => status === "running" || status === "awaiting_permission";
+    const newest = (answer?.sessions ?? []).toSorted((a, b) => Number(isOpen(b.status)) - Number(isOpen(a.status)) || (this.byId.get(b.session_id)?.updated_at ?? 0) - (this.byId.get(a.session_id)?.updated_at ?? 0));
+    const said = newest.slice(0, MAX_SAID_AT_START).map(async ({ session_id, status, chat, total_events, answer: last }) => {
+      const text = isOpen(status) ? await lastContent(session_id, chat ?? undefined, total_events) : last?.text;
+      return text ? ([session_id, transcriptText(lastSentence(text))] as const) : null;
+    });
+    // One that cannot be read only lacks its sentence.
+    const found = (await Promise.allSettled(said)).flatMap((each) => (each.status === "fulfilled" && each.value ? [each.value] : []));
+    this.lines = new Map([...found, ...this.lines]);
   }
 }
 
@@ -182,20 +211,18 @@ function shown(session: Session): Session {
   return { ...session, name: exactText(session.name), working_dir: exactText(session.working_dir) };
 }
 
+/** The last text in the newest events of a chat. */
+async function lastContent(session_id: string, chat: number | undefined, total: number): Promise<string | null> {
+  const from_seq = Math.max(0, total - LOOKED_AT);
+  const { events } = await api.call("agents.poll", { session_id, from_seq, limit: LOOKED_AT, ...(chat === undefined ? {} : { chat }) });
+  for (const { event } of events.toReversed()) if (event.type === "content") return event.text;
+  return null;
+}
+
 function lineOf(event: ChatEvent): string | null {
-  switch (event.type) {
-    case "content":
-    case "steered":
-      return firstLine(event.text);
-    case "tool_use":
-    case "awaiting_approval":
-      return `${event.tool_name} ${summarize(event.tool_name, event.input)}`;
-    case "error":
-    case "notice":
-      return firstLine(event.message);
-    default:
-      return null;
-  }
+  if (event.type === "content") return transcriptText(lastSentence(event.text)) || null;
+  // An error is the last thing that is heard of a chat.
+  return event.type === "error" ? firstLine(event.message) : null;
 }
 
 export const sessions = new Sessions();

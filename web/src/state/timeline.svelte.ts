@@ -63,7 +63,7 @@ export class Timeline {
     this.stopListening.forEach((stop) => stop());
   }
 
-  /** The row at `index`. This and the three methods below follow changes when a template reads them. */
+  /** The row at `index`. This and the methods below follow changes when a template reads them. */
   row(index: number): Row {
     void this.version;
     return this.slot(index);
@@ -85,6 +85,12 @@ export class Timeline {
   promptOf(chat: number): string | null | undefined {
     void this.version;
     return this.prompts.get(chat);
+  }
+
+  /** The prompt of the newest chat. */
+  lastPrompt(): string | null {
+    void this.version;
+    return this.prompts.get(this.chats.at(-1)?.info.chat ?? -1) ?? null;
   }
 
   isOpen(index: number): boolean {

@@ -21,6 +21,9 @@ export function demo(world) {
   flaky(world, world.sessions.get(tests), at);
   changelog(world, world.sessions.get(docs), at);
   schema(world, world.sessions.get(grand), at);
+  codex(world, world.sessions.get(child("orders-export", parent, 18, { agent: "codex", budget: { tokens: 400_000 } })), at);
+  planner(world, world.sessions.get(child("search-index", parent, 9)), at);
+  files(world);
   finished(world, at);
   decisions(world);
   hostile(world, at);
@@ -119,6 +122,38 @@ function changelog(world, session, at) {
 function schema(world, session, at) {
   const chat = chatOf(world, session, "Check that no migration drops a column that is still read.", at(22), "running", [say("I read the migrations since v2.3 and compare them with the queries.")], { cost_usd: 0.41, input_tokens: 61_000, output_tokens: 2_200, turns: 12 });
   pend(world, session, chat, "s1", "Read", { file_path: `${DIR}/db/migrations/0042_orders.sql` }, 30, 600);
+}
+
+function codex(world, session, at) {
+  const chat = chatOf(world, session, "Add a CSV export of orders, with its test.", at(18), "running", [
+    say("The orders are read in `src/orders/list.ts`. I add the export beside it and run its test:\n\n| file | change |\n|---|---|\n| `list.ts` | a filter by month |\n| `export.ts` | new |"),
+  ], { cost_usd: 0, input_tokens: 148_000, output_tokens: 6_200, turns: 11 });
+  const file = (name, type, diff) => ({ path: `${DIR}/src/orders/${name}`, kind: { type }, diff });
+  pend(world, session, chat, "x1", "apply_patch", {
+    changes: [
+      file("list.ts", "update", "@@ -41,7 +41,9 @@\n export async function listOrders(filter) {\n   const query = orders.select();\n-  if (filter.user) query.where({ user: filter.user });\n+  if (filter.user) query.where({ user: filter.user });\n+  // Months are those of the shop, not of the reader.\n+  if (filter.month) query.where(inMonth(filter.month, SHOP_ZONE));\n   return query.orderBy(\"placed_at\");\n }"),
+      file("export.ts", "add", "import { listOrders } from \"./list\";\n\nexport async function exportCsv(filter) {\n  const rows = await listOrders(filter);\n  return rows.map((row) => [row.id, row.total].join(\",\")).join(\"\\n\");\n}\n"),
+    ],
+  }, 64, null);
+  pend(world, session, chat, "x2", "exec_command", { command: "npm test -- orders/export", cwd: DIR, shell: "/bin/bash -lc" }, 20, null);
+}
+
+function planner(world, session, at) {
+  const chat = chatOf(world, session, "Make the product search fast again.", at(9), "running", [say("The search reads every product. I need to know what you would keep.")], { cost_usd: 0.18, input_tokens: 31_000, output_tokens: 1_900, turns: 5 });
+  pend(world, session, chat, "q1", "AskUserQuestion", {
+    questions: [
+      { question: "Which index should hold the products?", header: "Index", options: [{ label: "SQLite FTS5", description: "no new service; good for a million rows" }, { label: "PostgreSQL", description: "the database that is there, with tsvector" }] },
+      { question: "Which fields are searched?", header: "Fields", multiSelect: true, options: [{ label: "name" }, { label: "description" }, { label: "reviews", description: "grows by itself" }] },
+    ],
+  }, 33, null);
+  pend(world, session, chat, "q2", "ExitPlanMode", { plan: "# Search from an index\n\n1. **Measure** the ten slowest searches of last week\n2. Build the index beside the table, by a trigger\n3. Switch reads over, behind a flag\n\n> Nothing is deleted before the flag was on for a week.\n\n```sql\nCREATE INDEX products_text ON products USING gin (words);\n```\n" }, 8, null);
+}
+
+/** Files as the calls of this world would find them. */
+function files(world) {
+  const head = Array.from({ length: 12 }, (_, i) => `// ${i === 0 ? "The checkout: what happens between a full cart and a paid order." : `${i}`}`);
+  world.files.set(`${DIR}/src/api/checkout.ts`, `${head.join("\n")}\n\nimport { router } from "./router";\n\nrouter.post("/checkout", checkout);\n\nexport async function checkout(req, res) {\n  const cart = await carts.get(req.body.cart);\n  if (!cart) return res.status(404).end();\n  return res.json(await pay(cart));\n}\n\nexport const limits = { items: 200, total: 50_000 };\n`);
+  world.files.set(`${DIR}/CHANGELOG.md`, "# 2.3\n\n## Fixed\n- Prices are rounded the same way on every page.\n");
 }
 
 function finished(world, at) {

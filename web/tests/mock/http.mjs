@@ -79,7 +79,12 @@ export async function serve(world, { port = 0, token, codes = new Set(), preview
     world.listeners.add(send);
     // Live pieces of text have no id: they are never stored.
     const speak = (sessionId, event) => sessionId === only && response.write(`data: ${JSON.stringify({ session_id: sessionId, event })}\n\n`);
-    if (url.searchParams.get("deltas") === "true") world.hearers.add(speak);
+    if (url.searchParams.get("deltas") === "true") {
+      world.hearers.add(speak);
+      // Whoever comes in the middle of a text gets its beginning.
+      const { soFar } = world.sessions.get(only) ?? {};
+      if (soFar) for (const event of [{ type: "delta_start" }, { type: "delta", text: soFar }]) speak(only, event);
+    }
     const beat = setInterval(() => response.write(": beat\n\n"), heartbeatMs);
     response.on("close", () => {
       world.listeners.delete(send);

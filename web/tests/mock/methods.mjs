@@ -1,6 +1,8 @@
 // The methods of the wire contract, as far as the dashboard calls them. Parameters that are not known are refused by name, as the
 // real server does, so that a test notices when the page sends one.
 
+import { existsSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { Failure, nowSecs } from "./world.mjs";
 import { play } from "./sim.mjs";
 
@@ -18,7 +20,7 @@ export function methods(world, { preview = false } = {}) {
     "plexus.version": [[], () => ({ type: "ok", version: "0.0.0-mock" })],
     "plexus.health": [[], () => ({ type: "ok" })],
     "agents.create": [
-      ["name", "working_dir", "agent", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs", "supervise", "project_settings", "system_prompt", "allowed_tools", "disallowed_tools", "add_dirs"],
+      ["name", "working_dir", "agent", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs", "supervise", "project_settings", "system_prompt", "allowed_tools", "disallowed_tools", "add_dirs", "confine"],
       (p) => ({ type: "created", id: world.createSession(p), head: null }),
     ],
     "agents.kinds": [[], () => ({ type: "kinds", agents: AGENTS })],
@@ -31,7 +33,7 @@ export function methods(world, { preview = false } = {}) {
     "agents.poll": [["session_id", "from_seq", "limit", "wait_ms", "consumer", "cursor", "chat"], (p) => poll(world, p)],
     "agents.wait": [
       ["session_ids", "after", "wait_ms"],
-      () => ({ type: "ok", after: world.log.length, sessions: [...world.sessions.values()].map((s) => ({ session_id: s.id, name: s.name, status: sessionView(world, s).status, chat: s.chats.length - 1, total_events: s.chats.at(-1)?.events.length ?? 0, pending: 0, line: lastLine(s) })) }),
+      () => ({ type: "ok", after: world.log.length, sessions: [...world.sessions.values()].map((s) => ({ session_id: s.id, name: s.name, status: sessionView(world, s).status, chat: s.chats.length - 1, total_events: s.chats.at(-1)?.events.length ?? 0, pending: 0, line: lastLine(s), answer: answerOf(s) })) }),
     ],
     "agents.chat_async": [
       ["name", "session_id", "prompt", "ephemeral", "idempotency_key"],
@@ -48,8 +50,24 @@ export function methods(world, { preview = false } = {}) {
         const session = world.session(p);
         const chat = session.chats.at(-1);
         if (chat?.status !== "running") throw new Failure("conflict", "no chat is running");
-        world.emit(session, chat, { type: "notice", message: `message from the operator: ${p.text}` });
+        world.emit(session, chat, { type: "steered", by: "operator", text: p.text });
         return { type: "sent" };
+      },
+    ],
+    "agents.fork": [
+      ["name", "session_id", "new_name", "at"],
+      (p) => {
+        const { name, working_dir, agent, parent, model } = world.session(p);
+        void name;
+        return { type: "forked", id: world.createSession({ name: p.new_name, working_dir, agent, parent, model }), head: null };
+      },
+    ],
+    "agents.delete": [
+      ["name", "session_id"],
+      (p) => {
+        const { id } = world.session(p);
+        for (const each of [...world.sessions.keys()].filter((other) => world.chain(other).includes(id))) world.sessions.delete(each);
+        return { type: "deleted", id };
       },
     ],
     "agents.cancel": [
@@ -72,7 +90,17 @@ export function methods(world, { preview = false } = {}) {
       },
     ],
     "loopback.pending": [["session_id", "limit", "cursor"], (p) => page(pending(world), p, "approvals")],
-    "loopback.respond": [["approval_id", "approve", "message", "updated_input", "input_digest", "remember"], (p) => respond(world, p)],
+    "loopback.files": [
+      ["approval_id"],
+      (p) => {
+        const approval = world.approvals.get(p.approval_id);
+        const { working_dir } = world.sessions.get(approval.session_id);
+        const paths = approval.input.file_path ? [approval.input.file_path] : (approval.input.changes ?? []).map((change) => change.path);
+        const known = (path) => (world.files.has(path) ? { path, is: "text", text: world.files.get(path) } : fileNow(working_dir, path));
+        return { type: "ok", files: paths.map(known) };
+      },
+    ],
+    "loopback.respond": [["approval_id", "approve", "message", "answers", "updated_input", "input_digest", "remember"], (p) => respond(world, p)],
     "loopback.respond_many": [
       ["approval_ids", "approve", "message"],
       (p) => ({
@@ -136,6 +164,13 @@ export function methods(world, { preview = false } = {}) {
   return table;
 }
 
+/** A file as it is now; of what lies outside of the session's directory nothing is shown. */
+function fileNow(working_dir, path) {
+  const whole = resolve(working_dir, path);
+  if (!whole.startsWith(`${working_dir}/`)) return { path, is: "unread", why: "it lies outside of the session's directories" };
+  return existsSync(whole) ? { path, is: "text", text: readFileSync(whole, "utf8") } : { path, is: "absent" };
+}
+
 function pending(world) {
   const open = [...world.approvals.values()].filter((approval) => approval.status === "pending");
   for (const approval of open) {
@@ -144,7 +179,7 @@ function pending(world) {
   return open.filter((approval) => approval.status === "pending");
 }
 
-function respond(world, { approval_id, approve, message, updated_input, input_digest, remember }) {
+function respond(world, { approval_id, approve, message, answers, updated_input, input_digest, remember }) {
   const approval = world.approvals.get(approval_id);
   if (!approval) throw new Failure("not_found", "no such approval");
   if (approval.status !== "pending") {
@@ -152,8 +187,9 @@ function respond(world, { approval_id, approve, message, updated_input, input_di
     throw new Failure("conflict", "the approval was decided already", { standing: { approval_id: approval.id, status: approval.status, decided_by: approval.decided_by, message: approval.message } });
   }
   if (input_digest && input_digest !== approval.input_digest) throw new Failure("conflict", "the input has changed");
+  if (approve && approval.question?.kind === "choices" && !answers) throw new Failure("invalid", "the question is not answered", { field: "answers" });
   const rule = remember ? world.addRule({ ...remember, decision: approve ? "allow" : "deny" }) : null;
-  world.settle(approval, approve ? "allowed" : "denied", "operator", { message, updated_input });
+  world.settle(approval, approve ? "allowed" : "denied", "operator", { message, updated_input, answers });
   return { type: "ok", approval_id, ...(rule ? { rule_id: rule.id, released: world.release(rule) } : {}) };
 }
 
@@ -186,13 +222,20 @@ function statusOf(world, session, chat) {
 }
 
 function sessionView(world, session) {
-  const { chats, timeout, ...view } = session;
-  void timeout;
+  const { chats, timeout, soFar, ...view } = session;
+  void [timeout, soFar];
   const spent = { cost_usd: 0, turns: 0, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
   for (const other of world.sessions.values()) {
     if (world.chain(other.id).includes(session.id)) for (const key of Object.keys(spent)) spent[key] += other.spent[key];
   }
   return { ...view, spent, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
+}
+
+/** The last thing that was said in the newest chat, once that has ended. */
+function answerOf(session) {
+  const chat = session.chats.at(-1);
+  const said = chat && chat.status !== "running" ? chat.events.findLast((each) => each.event.type === "content") : null;
+  return said ? { chat: chat.chat, seq: said.seq, text: said.event.text } : null;
 }
 
 function lastLine(session) {

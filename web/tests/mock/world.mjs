@@ -38,6 +38,14 @@ function riskOf(toolName, input) {
   return { level, score, reasons: [reason] };
 }
 
+/** Questions as a server says them, read as Claude Code asks them. */
+function questionOf(toolName, input) {
+  if (toolName === "ExitPlanMode") return { kind: "plan", plan: input.plan };
+  if (toolName !== "AskUserQuestion") return null;
+  const part = ({ question, header, options, multiSelect }) => ({ id: question, header, text: question, options, multiple: multiSelect === true, free_text: true });
+  return { kind: "choices", questions: input.questions.map(part) };
+}
+
 export class World {
   sessions = new Map();
   approvals = new Map();
@@ -48,6 +56,8 @@ export class World {
   listeners = new Set();
   /** The cursor with which each stream over all sessions was opened; null for one that began at now. */
   streams = [];
+  /** Files of worlds that are only looked at, by path. */
+  files = new Map();
   /** Who hears live pieces of text. */
   hearers = new Set();
 
@@ -83,6 +93,7 @@ export class World {
   }
 
   emit(session, chat, event, at = nowMs()) {
+    if (event.type === "content") session.soFar = "";
     const record = { seq: chat.events.length, event, timestamp: at, node_id: randomUUID(), handle: { plugin_id: "mock", version: "1.0.0", method: "chat_event", meta: ["", event.type] } };
     chat.events.push(record);
     session.updated_at = at;
@@ -93,6 +104,7 @@ export class World {
 
   /** Tells of a piece of text that is not stored, or that a message begins. */
   speak(session, event) {
+    session.soFar = event.type === "delta_start" ? "" : (session.soFar ?? "") + event.text;
     for (const hearer of this.hearers) hearer(session.id, event);
   }
 
@@ -119,9 +131,11 @@ export class World {
       description: description ?? null, risk: riskOf(toolName, input), suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
       expires_at: expires_at === undefined ? (session.timeout ? nowSecs() + session.timeout : null) : expires_at, escalated_to: escalated_to ?? null,
     };
-    const rule = this.ruleFor(session.id, toolName, input);
+    const question = questionOf(toolName, input);
+    if (question) Object.assign(approval, { question, target: { kind: "question" }, suggested_rules: [] });
+    const rule = question ? null : this.ruleFor(session.id, toolName, input);
     this.approvals.set(approval.id, approval);
-    this.emit(session, chat, { type: "awaiting_approval", approval_id: approval.id, tool_name: toolName, tool_use_id: toolUseId, input });
+    this.emit(session, chat, { type: "awaiting_approval", approval_id: approval.id, tool_name: toolName, tool_use_id: toolUseId, input, ...(question ? { question } : {}) });
     return new Promise((resolve) => {
       chat.waiters.set(approval.id, resolve);
       if (rule && rule.decision !== "ask") {
@@ -131,12 +145,12 @@ export class World {
     });
   }
 
-  settle(approval, status, decidedBy, { message, updated_input } = {}) {
+  settle(approval, status, decidedBy, { message, updated_input, answers } = {}) {
     approval.status = status;
-    Object.assign(approval, { decided_by: decidedBy, message: message ?? null, updated_input: updated_input ?? null, decided_at: nowSecs(), delivered_at: nowSecs() });
+    Object.assign(approval, { decided_by: decidedBy, message: message ?? null, updated_input: updated_input ?? null, decided_at: nowSecs(), delivered_at: nowSecs(), ...(answers ? { answers } : {}) });
     const session = this.sessions.get(approval.session_id);
     const chat = session.chats.findLast((c) => c.waiters.has(approval.id)) ?? session.chats.at(-1);
-    this.emit(session, chat, { type: "approval_resolved", approval_id: approval.id, approved: status === "allowed", decided_by: decidedBy, ...(message ? { message } : {}), ...(updated_input ? { updated_input } : {}) });
+    this.emit(session, chat, { type: "approval_resolved", approval_id: approval.id, approved: status === "allowed", decided_by: decidedBy, ...(message ? { message } : {}), ...(updated_input ? { updated_input } : {}), ...(answers ? { answers } : {}) });
     chat.waiters.get(approval.id)?.({ approved: status === "allowed", message, input: updated_input ?? approval.input });
     chat.waiters.delete(approval.id);
   }

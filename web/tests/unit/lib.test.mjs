@@ -133,7 +133,8 @@ test("a call without a risk is neither harmless nor alarming", async () => {
 });
 
 test("a call is shown by its target, whatever its agent calls the tool", async () => {
-  const { fileChanges, shownFields, summarize } = await load("lib/tools.ts");
+  const { shownFields, summarize } = await load("lib/tools.ts");
+  const { fileChanges } = await load("lib/changes.ts");
   const { targetOf } = await load("lib/targets.ts");
   const shell = { kind: "shell", command: "make all", cwd: "/p" };
   assert.equal(summarize("execute", { argv: ["sh"] }, shell), "make all");
@@ -141,12 +142,12 @@ test("a call is shown by its target, whatever its agent calls the tool", async (
   const patch = { kind: "write", changes: [{ path: "/p/x", edit: "diff", diff: "/changes/a~1b/diff" }, { path: "/p/y", edit: "delete" }] };
   assert.equal(summarize("apply_patch", input, patch), "/p/x, /p/y");
   assert.deepEqual(fileChanges(input, patch), [
-    { path: "/p/x", before: "@@ -1,2 +1,2 @@\none\ntwo", after: "@@ -1,2 +1,2 @@\none\nthree", note: "edit 1 of 2" },
-    { path: "/p/y", before: "", after: "", note: "deleted, edit 2 of 2" },
+    { path: "/p/x", before: "one\ntwo", after: "one\nthree", from: [1, 1], note: "" },
+    { path: "/p/y", before: "", after: "", note: "deletes the file" },
   ]);
   assert.deepEqual([...shownFields(input, patch)], ["changes"]);
 
-  // Events of the past have no target: they are read as Claude Code names its tools.
+  // Events of the past have no target: they are read as Claude Code and Codex name their tools.
   const edit = { file_path: "/p/a", old_string: "one", new_string: "two", replace_all: true, more: 1 };
   const read = targetOf("Edit", edit);
   assert.deepEqual(fileChanges(edit, read), [{ path: "/p/a", before: "one", after: "two", note: "every occurrence" }]);
@@ -198,12 +199,75 @@ test("the parts of a tool call find each other in any order", async () => {
   }
 });
 
-test("prose is cut into blocks, and what looks like markup stays text", async () => {
-  const { proseBlocks } = await load("lib/prose.ts");
-  assert.deepEqual(proseBlocks("# Title\nuse `x` and **b**\n```ts\n<b>1</b>\n```\nend"), [
-    { kind: "heading", spans: [{ kind: "text", text: "Title" }] },
-    { kind: "text", spans: [{ kind: "text", text: "use " }, { kind: "code", text: "x" }, { kind: "text", text: " and " }, { kind: "strong", text: "b" }] },
-    { kind: "code", text: "<b>1</b>", language: "ts" },
-    { kind: "text", spans: [{ kind: "text", text: "end" }] },
+test("Markdown becomes blocks, and what looks like markup stays text", async () => {
+  const { blocksOf, followable } = await load("lib/markdown.ts");
+  const kinds = (text) => blocksOf(text).filter((block) => block.type !== "space").map((block) => block.type);
+  assert.deepEqual(kinds("# Title\nuse `x` and **b**\n\n- one\n- two\n\n> quoted\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```ts\n<b>1</b>\n```\nend"), ["heading", "paragraph", "list", "blockquote", "table", "code", "paragraph"]);
+  const [html] = blocksOf("<script>alert(1)</script>");
+  assert.equal(html.type, "html");
+  assert.equal(html.raw, "<script>alert(1)</script>", "it is kept as it was written");
+  assert.equal(blocksOf(`${">".repeat(5_000)} deep`), null, "what is nested without end is shown plain");
+  assert.equal(blocksOf(`${"- ".repeat(5_000)}deep`), null);
+  for (const href of ["https://example.org/a?b", "http://x", "mailto:a@b.example"]) assert.equal(followable(href), href);
+  for (const href of ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "/relative", "vbscript:x", " javascript:alert(1)"]) assert.equal(followable(href), null, href);
+});
+
+test("the last sentence is what a list says of a session", async () => {
+  const { lastSentence } = await load("lib/markdown.ts");
+  assert.equal(lastSentence("I look first. Then **I change** `a.ts`."), "Then I change a.ts.");
+  assert.equal(lastSentence("Done:\n\n- one\n- two of them"), "two of them");
+  assert.equal(lastSentence("See v1.2 of it\n\n```ts\nlet x;\n```\n"), "See v1.2 of it");
+  assert.equal(lastSentence(""), "");
+});
+
+test("code is cut into pieces that join to what it was", async () => {
+  const { highlight } = await load("lib/highlight.ts");
+  const code = 'const x = "a"; // why\nfn <b>() {}';
+  for (const language of ["ts", "rust", "sh", "nonsense", "", undefined, "ts {1,2}", "constructor"]) {
+    assert.equal(highlight(code, language).map((piece) => piece.text).join(""), code, language);
+  }
+  assert.deepEqual(highlight("const x = 1;", "ts")[0], { text: "const", ink: "keyword" });
+  assert.deepEqual(highlight(code, "nonsense"), [{ text: code, ink: null }]);
+});
+
+test("a change is shown as the difference of its whole file", async () => {
+  const { fileChanges } = await load("lib/changes.ts");
+  const { targetOf } = await load("lib/targets.ts");
+  const shown = (tool, input, now) => fileChanges(input, targetOf(tool, input), now ? [{ path: input.file_path, ...now }] : []);
+  const path = "/p/a";
+  const write = { file_path: path, content: "one\n2\n" };
+  assert.deepEqual(shown("Write", write, { is: "text", text: "one\ntwo\n" }), [{ path, before: "one\ntwo\n", after: "one\n2\n", note: "replaces the file" }]);
+  assert.deepEqual(shown("Write", write, { is: "absent" }), [{ path, before: "", after: "one\n2\n", note: "new file" }]);
+  assert.deepEqual(shown("Write", write, { is: "unread", why: "it is not text" }), [{ path, before: "", after: "one\n2\n", note: "whole file, what is there now is not shown: it is not text" }]);
+  assert.deepEqual(shown("Write", write), [{ path, before: "", after: "one\n2\n", note: "whole file" }]);
+
+  const edit = { file_path: path, old_string: "$1", new_string: "$&$2" };
+  assert.deepEqual(shown("Edit", edit, { is: "text", text: "a\n$1\n$1\n" }), [{ path, before: "a\n$1\n$1\n", after: "a\n$&$2\n$1\n", note: "" }], "patterns of replacement mean nothing");
+  assert.deepEqual(shown("Edit", { ...edit, replace_all: true }, { is: "text", text: "$1 $1" }), [{ path, before: "$1 $1", after: "$&$2 $&$2", note: "every occurrence" }]);
+  assert.deepEqual(shown("Edit", edit, { is: "text", text: "changed since" }), [{ path, before: "$1", after: "$&$2", note: "the file does not hold this text now" }]);
+  const edits = { file_path: path, edits: [{ old_string: "a", new_string: "b" }, { old_string: "b", new_string: "c" }] };
+  assert.deepEqual(shown("MultiEdit", edits, { is: "text", text: "a" }), [{ path, before: "a", after: "c", note: "" }], "one edit builds on another");
+
+  const patch = { changes: [{ path, kind: { type: "update" }, diff: "@@ -7,2 +8,2 @@\n one\n-two\n+three\n@@ -20 +21 @@\n-x\n+y" }] };
+  assert.deepEqual(fileChanges(patch, targetOf("apply_patch", patch)), [
+    { path, before: "one\ntwo", after: "one\nthree", from: [7, 8], note: "part 1 of 2" },
+    { path, before: "x", after: "y", from: [20, 21], note: "part 2 of 2" },
   ]);
+});
+
+test("what was said before a call is the last text before it", async () => {
+  const { saidBefore } = await load("lib/said.ts");
+  const events = [{ type: "start" }, { type: "content", text: "first" }, { type: "content", text: "why" }, { type: "tool_use", tool_use_id: "t" }, { type: "content", text: "after" }].map((event, seq) => ({ seq, event }));
+  assert.equal(saidBefore(events, "t"), "why");
+  assert.equal(saidBefore(events, "unknown"), "after");
+  assert.equal(saidBefore([{ event: { type: "content", text: "old" } }, { event: { type: "steered", text: "other" } }, { event: { type: "tool_use", tool_use_id: "t" } }], "t"), null);
+});
+
+test("a new session takes over a directory and a free name", async () => {
+  const { freeName, recentDirectories } = await load("lib/recent.ts");
+  const session = (name, working_dir, updated_at) => ({ name, working_dir, updated_at });
+  const all = [session("shop", "/w/shop", 1), session("shop-2", "/w/shop", 3), session("x", "/w/x", 2)];
+  assert.deepEqual(recentDirectories(all), ["/w/shop", "/w/x"]);
+  assert.equal(freeName("/w/shop/", all), "shop-3");
+  assert.equal(freeName("~", all), "session");
 });
