@@ -61,6 +61,7 @@ test("a tool call is one row with its decision and result inside", async () => {
   await row.getByRole("button").first().click();
   assert.match(await row.getByRole("group", { name: /folded\.txt/ }).innerText(), /added:\s*one[\s\S]*added:\s*two/);
   await row.getByText("Denied by operator: not today").waitFor();
+  await page.locator(".row.complete").getByText("1 denied").waitFor();
 
   const thinking = page.getByRole("button", { name: /Thinking/ });
   assert.equal(await thinking.getAttribute("aria-expanded"), "false");

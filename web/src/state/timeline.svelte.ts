@@ -87,6 +87,17 @@ export class Timeline {
     return this.prompts.get(chat);
   }
 
+  /** What was not allowed in the chat of this row, of all that was read of it: a chat that ended so is not simply complete. */
+  refusals(index: number): { denied: number; expired: number } {
+    void this.version;
+    const counts = { denied: 0, expired: 0 };
+    for (const slot of this.chatAt(index)?.slots ?? []) {
+      const event = slot?.event.event;
+      if (event?.type === "approval_resolved" && !event.approved) counts[event.decided_by === "deadline" ? "expired" : "denied"]++;
+    }
+    return counts;
+  }
+
   /** The prompt of the newest chat. */
   lastPrompt(): string | null {
     void this.version;
