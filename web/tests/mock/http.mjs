@@ -66,7 +66,9 @@ export async function serve(world, { port = 0, token, codes = new Set(), preview
   function events(request, response, url) {
     const only = url.searchParams.get("session_id");
     if (!only) world.streams.push(request.headers["last-event-id"] ?? null);
-    let position = request.headers["last-event-id"] === undefined ? world.log.length : Number(request.headers["last-event-id"]);
+    // The cursor of a page of one session is no place in the log of all: such a stream begins at now.
+    const given = Number(request.headers["last-event-id"] ?? NaN);
+    let position = Number.isInteger(given) ? given : world.log.length;
     response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     response.write(": open\n\n");
     const send = () => {
