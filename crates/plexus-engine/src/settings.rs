@@ -49,6 +49,8 @@ pub struct Settings {
     pub grace: Duration,
     /// How long an agent may take until it can take a prompt. It starts servers of its own meanwhile.
     pub handshake: Duration,
+    /// How long an agent may ask about a call before it has told the whole input of it.
+    pub whole_question: Duration,
     /// How long a permission request waits when its session does not say; zero is for ever.
     pub approval_timeout: Duration,
     /// Whether children write partial messages, for live text in `follow`.
@@ -105,6 +107,7 @@ impl Settings {
             warm_max_journal_bytes: 64 * 1024 * 1024,
             grace: Duration::from_secs(5),
             handshake: Duration::from_secs(180),
+            whole_question: Duration::from_secs(60),
             approval_timeout: Duration::from_secs(300),
             live_deltas: true,
             wall: WallSettings::default(),

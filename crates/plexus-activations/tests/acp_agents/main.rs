@@ -36,9 +36,14 @@ prompt
 
 /// A hub whose agent `scripted` runs this script.
 async fn world(script: &str, change: impl FnOnce(&mut Settings)) -> World {
+    world_with(script, "request", change).await
+}
+
+/// The same, with another place of a call's whole input.
+async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings)) -> World {
     let profile = json!({
         "label": "Scripted", "program": "/bin/sh", "args": ["-c", script],
-        "asks_for": "everything", "modes": ["ask"],
+        "asks_for": "everything", "modes": ["ask"], "input": input,
     });
     let table = toml::Table::try_from(profile).unwrap();
     let driver = Acp::new(Profile::of("scripted", table).unwrap(), Homes::default());
@@ -91,6 +96,33 @@ async fn an_agent_that_never_gets_ready_is_ended() {
     assert!(error.contains("not ready"), "{error}");
     world.end_children().await;
     assert_eq!(world.processes(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_whose_input_never_becomes_whole_ends_the_chat() {
+    let ask = r#"
+update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"shell","status":"pending"}'
+echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"a","kind":"allow_once","name":"A"},{"optionId":"r","kind":"reject_once","name":"R"}]}}'
+cat"#;
+    let script = format!("{OPEN}{ask}");
+    let world = world_with(&script, "update", |settings| {
+        settings.whole_question = Duration::from_secs(1);
+    })
+    .await;
+    let events = chat(&world).await;
+    let error = events.last().unwrap()["message"].as_str().unwrap();
+    assert!(error.contains("whole input"), "{events:#?}");
+    assert!(!types(&events).contains(&"awaiting_approval"), "{events:#?}");
+    world.end_children().await;
+    assert_eq!(world.processes(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_agent_had_begun_to_say_is_kept() {
+    let world = world(&format!("{OPEN}say half; kill -9 $$"), |_| {}).await;
+    let events = chat(&world).await;
+    assert_eq!(texts(&events), ["half"], "{events:#?}");
+    assert_eq!(events.last().unwrap()["type"], "error", "{events:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

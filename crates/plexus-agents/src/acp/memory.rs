@@ -185,4 +185,13 @@ impl Memory for AcpMemory {
             is_beginning: !matches!(self.handshake, Handshake::Done | Handshake::Failed),
         }
     }
+
+    fn unfinished(&self) -> Option<&str> {
+        let said = self.speech.as_ref().filter(|speech| speech.voice == Voice::Said);
+        said.map(|speech| speech.text.as_str())
+    }
+
+    fn holds_back(&self) -> bool {
+        self.questions.values().any(|question| question.held.is_some())
+    }
 }

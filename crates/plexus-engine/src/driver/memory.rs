@@ -26,6 +26,18 @@ pub trait Memory:
 
     /// What is known by now.
     fn report(&self) -> Report;
+
+    /// What the agent has begun to say and is no event yet. It becomes one when the turn ends
+    /// without the rest.
+    fn unfinished(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the agent asks about a call whose input it has not told whole. It has a limited time
+    /// for that.
+    fn holds_back(&self) -> bool {
+        false
+    }
 }
 
 /// What a driver knows of a run by now.

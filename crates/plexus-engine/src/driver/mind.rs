@@ -109,6 +109,12 @@ pub trait Mind: Debug + Send + Sync {
     /// As [`Memory::report`].
     fn report(&self) -> Report;
 
+    /// As [`Memory::unfinished`].
+    fn unfinished(&self) -> Option<&str>;
+
+    /// As [`Memory::holds_back`].
+    fn holds_back(&self) -> bool;
+
     /// What is stored of it.
     ///
     /// # Errors
@@ -230,6 +236,14 @@ impl<D: Driver> Mind for MindOf<D> {
 
     fn report(&self) -> Report {
         self.memory.report()
+    }
+
+    fn unfinished(&self) -> Option<&str> {
+        self.memory.unfinished()
+    }
+
+    fn holds_back(&self) -> bool {
+        self.memory.holds_back()
     }
 
     fn stored(&self) -> Result<JsonText, StoreError> {

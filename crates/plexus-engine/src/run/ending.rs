@@ -5,9 +5,9 @@ use std::time::Instant;
 use plexus_core::{EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
-    AddSpend, Again, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText, NewEvent,
-    Position, Priority, RemoveRules, RevokeTokens, RunKey, SessionRecord, SettleApproval, Spend,
-    Stage, StoreError, UnixMillis, UpdateSession, Verdict,
+    AddSpend, Again, AppendEvents, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText,
+    NewEvent, Position, Priority, RemoveRules, RevokeTokens, RunKey, SessionRecord, SettleApproval,
+    Spend, Stage, StoreError, UnixMillis, UpdateSession, Verdict,
 };
 use plexus_wire::{ChatEvent, Usage};
 use serde::Serialize;
@@ -59,6 +59,7 @@ impl Run {
     ) -> Result<Vec<Change>, StoreError> {
         let turn = state.turn();
         let usage = turn.usage;
+        let unfinished = state.mind.unfinished().map(str::to_owned);
         let conversation = state.conversation.clone().or_else(|| session.claude_session_id.clone());
         let stderr = std::mem::take(&mut state.stderr_tail);
         let Some(chat) = state.close() else { return Ok(Vec::new()) };
@@ -92,6 +93,11 @@ impl Run {
         let usage = JsonText::of(&usage)?;
         let mut changes =
             self.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage))?;
+        if let Some(text) = unfinished {
+            let events = vec![ChatEvent::Content { text }.to_new_event()?];
+            let (session, chat) = (self.key.session, chat.number);
+            changes.push(Change::AppendEvents(AppendEvents { session, chat, events }));
+        }
         changes.push(Change::EndChat(EndChat {
             session: self.key.session,
             chat: chat.number,

@@ -148,6 +148,8 @@ pub(crate) struct Run {
     send_again_at: Option<Instant>,
     /// When an agent that begins with a handshake must be ready.
     ready_by: Option<Instant>,
+    /// When an agent that asks about a call must have told its whole input.
+    whole_by: Option<Instant>,
     ladder: Option<Ladder>,
     /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
     disowned: bool,
@@ -224,6 +226,7 @@ impl Run {
             unsent: VecDeque::new(),
             send_again_at: None,
             ready_by: state_begins.then(|| Instant::now() + tools.settings.handshake),
+            whole_by: None,
             ladder: None,
             disowned: false,
             awaited: Decisions::new(Arc::clone(&tools.store)),
@@ -316,6 +319,12 @@ impl Run {
                 Ok(pumped) => pumped,
                 Err(over) => return over,
             };
+            let limit = self.settings.whole_question;
+            let begun = self.whole_by.unwrap_or_else(|| Instant::now() + limit);
+            self.whole_by = self.state.mind.holds_back().then_some(begun);
+            if self.whole_by.is_some_and(|by| by <= now) {
+                self.end_vague().await;
+            }
             // A child that writes without a pause still gets its answers.
             while let Some(heard) = self.awaited.ready() {
                 self.decided(heard);
@@ -341,6 +350,8 @@ impl Run {
                 () = sleep_until(self.ladder.map(|ladder| ladder.at)) => self.climb(),
                 () = sleep_until(self.send_again_at) => self.send_unsent(),
                 () = sleep_until(self.ready_by) => self.end_unready().await,
+                // What is due is done above.
+                () = sleep_until(self.whole_by) => {}
             }
         }
     }
@@ -408,6 +419,16 @@ impl Run {
             let words = format!("the agent was not ready for a prompt within {limit} s");
             self.stop(StopReason::TimedOut, words).await;
         }
+    }
+
+    /// Ends an agent that asks about a call and does not tell what it would do.
+    async fn end_vague(&mut self) {
+        let limit = self.settings.whole_question.as_secs();
+        let words = format!(
+            "the agent asked to use a tool and did not tell the whole input within {limit} s"
+        );
+        self.whole_by = None;
+        self.stop(StopReason::TimedOut, words).await;
     }
 
     /// Has this run hear of the decision on one of its questions, whoever takes it and on whichever
