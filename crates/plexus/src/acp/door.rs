@@ -53,6 +53,8 @@ pub(super) enum Cause {
     Looked { session: SessionId, outcome: Result<Box<Session>, Refusal> },
     /// What waits in a session.
     Pending { session: SessionId, outcome: Result<Vec<Approval>, Refusal> },
+    /// What waits in a session that the agent of another one has started.
+    Below { session: SessionId, child: SessionId, waiting: Vec<Approval> },
     /// What became of a decision of the editor.
     Decided { session: SessionId, question: i64, outcome: Result<(), Undecided> },
     /// What became of a mode that the editor set.
@@ -314,6 +316,11 @@ impl Door {
             Cause::Pending { session, outcome } => {
                 if let Some(session) = self.sessions.get_mut(&session) {
                     session.pending(outcome, &mut self.hands).await;
+                }
+            }
+            Cause::Below { session, child, waiting } => {
+                if let Some(session) = self.sessions.get_mut(&session) {
+                    session.waits_below(child, waiting, &mut self.hands).await;
                 }
             }
             Cause::Decided { session, question, outcome } => {

@@ -12,6 +12,7 @@ use acp_lines::send::{ClientAnswer, PermissionAnswer};
 use acp_lines::serve::AskedOption;
 use plexus_client::wire::{
     Answers, Approval, ApprovalId, Question as UserQuestion, Remember, RespondParams, RuleScope,
+    SessionId,
 };
 
 use crate::cli::sanitize;
@@ -151,6 +152,18 @@ impl Questions {
         shown.map(|(id, _)| id).collect()
     }
 
+    /// Returns the approvals of a session that the editor is asked about.
+    pub(super) fn of(&self, session: SessionId) -> Vec<Approval> {
+        let asked = self.open.values().map(|question| &question.approval);
+        asked.filter(|approval| approval.session_id == session).cloned().collect()
+    }
+
+    /// Returns the approvals of every other session.
+    pub(super) fn not_of(&self, session: SessionId) -> Vec<ApprovalId> {
+        let asked = self.open.values().map(|question| &question.approval);
+        asked.filter(|approval| approval.session_id != session).map(|it| it.id).collect()
+    }
+
     /// Whether a question is one of these.
     pub(super) fn has(&self, id: i64) -> bool {
         self.open.contains_key(&id)
@@ -241,7 +254,6 @@ fn rule_option(index: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plexus_client::wire::SessionId;
     use serde_json::{Value, json};
 
     use super::*;

@@ -99,12 +99,8 @@ impl View {
             ChatEvent::ToolResult { tool_use_id, output, is_error } => {
                 self.result(tool_use_id, output, *is_error)
             }
-            ChatEvent::ToolRequest { approval_id, session_name, tool_name, .. } => {
-                vec![self.note(&format!(
-                    "{session_name}, which this agent started, asks to use {tool_name}; the agent \
-                     may answer, and so can `plexus approve {approval_id}` and the dashboard"
-                ))]
-            }
+            // Its own question shows it.
+            ChatEvent::ToolRequest { .. } => Vec::new(),
             ChatEvent::Steered { text, .. } => vec![self.prompt(text)],
             ChatEvent::Notice { message } | ChatEvent::Error { message } => {
                 vec![self.note(message)]
@@ -127,7 +123,7 @@ impl View {
     /// Describes the call of a question, and shows the call if the editor does not know it: an
     /// update of an unknown call would be drawn as a failure.
     pub(super) fn question(&mut self, approval: &Approval) -> (Vec<Update>, Called) {
-        let Approval { id, tool_name, tool_use_id, input, description, target, .. } = approval;
+        let Approval { id, tool_name, tool_use_id, input, target, .. } = approval;
         self.asked.insert(*id, tool_use_id.clone());
         let target = target.as_ref().and_then(|target| target.known());
         let described = Described { id: tool_use_id, tool: tool_name, input, target };
@@ -135,24 +131,31 @@ impl View {
         let mut call = call::describe(described, &self.dir, Files::BeforeTheCall);
         // What ends the call must know what this shows.
         self.open.insert(tool_use_id.clone(), call::shows_diff(&call));
-        if let Some(words) = risk_of(approval) {
-            call.content.get_or_insert_default().push(blocks::text_content(&words));
-        }
-        if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
-            let words = crate::cli::sanitize::text(description);
-            call.content.get_or_insert_default().push(blocks::text_content(&words));
-        }
-        if let Some(question) = approval.question.as_ref().and_then(|said| said.known()) {
-            let words = format!(
-                "{}\n(more than one choice, and own words, are answered with `plexus approve {id}` \
-                 or in the dashboard)",
-                question.summary()
-            );
-            let words = crate::cli::sanitize::text(&words);
-            call.content.get_or_insert_default().push(blocks::text_content(&words));
-        }
-        call.extra = meta(json!({"approvalId": id, "inputDigest": approval.input_digest}));
+        explain(&mut call, approval);
         (updates, call)
+    }
+
+    /// Describes the question of a session that the agent started, as a call of its own: one of
+    /// that session's calls may have the id of one of ours.
+    pub(super) fn question_below(&mut self, approval: &Approval) -> (Vec<Update>, Called) {
+        self.paragraph = false;
+        let Approval { tool_name, input, target, working_dir, session_name, .. } = approval;
+        let id = call_below(approval);
+        let target = target.as_ref().and_then(|target| target.known());
+        let described = Described { id: &id, tool: tool_name, input, target };
+        let dir = working_dir.as_deref().unwrap_or(&self.dir);
+        let mut call = call::describe(described, dir, Files::BeforeTheCall);
+        let name = crate::cli::sanitize::one_line(session_name).into_owned();
+        call.title = call.title.map(|title| format!("{name}: {title}"));
+        let updates = vec![Update::ToolCall(Box::new(call.clone()))];
+        explain(&mut call, approval);
+        (updates, call)
+    }
+
+    /// Ends what [`View::question_below`] shows: the question has been answered.
+    pub(super) fn decided_below(&self, approval: &Approval) -> Update {
+        let call = changed(call_below(approval), ToolStatus::Completed);
+        Update::ToolCallUpdate(Box::new(call))
     }
 
     /// Ends every call that has not ended: the chat is over.
@@ -261,6 +264,33 @@ fn said(text: &str) -> Said {
 
 fn changed(id: String, status: ToolStatus) -> Called {
     Called { tool_call_id: id, status: Some(status), ..Called::default() }
+}
+
+/// The id of the call that shows a question of another session.
+fn call_below(approval: &Approval) -> String {
+    format!("{}/{}", approval.session_id, approval.id)
+}
+
+/// Adds to a call what a person should know who decides about it.
+fn explain(call: &mut Called, approval: &Approval) {
+    if let Some(words) = risk_of(approval) {
+        call.content.get_or_insert_default().push(blocks::text_content(&words));
+    }
+    if let Some(description) = approval.description.as_deref().filter(|text| !text.is_empty()) {
+        let words = crate::cli::sanitize::text(description);
+        call.content.get_or_insert_default().push(blocks::text_content(&words));
+    }
+    if let Some(question) = approval.question.as_ref().and_then(|said| said.known()) {
+        let words = format!(
+            "{}\n(more than one choice, and own words, are answered with `plexus approve {}` or in \
+             the dashboard)",
+            question.summary(),
+            approval.id
+        );
+        let words = crate::cli::sanitize::text(&words);
+        call.content.get_or_insert_default().push(blocks::text_content(&words));
+    }
+    call.extra = meta(json!({"approvalId": approval.id, "inputDigest": approval.input_digest}));
 }
 
 /// Why a call deserves a second look.

@@ -49,6 +49,7 @@ macro_rules! all_stories {
             a_cancelled_prompt_runs_nothing,
             a_session_outlives_a_killed_editor,
             a_prompt_outlives_a_killed_server,
+            a_question_of_a_session_below_is_a_dialog_too,
         )
     };
 }

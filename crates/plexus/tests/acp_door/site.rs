@@ -142,9 +142,29 @@ impl Site {
         std::fs::read_to_string(self.path(name)).ok()
     }
 
+    /// Creates a session below another one, with the same agent.
+    pub(crate) async fn below(&self, session: &str) -> Result<String> {
+        let mut params = json!({"name": "below", "working_dir": self.work(), "parent": session});
+        if matches!(self.agent, Agent::Codex { .. }) {
+            params["agent"] = json!("codex");
+            params["supervise"] = json!("all");
+        }
+        let created = self.server.call("agents.create", params).await?;
+        Ok(created["id"].as_str().context("no session")?.to_owned())
+    }
+
     /// Decides the one request that waits, as the dashboard does.
     pub(crate) async fn decide(&self, approve: bool) -> Result<()> {
-        let pending = self.server.call("loopback.pending", json!({})).await?;
+        self.decide_by(json!({}), approve).await
+    }
+
+    /// Decides the one request that waits in a session.
+    pub(crate) async fn decide_in(&self, session: &str, approve: bool) -> Result<()> {
+        self.decide_by(json!({"session_id": session}), approve).await
+    }
+
+    async fn decide_by(&self, which: Value, approve: bool) -> Result<()> {
+        let pending = self.server.call("loopback.pending", which).await?;
         let approval = &pending["approvals"][0];
         let answer = json!({"approval_id": approval["id"], "approve": approve,
             "input_digest": approval["input_digest"], "message": "by the dashboard"});

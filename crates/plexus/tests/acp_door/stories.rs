@@ -147,3 +147,42 @@ pub(crate) async fn a_prompt_outlives_a_killed_server(
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
     Ok(())
 }
+
+pub(crate) async fn a_question_of_a_session_below_is_a_dialog_too(
+    site: Site,
+    library: Library,
+) -> Result<()> {
+    let (mut editor, session) = site.opened(library).await?;
+    // A chat that goes on: it waits for its own question meanwhile.
+    let prompt = editor.begin("prompt", prompted(&session, site.writes("own", "own\n"))).await?;
+    let own = editor.question(0).await?;
+    let below = site.below(&session).await?;
+    for (number, name) in [(1, "first"), (2, "second")] {
+        let params = json!({"session_id": below, "prompt": site.writes(name, "below\n")});
+        site.server.call("agents.chat_async", params).await?;
+        let question = editor.question(number).await?;
+        let call = &question["toolCall"];
+        ensure!(call["title"].as_str().is_some_and(|it| it.starts_with("below: ")), "{call:#}");
+        ensure!(call["content"][0]["newText"] == "below\n", "{call:#}");
+        ensure!(site.text_of(name).is_none(), "it ran before anybody was asked");
+        if name == "first" {
+            editor.answer(&question, "allow_once").await?;
+        } else {
+            site.decide_in(&below, false).await?;
+            editor.withdrawn(number).await?;
+            // Whatever a client answers then is no decision.
+            editor.answer(&question, "allow_once").await?;
+        }
+        let id = call["toolCallId"].clone();
+        editor
+            .update("tool_call_update", |it| it["toolCallId"] == id && it["status"] == "completed")
+            .await?;
+        site.status(&below, "complete").await?;
+    }
+    ensure!(site.text_of("first").as_deref() == Some("below\n"));
+    ensure!(site.text_of("second").is_none(), "an answer to a withdrawn question decided");
+    editor.answer(&own, "allow_once").await?;
+    ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
+    ensure!(site.text_of("own").as_deref() == Some("own\n"));
+    Ok(())
+}

@@ -72,12 +72,15 @@ impl Fronted {
         }
     }
 
-    async fn ask(&mut self, approval: Approval, rules: Rules, hands: &mut Hands) {
+    pub(super) async fn ask(&mut self, approval: Approval, rules: Rules, hands: &mut Hands) {
         if self.questions.len() >= MAX_DIALOGS {
             let words = format!("too many questions are open here; {}", elsewhere(approval.id));
             return self.note(&words, hands).await;
         }
-        let (updates, tool_call) = self.view.question(&approval);
+        let (updates, tool_call) = match approval.session_id == self.id {
+            true => self.view.question(&approval),
+            false => self.view.question_below(&approval),
+        };
         self.tell(updates, hands).await;
         let question = hands.next_question();
         let options = self.questions.open(question, approval, rules);
@@ -121,6 +124,11 @@ impl Fronted {
     ) {
         let offered = self.questions.offers_rules(question);
         let Some(approval) = self.questions.settle(question) else { return };
+        if approval.session_id != self.id && !matches!(outcome, Err(Undecided::Refused(_))) {
+            self.resolve(approval.id);
+            let update = self.view.decided_below(&approval);
+            self.tell([update], hands).await;
+        }
         if let Err(Undecided::Refused(refusal)) = outcome {
             self.note(refusal.message(), hands).await;
             match offered {
@@ -132,16 +140,24 @@ impl Fronted {
 
     /// Closes the dialog about an approval that was decided.
     pub(super) async fn withdraw(&mut self, approval: ApprovalId, hands: &Hands) {
-        self.resolved.truncate(MAX_RESOLVED - 1);
-        self.resolved.push_front(approval);
+        self.resolve(approval);
         if let Some(question) = self.questions.withdraw(approval) {
             let request_id = question_id(question);
             hands.say(&ServedLine::Withdraw { request_id }).await;
         }
     }
 
-    /// Closes every dialog.
+    /// Remembers that an approval is not asked about again.
+    fn resolve(&mut self, approval: ApprovalId) {
+        self.resolved.truncate(MAX_RESOLVED - 1);
+        self.resolved.push_front(approval);
+    }
+
+    /// Closes every dialog. What sessions below ask goes on waiting for somebody else.
     pub(super) async fn close_dialogs(&mut self, hands: &Hands) {
+        for approval in self.questions.not_of(self.id) {
+            self.resolve(approval);
+        }
         for question in self.questions.close() {
             let request_id = question_id(question);
             hands.say(&ServedLine::Withdraw { request_id }).await;

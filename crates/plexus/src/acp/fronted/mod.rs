@@ -1,13 +1,15 @@
 //! One session that the editor has open: its turn, its dialogs, and what the editor is shown.
 //!
 //! In reading order: this file holds the state and what is heard; [`turns`] is the life of a
-//! prompt, [`asking`] that of a question, [`modes`] the session's options.
+//! prompt, [`asking`] that of a question, [`below`] what sessions below ask, [`modes`] the session's
+//! options.
 
 mod asking;
+mod below;
 mod modes;
 mod turns;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use acp_lines::serve::{Titled, Update};
 use acp_lines::{RequestId, ServedLine};
@@ -54,6 +56,8 @@ pub(super) struct Fronted {
     notes: Vec<String>,
     /// Looks at the mode again when it ends.
     mode_ends: Option<Task>,
+    /// The sessions that the agent has started and that have asked, each with who watches it.
+    below: BTreeMap<SessionId, Task>,
     _reading: Task,
 }
 
@@ -107,6 +111,7 @@ impl Fronted {
             opening,
             notes,
             mode_ends: None,
+            below: BTreeMap::new(),
             _reading: reader::read(hands.server().clone(), session, start, hands.causes()),
         }
     }
@@ -136,6 +141,9 @@ impl Fronted {
         match event {
             ChatEvent::AwaitingApproval { .. } if when == When::Now => {
                 self.look_for_questions(hands);
+            }
+            ChatEvent::ToolRequest { session_id, session_name, .. } => {
+                self.asked_below(*session_id, session_name, hands).await;
             }
             ChatEvent::ApprovalResolved { approval_id, .. } => {
                 self.withdraw(*approval_id, hands).await;
