@@ -9,13 +9,15 @@ use crate::health::Health;
 use crate::loopback::Loopback;
 use crate::parents::Parents;
 
-/// Registers sessions, as `agents` and as `claudecode`.
+/// Registers sessions, as `agents` and as `claudecode`, and the other owners of their handles.
 ///
 /// # Errors
 /// As [`Hub::register`].
 pub fn register_sessions(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> {
-    hub.register(ClaudeCode::new(engine, Namespace::Agents))?;
-    hub.register(ClaudeCode::new(engine, Namespace::ClaudeCode))
+    for namespace in Namespace::ALL {
+        hub.register(ClaudeCode::new(engine, namespace))?;
+    }
+    Ok(())
 }
 
 /// Registers `loopback`.

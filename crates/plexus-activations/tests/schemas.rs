@@ -145,6 +145,7 @@ async fn the_schemas_in_the_folder_are_those_of_the_code() {
         let ours = [
             "agents.",
             "claudecode.",
+            "cone.",
             "loopback.",
             "arbor.",
             "health.",

@@ -116,6 +116,24 @@ sessions! {
 }
 
 namespace! {
+    /// Conversations with a model itself, without tools: `cone.*`.
+    cone: Cone {
+        /// Creates a conversation; `conflict` for a name that is taken.
+        create(ConeCreateParams) -> SessionCreated = Create;
+        /// Gives it a prompt and returns at once; `busy` while the model answers another one.
+        chat_async(ChatParams) -> ChatStarted = ChatAsync;
+        /// Reads what the model says.
+        poll(PollParams) -> Polled = Poll;
+        /// Returns the conversations of a page of sessions, oldest first.
+        list(ListParams) -> SessionList = List;
+        /// Returns a conversation.
+        get(SessionRef) -> SessionGot = Get;
+        /// Removes a conversation.
+        delete(SessionRef) -> SessionDeleted = Delete;
+    }
+}
+
+namespace! {
     /// Permission requests and what decides them: `loopback.*`.
     loopback: Loopback {
         /// Asks for permission as the CLI does.

@@ -18,6 +18,7 @@ use plexus_rules::{self as rules, Decision, Pattern, Placed, RealPaths, Rule};
 use plexus_store::{Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError};
 use plexus_wire::{Budget, Confine, ProjectSettings, Supervise, ToolCall};
 
+use crate::handles::CONE;
 use crate::session::SessionConfig;
 
 /// A pattern that stands for every tool, in `may_decide` alone.
@@ -324,7 +325,9 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if *loopback_timeout_secs == 0 && parent.loopback_timeout_secs > 0 {
         return Some("questions without a deadline".into());
     }
-    if let Some(looser) = looser_wall(parent.confine, *confine) {
+    // A model without tools runs nothing and reads no file, so it needs no wall.
+    let wall = (child.agent != CONE).then(|| looser_wall(parent.confine, *confine)).flatten();
+    if let Some(looser) = wall {
         return Some(looser);
     }
     if *can_spawn && !parent.can_spawn {

@@ -1,15 +1,42 @@
 //! The handles of what the wire shows: who owns each, and what it needs to find it again.
 //!
 //! The owners are the activations of this server, which stand at the top of the hub; their paths are
-//! their namespaces.
+//! their namespaces. Sessions, chats and events belong to the owner of their agent. A handle never
+//! changes its owner: that of a session follows from the name of its agent, which is fixed at its
+//! creation, and that of a chat is stored with its stream.
 
 use std::sync::LazyLock;
 
 use plexus_core::{ApprovalId, Handle, NodeId, PluginId, RuleId, SessionId, TreeId};
-use plexus_store::{EVENT_OWNER, HANDLE_VERSION};
+use plexus_store::{FIRST_OWNER, HANDLE_VERSION, first_owner};
+use plexus_wire::FIRST_AGENT;
 
-/// The owner of sessions, chats and events.
-static SESSIONS: LazyLock<PluginId> = LazyLock::new(|| PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1));
+/// The name of the agent Codex, and the path of the owner of its handles.
+pub const CODEX: &str = "codex";
+
+/// The name of the agent that is a model without tools, and the path of the owner of its handles.
+pub const CONE: &str = "cone";
+
+/// The path of the owner of every other agent's handles: those that speak the Agent Client Protocol.
+pub const ACP: &str = "acp";
+
+/// Returns the path of the activation that owns what an agent's sessions show. The agent need not
+/// be known any more: the handles of a session outlive the settings that named its agent.
+#[must_use]
+pub fn owner_path(agent: &str) -> &'static str {
+    match agent {
+        FIRST_AGENT => FIRST_OWNER.0,
+        CODEX => CODEX,
+        CONE => CONE,
+        _ => ACP,
+    }
+}
+
+/// Returns the id of that activation.
+#[must_use]
+pub fn owner(agent: &str) -> PluginId {
+    if agent == FIRST_AGENT { first_owner() } else { PluginId::of(owner_path(agent), 1) }
+}
 
 /// The owner of approvals, rules and the audit.
 static LOOPBACK: LazyLock<PluginId> = LazyLock::new(|| PluginId::of("loopback", 1));
@@ -21,17 +48,16 @@ fn handle(owner: &PluginId, method: &str, id: impl ToString) -> Handle {
     Handle::new(*owner, HANDLE_VERSION, method).with_meta([id.to_string()])
 }
 
-/// The handle of a session.
+/// The handle of a session with that agent.
 #[must_use]
-pub fn session(id: SessionId) -> Handle {
-    handle(&SESSIONS, "session", id)
+pub fn session(agent: &str, id: SessionId) -> Handle {
+    handle(&owner(agent), "session", id)
 }
 
 /// The handle of a chat.
 #[must_use]
-pub fn chat(session: SessionId, number: u32) -> Handle {
-    Handle::new(*SESSIONS, HANDLE_VERSION, "chat")
-        .with_meta([session.to_string(), number.to_string()])
+pub fn chat(owner: PluginId, session: SessionId, number: u32) -> Handle {
+    Handle::new(owner, HANDLE_VERSION, "chat").with_meta([session.to_string(), number.to_string()])
 }
 
 /// The handle of a permission request.

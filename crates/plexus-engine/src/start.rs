@@ -23,6 +23,7 @@ use crate::driver::{
     Begin, Channel, Conversation, Launch, LaunchError, McpDoor, Plan, Stdin, UnusableProgram,
 };
 use crate::event::ToNewEvent;
+use crate::handles::CONE;
 use crate::hold::Hold;
 use crate::home::{HomeError, Homes, find_unwanted};
 use crate::identity::Identity;
@@ -396,6 +397,10 @@ fn first_agent() -> String {
 /// The directories must still be what they were when the session was created: a link put in their
 /// place could lead to our own data.
 fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
+    // A model without tools reads nothing there, and may stand in the server's own directory.
+    if config.agent == CONE {
+        return Ok(());
+    }
     let data = settings.data_dir.canonicalize().unwrap_or_else(|_| settings.data_dir.clone());
     for dir in std::iter::once(&config.working_dir).chain(&config.add_dirs) {
         let same = dir

@@ -98,6 +98,18 @@ sessions! {
 }
 
 namespace! {
+    /// Conversations with a model itself, without tools.
+    cone {
+        Create = "create" (ConeCreateParams) -> SessionCreated;
+        ChatAsync = "chat_async" (ChatParams) -> ChatStarted;
+        Poll = "poll" (PollParams) -> Polled;
+        List = "list" (ListParams) -> SessionList;
+        Get = "get" (SessionRef) -> SessionGot;
+        Delete = "delete" (SessionRef) -> SessionDeleted;
+    }
+}
+
+namespace! {
     /// Permission requests and what decides them.
     loopback {
         Permit = "permit" (PermitRequest) -> PermitAnswer;
@@ -180,6 +192,7 @@ namespace! {
 pub fn each(visitor: &mut impl Visitor) {
     agents::each(visitor);
     claudecode::each(visitor);
+    cone::each(visitor);
     loopback::each(visitor);
     arbor::each(visitor);
     identity::each(visitor);

@@ -9,12 +9,14 @@
 //! - [`wall`]: the walls of this machine, and the process that is a confined agent's network.
 //! - [`hooks`]: what waits in the outbox is sent to those who are configured.
 //! - [`cli`]: every other command.
+//! - [`cone`]: a conversation with a model itself, as a program that the server starts.
 //! - `acp`: a session for an editor, as an agent of the Agent Client Protocol.
 //! - `instructions`: what an MCP client is told.
 
 mod acp;
 pub mod agent;
 pub mod cli;
+pub mod cone;
 pub mod config;
 pub mod data_dir;
 pub mod hooks;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some(word) if word == "confine" && args.peek().is_some_and(plexus::is_egress) => {
             ExitCode::from(plexus::egress(args))
         }
+        Some(word) if word == "cone" => plexus::cone::main(args),
         Some(word) if word == "sim" => plexus_sim::main_with_args(args),
         Some(_) | None => plexus::cli::main(),
     }

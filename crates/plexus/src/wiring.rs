@@ -37,6 +37,7 @@ use plexus_core::{
     Activation, ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
 };
 use plexus_engine::agents::Drivers;
+use plexus_engine::handles::{CODEX, CONE};
 use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_engine::{Engine, Identity};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
@@ -76,9 +77,6 @@ pub enum BuildError {
     #[error("use the listener: {0}")]
     Listener(#[source] std::io::Error),
 }
-
-/// What users call Codex.
-const CODEX: &str = "codex";
 
 /// What a Plexus is built from. Without any `with_…` for a part of Plexus it has all of them.
 #[derive(Clone, Debug)]
@@ -187,6 +185,13 @@ impl PlexusBuilder {
         }
         self.acp.insert(name, profile);
         self
+    }
+
+    /// Names the program that holds a conversation with a model itself, and gives it variables:
+    /// `plexus cone`.
+    #[must_use]
+    pub fn cone(self, program: ProgramLine, env: BTreeMap<String, String>) -> Self {
+        self.acp(CONE, Profile { env, ..Profile::cone() }, Some(program))
     }
 
     /// Uses a store that several servers share instead of the file in the data directory.

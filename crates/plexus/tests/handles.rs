@@ -221,6 +221,61 @@ async fn a_node_without_a_parent_stands_right_after_the_root() {
     assert_eq!(drawn["text"], "a word\n  the hub plexus");
 }
 
+#[tokio::test]
+async fn each_kind_of_agent_owns_what_its_sessions_show() {
+    let options = ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        arguments: vec!["--codex-bin".into(), "sim".into()],
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options).await.unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let plugins = server.call("plexus.plugins", json!({})).await.unwrap();
+    let id_of = |path: &str| {
+        let plugins = plugins["plugins"].as_array().unwrap();
+        plugins.iter().find(|it| it["path"] == path).unwrap()["plugin_id"].clone()
+    };
+    let resolve = async |handle: &Value| {
+        let params = json!({"handle": handle});
+        let token = server.token().unwrap();
+        server.call_as(token, "plexus.resolve_handle", params).await.unwrap()
+    };
+    let owners = ["claudecode", "codex", "acp"];
+    for (agent, owner) in [("claude_code", "claudecode"), ("codex", "codex"), ("goose", "acp")] {
+        let params = json!({"name": agent, "working_dir": work.path(), "agent": agent});
+        let created = server.call("agents.create", params).await.unwrap();
+        let session = created["id"].as_str().unwrap();
+        let got = server.call("agents.get", json!({"session_id": session})).await.unwrap();
+        let mut handles = vec![got["session"]["handle"].clone()];
+        // Goose is not installed where this test runs; the session has its owner all the same.
+        if agent != "goose" {
+            chat(&server, session, "sim:\nsay one").await;
+            let page = json!({"session_id": session, "from_seq": 0});
+            let page = server.call("agents.poll", page).await.unwrap();
+            handles.push(page["events"][1]["handle"].clone());
+            let streams = json!({"session_id": session});
+            let streams = server.call("agents.streams", streams).await.unwrap();
+            handles.push(streams["streams"][0]["handle"].clone());
+            let head =
+                server.call("agents.get_tree", json!({"session_id": session})).await.unwrap();
+            let head = json!({"node_id": head["head"]["node_id"]});
+            let path = server.call("arbor.context_get_handles", head).await.unwrap();
+            handles.extend(path["handles"].as_array().unwrap().iter().cloned());
+        }
+        for handle in handles {
+            assert_eq!(handle["plugin_id"], id_of(owner), "{agent}: {handle}");
+            resolve(&handle).await.unwrap();
+            for other in owners {
+                let mut foreign = handle.clone();
+                foreign["plugin_id"] = id_of(other);
+                // The first owner resolves everything: its handles are older than the others.
+                let expected = other == owner || other == "claudecode";
+                assert_eq!(resolve(&foreign).await.is_ok(), expected, "{other}: {foreign}");
+            }
+        }
+    }
+}
+
 /// The handle of the topmost hub.
 async fn hub_handle(server: &TestServer) -> Value {
     let plugins = server.call("plexus.plugins", json!({})).await.unwrap();

@@ -90,6 +90,12 @@ const STORY: &[&str] = &[
     "identity.code",
     "TRY WHAT IS FORBIDDEN",
     "loopback.audit",
+    "cone.create",
+    "cone.get",
+    "cone.list",
+    "cone.chat_async",
+    "cone.poll",
+    "cone.delete",
     "health.state",
     "server.backup",
     "server.prune",
@@ -99,8 +105,19 @@ const STORY: &[&str] = &[
 ];
 
 /// Methods that the first stage did not have.
-const NEW_METHODS: &[&str] =
-    &["agents.kinds", "identity.parents", "identity.revoke", "loopback.files", "plexus.plugins"];
+const NEW_METHODS: &[&str] = &[
+    "agents.kinds",
+    "cone.create",
+    "cone.chat_async",
+    "cone.poll",
+    "cone.list",
+    "cone.get",
+    "cone.delete",
+    "identity.parents",
+    "identity.revoke",
+    "loopback.files",
+    "plexus.plugins",
+];
 
 /// Why most shapes have gained a field.
 const HAS_A_HANDLE: &str = "everything that is shown has a handle";
@@ -130,9 +147,12 @@ const ADDED: &[(&str, &str)] = &[
     ("loopback.pending .approvals[].risk", "whoever decides sees how much harm a call could do"),
     ("loopback.pending .approvals[].target", "tool calls have one form for every agent"),
     ("loopback.pending .approvals[].working_dir", "whoever decides sees where a command starts"),
+    ("plexus.health .activations.acp", "each activation says how it is"),
     ("plexus.health .activations.agents", "each activation says how it is"),
     ("plexus.health .activations.arbor", "each activation says how it is"),
     ("plexus.health .activations.claudecode", "each activation says how it is"),
+    ("plexus.health .activations.codex", "each activation says how it is"),
+    ("plexus.health .activations.cone", "each activation says how it is"),
     ("plexus.health .activations.health", "each activation says how it is"),
     ("plexus.health .activations.identity", "each activation says how it is"),
     ("plexus.health .activations.loopback", "each activation says how it is"),

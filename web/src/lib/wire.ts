@@ -540,6 +540,22 @@ export type ChatStarted = {
 /** How a chat stands. It ends once. */
 export type ChatStatus = "running" | "complete" | "failed" | "cancelled";
 
+/** Parameters of `cone.create`. */
+export type ConeCreateParams = {
+  /** Limits for it. */
+  budget?: Budget | null;
+  /** Anything you want to find again; an object. */
+  metadata?: JsonObject | null;
+  /** The model, perhaps with `anthropic/` or `openai/` before it, which chooses the API. Without that, models whose names begin with `claude` have the Messages API and all others that of chat completions. */
+  model?: string | null;
+  /** A name, unique among the sessions you create. */
+  name: string;
+  /** The session that is to be its parent. Only the operator may say. */
+  parent?: SessionId | null;
+  /** What the model is told before everything else. */
+  system_prompt?: string | null;
+};
+
 /** Parameters of `configure`. */
 export type ConfigureParams = {
   /** The session whose child somebody else starts. */
@@ -2424,6 +2440,12 @@ export type Methods = {
   "claudecode.send": { params: SendParams; result: MessageSent };
   "claudecode.streams": { params: StreamsParams; result: StreamList };
   "claudecode.wait": { params: WaitParams; result: Waited };
+  "cone.chat_async": { params: ChatParams; result: ChatStarted };
+  "cone.create": { params: ConeCreateParams; result: SessionCreated };
+  "cone.delete": { params: SessionRef; result: SessionDeleted };
+  "cone.get": { params: SessionRef; result: SessionGot };
+  "cone.list": { params: ListParams; result: SessionList };
+  "cone.poll": { params: PollParams; result: Polled };
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
   "identity.parent": { params: ParentParams; result: ParentIdentity };

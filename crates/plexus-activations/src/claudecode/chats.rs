@@ -3,6 +3,8 @@
 
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_engine::event::ToNewEvent;
+use plexus_engine::handles;
+use plexus_engine::session::SessionConfig;
 use plexus_store::{
     Change, EndChat, Ending, Fresh, Priority, SessionRecord, StartChat, StartedChat, StoreError,
     Trace,
@@ -66,6 +68,7 @@ impl ClaudeCode {
                 ));
         }
         let start = StartChat {
+            owner: handles::owner(&SessionConfig::of(session)?.agent),
             reserve: plexus_engine::budget::prepare(&*self.store, session).await?,
             idempotency_key: params.idempotency_key.clone(),
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },

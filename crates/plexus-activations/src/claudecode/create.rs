@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
 use plexus_engine::authority::{EVERYTHING, narrowed, narrowed_wall};
+use plexus_engine::handles::CONE;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_rules::{Pattern, PatternError};
 use plexus_store::{
@@ -11,8 +12,8 @@ use plexus_store::{
     StoreError, UpdateSession,
 };
 use plexus_wire::{
-    CreateParams, FIRST_AGENT, ForkParams, ProjectSettings, SessionCreated, SessionForked,
-    Supervise,
+    CreateParams, FIRST_AGENT, ForkParams, ForkPower, ProjectSettings, SessionCreated,
+    SessionForked, Supervise,
 };
 use uuid::Uuid;
 
@@ -35,13 +36,20 @@ impl ClaudeCode {
             .with_hint("use agents.create"));
         }
         let needs = self.needs_of(&config);
-        config.confine = self.settings.wall.choose(params.confine, None, needs.as_ref());
+        // A model without tools runs nothing and reads no file: there is nothing to confine, and a
+        // parent behind a wall may ask it too.
+        let is_walled = config.agent != CONE;
+        if is_walled {
+            config.confine = self.settings.wall.choose(params.confine, None, needs.as_ref());
+        }
         if let Some(parent) = parent {
             let above = self.store.session(parent).await?;
             let above = SessionConfig::of(&above)?;
-            let least = Some(above.confine);
-            config.confine = self.settings.wall.choose(params.confine, least, needs.as_ref());
-            narrowed_wall(&above, &config)?;
+            if is_walled {
+                let least = Some(above.confine);
+                config.confine = self.settings.wall.choose(params.confine, least, needs.as_ref());
+                narrowed_wall(&above, &config)?;
+            }
             if call.caller == Caller::Session(parent) {
                 inherit(&above, &mut config);
                 narrowed(&above, &config)?;
@@ -143,7 +151,11 @@ impl ClaudeCode {
         self.agents.get(agent)?;
         Ok(SessionConfig {
             agent: agent.to_owned(),
-            working_dir: self.usable_dir("working_dir", &params.working_dir)?,
+            // A model without tools reads nothing there.
+            working_dir: match agent {
+                CONE => params.working_dir.clone(),
+                _ => self.usable_dir("working_dir", &params.working_dir)?,
+            },
             model: params.model.clone(),
             system_prompt: params.system_prompt.clone(),
             loopback_enabled: params.loopback_enabled.unwrap_or(true),
@@ -311,8 +323,24 @@ impl ClaudeCode {
                     .is_some()
                     .then_some(SessionState { mode: None, ..remembered }),
             };
+        if state.is_some() {
+            self.require_fork(&SessionConfig::of(&source)?.agent)?;
+        }
         let (id, head) = self.create_row(fork, state).await?;
         Ok(SessionForked { id, head })
+    }
+}
+
+impl ClaudeCode {
+    /// Refuses a copy of a conversation whose agent makes none.
+    fn require_fork(&self, agent: &str) -> Result<(), CallError> {
+        match self.agents.get(agent)?.driver.powers().fork {
+            ForkPower::Anywhere | ForkPower::Head => Ok(()),
+            ForkPower::None => {
+                Err(CallError::invalid("fork this session: its agent has not the power fork")
+                    .with_hint("a fork at the root of the tree begins a new conversation"))
+            }
+        }
     }
 }
 

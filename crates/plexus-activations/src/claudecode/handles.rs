@@ -1,8 +1,10 @@
 //! Handles of sessions and chats: which kinds there are, and what each stands for.
 
 use plexus_core::{CallError, Caller, ErrorKind, EventId, Handle, HandleKind};
+use plexus_engine::handles::owner;
 use plexus_engine::prompt::prompt_text;
 use plexus_engine::reading::feed::followed;
+use plexus_engine::session::SessionConfig;
 use plexus_store::{Chat, Event, NodeData, SessionRecord, StoreError, Thing};
 use plexus_wire::{KnownThing, PromptMessage, Role, Said};
 use serde_json::Value;
@@ -47,7 +49,7 @@ impl ClaudeCode {
                 KnownThing::Event(followed(&event))
             }
             "session" => {
-                let session = self.authority.reach(caller, handle.part(0, "session_id")?).await?;
+                let session = self.session_for(caller, handle).await?;
                 KnownThing::Session(Box::new(self.view(&session).await?))
             }
             "chat" => {
@@ -70,7 +72,7 @@ impl ClaudeCode {
                 Ok(in_words(&event.body.read()?))
             }
             "session" => {
-                let session = self.authority.reach(caller, handle.part(0, "session_id")?).await?;
+                let session = self.session_for(caller, handle).await?;
                 let status = Said::from(session.status());
                 Ok(Some(format!("session {} · {status}", session.name)))
             }
@@ -82,11 +84,27 @@ impl ClaudeCode {
         }
     }
 
+    /// Returns the session that a handle names. One of another owner does not exist here.
+    async fn session_for(
+        &self,
+        caller: &Caller,
+        handle: &Handle,
+    ) -> Result<SessionRecord, CallError> {
+        let session = self.authority.reach(caller, handle.part(0, "session_id")?).await?;
+        if self.namespace.resolves(owner(&SessionConfig::of(&session)?.agent)) {
+            return Ok(session);
+        }
+        Err(StoreError::not_found(Thing::Session, session.id).into())
+    }
+
     /// Returns an event. One out of reach does not exist for this caller, and neither does its
     /// session.
     async fn event_for(&self, caller: &Caller, id: EventId) -> Result<Event, CallError> {
         let event = self.store.event(id).await?;
         let hidden = || StoreError::not_found(Thing::Event, id);
+        if !self.namespace.resolves(event.owner) {
+            return Err(hidden().into());
+        }
         self.authority.reach(caller, event.session).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound => hidden().into(),
             _ => error,
@@ -103,6 +121,9 @@ impl ClaudeCode {
         let (session, chat) = (handle.part(0, "session_id")?, handle.part(1, "chat")?);
         let session = self.authority.reach(caller, session).await?;
         let chat = self.store.chat(session.id, Some(chat)).await?;
+        if !self.namespace.resolves(chat.owner) {
+            return Err(StoreError::not_found(Thing::Session, session.id).into());
+        }
         Ok((session, chat))
     }
 

@@ -3,6 +3,7 @@
 
 mod budgets;
 mod chats;
+mod cone;
 mod create;
 mod elsewhere;
 mod handles;
@@ -20,13 +21,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use plexus_core::{
     Activation, ActivationInfo, CallError, Caller, Door, Handle, HandleKind, MethodDescriptor,
-    MethodTable, NodeId, ResourceForm, SessionId, Shape,
+    MethodTable, NodeId, PluginId, ResourceForm, SessionId, Shape,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
 use plexus_engine::approvals::Approvals;
 use plexus_engine::authority::Authority;
 use plexus_engine::deltas::Deltas;
+use plexus_engine::handles::{ACP, CODEX, CONE};
 use plexus_engine::node::Neighbours;
 use plexus_engine::reading::feed::Feed;
 use plexus_engine::reading::news::SessionNews;
@@ -34,7 +36,7 @@ use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
 use plexus_engine::settings::{Settings, ToolNames};
 use plexus_engine::supervisor::Supervisor;
-use plexus_store::{Cursor, EVENT_OWNER, Node, PageRequest, SessionRecord, Store, StoreError};
+use plexus_store::{Cursor, FIRST_OWNER, Node, PageRequest, SessionRecord, Store, StoreError};
 use plexus_wire::{KnownThing, PageLimit, Polled, SessionRef};
 use serde_json::Value;
 
@@ -48,13 +50,53 @@ pub enum Namespace {
     /// `claudecode`: as the first stage names them. `create` makes sessions of Claude Code; all
     /// else works on every session.
     ClaudeCode,
+    /// `codex`: the owner of what sessions of Codex show. It has no methods.
+    Codex,
+    /// `acp`: the owner of what sessions of agents of the Agent Client Protocol show. It has no
+    /// methods.
+    Acp,
+    /// `cone`: conversations with a model itself, and the owner of what they show.
+    Cone,
 }
 
 impl Namespace {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Agents, Self::ClaudeCode, Self::Codex, Self::Acp, Self::Cone];
+
     fn name(self) -> &'static str {
         match self {
             Self::Agents => "agents",
-            Self::ClaudeCode => EVENT_OWNER.0,
+            Self::ClaudeCode => FIRST_OWNER.0,
+            Self::Codex => CODEX,
+            Self::Acp => ACP,
+            Self::Cone => CONE,
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Agents | Self::ClaudeCode => {
+                "Creates sessions of coding agents, starts chats that return at once, and reads their events from durable streams."
+            }
+            Self::Codex => "Owns the sessions, chats and events of Codex.",
+            Self::Acp => {
+                "Owns the sessions, chats and events of agents of the Agent Client Protocol."
+            }
+            Self::Cone => {
+                "Conversations with a model itself, without tools: a cheap second opinion."
+            }
+        }
+    }
+
+    /// Whether handles of this owner may stand for what `owner` owns. The first two resolve
+    /// everything: before each agent had an owner, all handles named the first one.
+    fn resolves(self, owner: PluginId) -> bool {
+        match self {
+            Self::Agents | Self::ClaudeCode => true,
+            Self::Codex | Self::Acp | Self::Cone => {
+                PluginId::of(self.name(), FIRST_OWNER.1) == owner
+            }
         }
     }
 }
@@ -84,6 +126,9 @@ impl ClaudeCode {
         let listed = match namespace {
             Namespace::Agents => engine.settings.tool_names == ToolNames::Agents,
             Namespace::ClaudeCode => engine.settings.tool_names == ToolNames::ClaudeCode,
+            Namespace::Codex | Namespace::Acp => true,
+            // A list of tools costs each model that reads it; agents.create makes these too.
+            Namespace::Cone => false,
         };
         Arc::new(Self {
             namespace,
@@ -124,8 +169,8 @@ impl Activation for ClaudeCode {
     fn info(&self) -> ActivationInfo {
         ActivationInfo {
             namespace: self.namespace.name(),
-            version: (EVENT_OWNER.1, 0, 0),
-            description: "Creates sessions of coding agents, starts chats that return at once, and reads their events from durable streams.",
+            version: (FIRST_OWNER.1, 0, 0),
+            description: self.namespace.description(),
         }
     }
 
@@ -206,12 +251,26 @@ impl Activation for ClaudeCode {
                 sessions!(agents).serves::<Kinds, _, _>("Lists the agents that this server knows: the name that create takes, whether its program is installed, and what it can do.", reads, with!(kinds))
             }
             Namespace::ClaudeCode => sessions!(claudecode),
+            Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),
+            Namespace::Cone => {
+                use plexus_wire::method::cone as wire;
+                MethodTable::new(CONE)
+                    .serves::<wire::Create, _, _>("Creates a conversation with a model, without an agent and without tools. Nothing is sent until chat_async gives it a prompt.", |_| {}, with!(cone_create))
+                    .serves::<wire::ChatAsync, _, _>("Gives a conversation a prompt and returns at once. Read the answer with poll. One prompt at a time: a second one is busy.", |_| {}, with!(cone_chat_async))
+                    .serves_then::<wire::Poll, _, _>("Reads the next events of a conversation's newest chat. With wait_ms it waits for the first event.", moves, with!(cone_poll))
+                    .serves::<wire::List, _, _>("Lists the conversations among a page of your sessions, oldest first.", reads, with!(cone_list))
+                    .serves::<wire::Get, _, _>("Shows one conversation: status, chat, head, budget and what it has spent.", reads, with!(cone_get))
+                    .serves::<wire::Delete, _, _>("Ends a conversation and removes its records.", ends, with!(cone_delete))
+            }
         };
         if self.listed { table } else { table.called_by_name() }
     }
 
     async fn health(&self) -> Result<Option<Value>, CallError> {
-        said(&self.supervisor.health())
+        match self.namespace {
+            Namespace::Agents | Namespace::ClaudeCode => said(&self.supervisor.health()),
+            Namespace::Codex | Namespace::Acp | Namespace::Cone => Ok(None),
+        }
     }
 
     fn handle_kinds(&self) -> &'static [HandleKind] {

@@ -2,6 +2,7 @@
 
 use plexus_core::{Call, CallError, Caller, ErrorKind, EventId, Handle};
 use plexus_engine::handles;
+use plexus_engine::session::SessionConfig;
 use plexus_store::{Node, NodeData, SessionRecord, limits};
 use plexus_wire::{Block, ChatEvent, ForkedFrom, Message, RenderParams, Rendered, Role};
 
@@ -44,8 +45,8 @@ impl ClaudeCode {
         match self.authority.reach(caller, source).await {
             Ok(source) => Ok(Some(ForkedFrom {
                 session_id: source.id,
+                handle: handles::session(&SessionConfig::of(&source)?.agent, source.id),
                 name: source.name,
-                handle: handles::session(source.id),
             })),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

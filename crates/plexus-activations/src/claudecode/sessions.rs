@@ -70,6 +70,7 @@ impl ClaudeCode {
         let (spend, reserved) = (totals.subtree, totals.reserved);
         let now = plexus_store::UnixMillis::now().into();
         let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
+        let handle = handles::session(&config.agent, session.id);
         Ok(plexus_wire::Session {
             id: session.id,
             name: session.name.clone(),
@@ -102,7 +103,7 @@ impl ClaudeCode {
             updated_at: session.updated_at.into(),
             mode: mode.map(Into::into),
             answer: None,
-            handle: Some(handles::session(session.id)),
+            handle: Some(handle),
         })
     }
 

@@ -23,7 +23,7 @@ impl ClaudeCode {
             error: chat.error,
             total_events: chat.total_events,
             read_position: chat.read_position,
-            handle: Some(handles::chat(chat.session, chat.number)),
+            handle: Some(handles::chat(chat.owner, chat.session, chat.number)),
         })
     }
 

@@ -164,6 +164,11 @@ fn about(other: &Other) -> Vec<(String, Value)> {
         ("claudecode.cursors", json!({"session_id": id})),
         ("claudecode.cursor_set", json!({"session_id": id, "consumer": "c", "cursor": node})),
         ("claudecode.cursor_delete", json!({"session_id": id, "consumer": "c"})),
+        ("cone.chat_async", json!({"session_id": id, "prompt": "x"})),
+        ("cone.poll", json!({"session_id": id})),
+        ("cone.get", json!({"session_id": id})),
+        ("cone.list", json!({"parent": id})),
+        ("cone.delete", json!({"session_id": id})),
         ("arbor.tree_get", json!({"tree_id": tree})),
         ("arbor.tree_render", json!({"tree_id": tree})),
         ("arbor.node_create_text", json!({"tree_id": tree, "parent": node, "content": "x"})),
@@ -200,10 +205,11 @@ fn handle(owner: &str, method: &str, id: &Value) -> Value {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 22] = [
+const ABOUT_NOBODY: [&str; 23] = [
     "agents.create",
     "agents.kinds",
     "claudecode.create",
+    "cone.create",
     "loopback.permit",
     "loopback.respond_many",
     "loopback.rules",

@@ -30,13 +30,20 @@ pub(super) fn plan(
     refuse_what_it_cannot_do(profile, launch)?;
     let home_text = text(&homes.own)?;
     let in_home = |text: &String| text.replace("{home}", &home_text);
-    let mut args: Vec<OsString> = profile.args.iter().map(|arg| in_home(arg).into()).collect();
+    let session_text = text(launch.run_dir.parent().unwrap_or(launch.run_dir))?;
+    let arg = |arg: &String| in_home(arg).replace("{session}", &session_text).into();
+    let mut args: Vec<OsString> = profile.args.iter().map(arg).collect();
     let mut env: Vec<(OsString, OsString)> =
         profile.env.iter().map(|(name, value)| (name.into(), in_home(value).into())).collect();
-    match (&profile.model, &launch.config.model) {
-        (ModelWay::Env(name), Some(model)) => env.push((name.into(), model.into())),
-        (ModelWay::Args(name), Some(model)) => args.extend([name.into(), model.into()]),
-        _ => {}
+    for told in [
+        (&profile.model, &launch.config.model),
+        (&profile.system_prompt, &launch.config.system_prompt),
+    ] {
+        match told {
+            (ModelWay::Env(name), Some(value)) => env.push((name.into(), value.into())),
+            (ModelWay::Args(name), Some(value)) => args.extend([name.into(), value.into()]),
+            _ => {}
+        }
     }
     if profile.home.is_some() {
         env.push(("HOME".into(), homes.own.as_os_str().to_owned()));
@@ -136,8 +143,14 @@ fn refuse_what_it_cannot_do(profile: &Profile, launch: &Launch<'_>) -> Result<()
         (launch.channel == Channel::Mcp, "ask over the MCP channel"),
         (!config.loopback_enabled, "run without asking (loopback_enabled: false)"),
         (!config.allowed_tools.is_empty(), "be told allowed_tools; a rule does the same"),
-        (!config.disallowed_tools.is_empty(), "be told disallowed_tools; a rule does the same"),
-        (config.system_prompt.is_some(), "be told a system_prompt"),
+        (
+            !config.disallowed_tools.is_empty() && !profile.without_tools,
+            "be told disallowed_tools; a rule does the same",
+        ),
+        (
+            config.system_prompt.is_some() && profile.system_prompt == ModelWay::None,
+            "be told a system_prompt",
+        ),
         (config.project_settings == ProjectSettings::Trust, "trust the project's settings"),
         (config.can_spawn && !profile.mcp, "supervise children of its own (can_spawn)"),
         (!config.add_dirs.is_empty() && !profile.add_dirs, "be given more directories (add_dirs)"),
@@ -316,6 +329,24 @@ mod tests {
         let plain = config(json!({}));
         let over_mcp = Launch { channel: Channel::Mcp, ..launch(&plain, Conversation::New) };
         assert!(plan_of("goose", &over_mcp).unwrap_err().contains("MCP channel"));
+    }
+
+    #[test]
+    fn a_model_without_tools_has_its_files_where_its_session_has_them() {
+        let config = config(json!({
+            "model": "m", "system_prompt": "be brief", "disallowed_tools": ["Bash"],
+        }));
+        let homes = Homes { own: "/h".into(), user: "/home/of/the/user".into() };
+        let launch = Launch {
+            run_dir: Path::new("/d/runs/s/3"),
+            ..launch(&config, Conversation::Resume("c".to_owned()))
+        };
+        let plan = plan(&Profile::cone(), &homes, &launch).unwrap();
+        assert_eq!(plan.args, [OsString::from("/d/runs/s/conversation.jsonl")]);
+        for (name, value) in [("CONE_MODEL", "m"), ("CONE_SYSTEM_PROMPT", "be brief")] {
+            assert!(plan.env.contains(&(name.into(), value.into())), "{:?}", plan.env);
+        }
+        assert_eq!(lines(plan)[1]["method"], "session/resume");
     }
 
     #[test]

@@ -129,7 +129,8 @@ impl Hub {
         let (index, within) = (self.index(), self.path());
         let here = index.plugins.values().filter(|p| lies_within(&p.path, within.as_deref()));
         let mut plugins: Vec<_> = here.map(|plugin| index.entry(plugin, caller)).collect();
-        plugins.retain(|plugin| !plugin.methods.is_empty());
+        // One without methods may still own handles.
+        plugins.retain(|plugin| !plugin.methods.is_empty() || !plugin.handles.is_empty());
         PluginList { plugins }
     }
 

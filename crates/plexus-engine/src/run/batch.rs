@@ -334,6 +334,7 @@ impl Run {
             changes.push(Change::StartChat(StartChat {
                 origin: ChatOrigin::SelfStarted,
                 run: Some(self.key.n),
+                owner: crate::handles::owner(&SessionConfig::of(&session)?.agent),
                 reserve: crate::budget::estimate(&*self.store, session.id).await?,
                 ..StartChat::new(self.key.session, "(the agent went on by itself)")
             }));

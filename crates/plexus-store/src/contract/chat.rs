@@ -1,14 +1,14 @@
 //! Chats: one prompt and all that follows from it, numbered 0, 1, 2… within its session, each with
 //! one event stream.
 
-use plexus_core::{EventId, NodeId, ServerId, SessionId, TreeId};
+use plexus_core::{EventId, NodeId, PluginId, ServerId, SessionId, TreeId};
 pub use plexus_wire::ChatStatus;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::arbor::Position;
 use super::budget::Reservation;
-use super::event::NewEvent;
+use super::event::{NewEvent, first_owner};
 use super::json::JsonText;
 use super::time::UnixMillis;
 
@@ -19,6 +19,8 @@ pub struct Chat {
     pub session: SessionId,
     /// Its number within the session.
     pub number: u32,
+    /// The activation that owns its handles. It never changes.
+    pub owner: PluginId,
     /// How it stands.
     pub status: ChatStatus,
     /// The uuid its prompt carries to the CLI, so that the same prompt sent twice runs once.
@@ -88,6 +90,8 @@ pub enum Origin {
 pub struct StartChat {
     /// The session.
     pub session: SessionId,
+    /// The activation that owns its handles, and those of its events.
+    pub owner: PluginId,
     /// The prompt.
     pub prompt: String,
     /// Travels with the prompt.
@@ -107,10 +111,11 @@ pub struct StartChat {
 }
 
 impl StartChat {
-    /// A caller's prompt, now.
+    /// A caller's prompt, now, to an agent whose handles are of [`FIRST_OWNER`](super::FIRST_OWNER).
     pub fn new(session: SessionId, prompt: impl Into<String>) -> Self {
         Self {
             session,
+            owner: first_owner(),
             prompt: prompt.into(),
             prompt_uuid: Uuid::now_v7(),
             idempotency_key: None,

@@ -13,28 +13,33 @@ use super::error::StoreError;
 use super::json::JsonText;
 use super::time::UnixMillis;
 
-/// The namespace and major version of the activation that owns events and streams; their handles
-/// name it.
-pub const EVENT_OWNER: (&str, u64) = ("claudecode", 1);
+/// The path and major version of the activation that owns streams and their events when a chat
+/// names no other. All data of the first stage have this owner.
+pub const FIRST_OWNER: (&str, u64) = ("claudecode", 1);
 
-/// The version of the owner's handle format.
+/// The version of the handle format of every owner.
 pub const HANDLE_VERSION: &str = "1.0.0";
 
-/// The owner's plugin id, computed once: a page of a thousand nodes names it a thousand times.
-static OWNER: LazyLock<PluginId> = LazyLock::new(|| PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1));
+static FIRST: LazyLock<PluginId> = LazyLock::new(|| PluginId::of(FIRST_OWNER.0, FIRST_OWNER.1));
+
+/// Returns the plugin id of [`FIRST_OWNER`].
+#[must_use]
+pub fn first_owner() -> PluginId {
+    *FIRST
+}
 
 /// Returns the handle of an event: method `chat_event`, meta `[event_id, event_type]`.
 #[must_use]
-pub fn event_handle(id: EventId, event_type: &str) -> Handle {
-    Handle::new(*OWNER, HANDLE_VERSION, "chat_event")
+pub fn event_handle(owner: PluginId, id: EventId, event_type: &str) -> Handle {
+    Handle::new(owner, HANDLE_VERSION, "chat_event")
         .with_meta([id.to_string(), event_type.to_owned()])
 }
 
 /// Returns the handle of a chat's stream: method `chat_stream`, meta `[session_id, chat]`. It is
-/// the data of the stream's root node.
+/// the data of the stream's root node, and its owner is the owner of the chat and of its events.
 #[must_use]
-pub fn stream_handle(session: SessionId, chat: u32) -> Handle {
-    Handle::new(*OWNER, HANDLE_VERSION, "chat_stream")
+pub fn stream_handle(owner: PluginId, session: SessionId, chat: u32) -> Handle {
+    Handle::new(owner, HANDLE_VERSION, "chat_stream")
         .with_meta([session.to_string(), chat.to_string()])
 }
 
@@ -85,6 +90,8 @@ pub struct Event {
     pub session: SessionId,
     /// Its chat.
     pub chat: u32,
+    /// The owner of its handle, which is that of its chat.
+    pub owner: PluginId,
     /// Its number within the chat.
     pub seq: u32,
     /// Its id.
@@ -107,7 +114,7 @@ impl Event {
     /// Returns its handle.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        event_handle(self.id, &self.event_type)
+        event_handle(self.owner, self.id, &self.event_type)
     }
 
     /// Returns the position after it.

@@ -43,8 +43,8 @@ pub use chat::{
 pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
 pub use error::{StoreError, Thing};
 pub use event::{
-    AppendEvents, EVENT_OWNER, Event, EventPage, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent,
-    ReadLimit, event_handle, stream_handle,
+    AppendEvents, Event, EventPage, FIRST_OWNER, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent,
+    ReadLimit, event_handle, first_owner, stream_handle,
 };
 pub use json::JsonText;
 pub use page::{Page, PageRequest, PageToken};

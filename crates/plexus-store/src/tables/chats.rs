@@ -1,6 +1,6 @@
 //! Chats and their streams in SQL.
 
-use plexus_core::{EventId, NodeId, ServerId, SessionId};
+use plexus_core::{EventId, Handle, NodeId, PluginId, ServerId, SessionId};
 use plexus_wire::ChatEvent;
 use serde_json::json;
 
@@ -23,7 +23,8 @@ macro_rules! select_chat {
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 2),
                     (SELECT uuid FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1),
                     e.uuid, c.started_at, c.ended_at, c.error, c.usage, e.id, c.read_position,
-                    c.pruned, c.server
+                    c.pruned, c.server,
+                    (SELECT data FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1)
              FROM chat_streams c
              JOIN sessions s ON s.id = c.session
              JOIN trees t ON t.id = s.tree
@@ -40,6 +41,7 @@ fn read(row: &Row<'_>) -> Result<Chat, StoreError> {
     Ok(Chat {
         session: row.get(1)?,
         number: row.get(2)?,
+        owner: owner_of(row, 21)?,
         status: row.get(3)?,
         prompt_uuid: row.get(4)?,
         idempotency_key: row.maybe(5)?,
@@ -61,10 +63,20 @@ fn read(row: &Row<'_>) -> Result<Chat, StoreError> {
     })
 }
 
+/// Reads the owner of a chat from its stream's root node, whose handle is in that column.
+pub(super) fn owner_of(row: &Row<'_>, column: usize) -> Result<PluginId, StoreError> {
+    let text: String = row.get(column)?;
+    let handle: Handle = text.parse().map_err(|error| StoreError::Corrupt {
+        message: format!("the handle of a stream cannot be read: {error}"),
+    })?;
+    Ok(handle.plugin_id)
+}
+
 /// What reading from a chat and appending to it needs to know.
 pub(super) struct ChatRow {
     pub(super) id: i64,
     pub(super) session: i64,
+    pub(super) owner: PluginId,
     pub(super) status: ChatStatus,
     pub(super) server: Option<ServerId>,
     pub(super) read_position: u32,
@@ -78,7 +90,9 @@ pub(super) async fn row_of(
 ) -> Result<ChatRow, StoreError> {
     let found = conn
         .one(
-            "SELECT c.id, c.session, c.status, c.server, c.read_position FROM chat_streams c
+            "SELECT c.id, c.session, c.status, c.server, c.read_position,
+                 (SELECT data FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1)
+             FROM chat_streams c
              JOIN sessions s ON s.id = c.session
              WHERE s.uuid = ?1 AND s.deleted_at IS NULL AND c.number = ?2",
             params![session, chat],
@@ -88,6 +102,7 @@ pub(super) async fn row_of(
                 Ok(ChatRow {
                     id: row.get(0)?,
                     session: row.get(1)?,
+                    owner: owner_of(row, 5)?,
                     status,
                     server,
                     read_position: row.get(4)?,
@@ -229,7 +244,7 @@ pub(super) async fn start(
         &metadata,
     )
     .await?;
-    let stream = NodeData::External { handle: stream_handle(start.session, number) };
+    let stream = NodeData::External { handle: stream_handle(start.owner, start.session, number) };
     let root =
         arbor::append_plain(tx, user, NodeId::generate(), &stream, &JsonText::empty_object())
             .await?;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use plexus_core::{EventId, SessionId};
+use plexus_core::{EventId, PluginId, SessionId};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -76,8 +76,7 @@ impl Collector {
         &mut self,
         conn: &impl Sql,
         chat: i64,
-        session: SessionId,
-        number: u32,
+        of: Whose,
         from: u32,
     ) -> Result<u32, StoreError> {
         let mut next = from;
@@ -90,7 +89,7 @@ impl Collector {
                  WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3",
                 params![EventKey::new(chat, next), EventKey::end(chat), step],
                 |row| {
-                    let event = event_of(row, session, number)?;
+                    let event = event_of(row, of)?;
                     // The first event of a page comes whatever its size: a reader must get on.
                     if !self.events.is_empty() && self.bytes + event.body.len() > self.limit.bytes {
                         self.bytes = self.limit.bytes;
@@ -115,12 +114,21 @@ impl Collector {
 /// How many events one statement reads.
 const READ_STEP: usize = 200;
 
-fn event_of(row: &Row<'_>, session: SessionId, chat: u32) -> Result<Event, StoreError> {
+/// The session, chat and owner of events that are read.
+#[derive(Clone, Copy)]
+pub(super) struct Whose {
+    pub(super) session: SessionId,
+    pub(super) number: u32,
+    pub(super) owner: PluginId,
+}
+
+fn event_of(row: &Row<'_>, of: Whose) -> Result<Event, StoreError> {
     let event_type: String = row.get(3)?;
     let body = pruned_as_now(&event_type, row.get(4)?);
     Ok(Event {
-        session,
-        chat,
+        session: of.session,
+        chat: of.number,
+        owner: of.owner,
         seq: row.get::<EventKey>(0)?.seq(),
         id: row.get(1)?,
         timestamp: row.get(2)?,
@@ -151,7 +159,8 @@ pub(crate) async fn read(
 ) -> Result<EventPage, StoreError> {
     let row = chats::row_of(conn, session, chat).await?;
     let mut page = Collector::new(limit);
-    let next = page.read(conn, row.id, session, chat, from).await?;
+    let of = Whose { session, number: chat, owner: row.owner };
+    let next = page.read(conn, row.id, of, from).await?;
     let total_events = total(conn, row.id).await?;
     Ok(EventPage {
         events: page.events,
@@ -167,11 +176,12 @@ async fn chat_at(
     conn: &impl Sql,
     session_row: i64,
     number: u32,
-) -> Result<Option<(i64, ChatStatus, u32)>, StoreError> {
+) -> Result<Option<(i64, PluginId, ChatStatus, u32)>, StoreError> {
     conn.one(
-        "SELECT id, status, read_position FROM chat_streams WHERE session = ?1 AND number = ?2",
+        "SELECT id, (SELECT data FROM nodes WHERE id = (chain << 32 | first_pos) - 1),
+             status, read_position FROM chat_streams WHERE session = ?1 AND number = ?2",
         params![session_row, number],
-        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        |row| Ok((row.get(0)?, chats::owner_of(row, 1)?, row.get(2)?, row.get(3)?)),
     )
     .await
 }
@@ -188,7 +198,8 @@ pub(crate) async fn read_from(
         return Ok(EventPage::before_any_chat(at));
     };
     loop {
-        at.next = page.read(conn, chat.0, at.session, at.chat, at.next).await?;
+        let of = Whose { session: at.session, number: at.chat, owner: chat.1 };
+        at.next = page.read(conn, chat.0, of, at.next).await?;
         let total_events = total(conn, chat.0).await?;
         let at_end = at.next >= total_events;
         // The next chat exists only when this one has ended, so nothing can still come before it.
@@ -200,7 +211,7 @@ pub(crate) async fn read_from(
             }
             _ => {
                 let has_more = !at_end || following.is_some();
-                let (_, status, read_position) = chat;
+                let (.., status, read_position) = chat;
                 return Ok(EventPage {
                     events: page.events,
                     next: at,
@@ -220,8 +231,7 @@ struct Batch {
     chat: i64,
     first: u32,
     count: u32,
-    session: SessionId,
-    number: u32,
+    of: Whose,
 }
 
 /// Returns at most `limit` batches of the commits after `after` and up to `last`.
@@ -232,7 +242,9 @@ async fn batches(
     limit: usize,
 ) -> Result<Vec<Batch>, StoreError> {
     conn.all(
-        "SELECT b.commit_no, b.chat, b.first_seq, b.count, s.uuid, c.number FROM event_batches b
+        "SELECT b.commit_no, b.chat, b.first_seq, b.count, s.uuid, c.number,
+             (SELECT data FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1)
+         FROM event_batches b
          JOIN chat_streams c ON c.id = b.chat JOIN sessions s ON s.id = c.session
          WHERE b.commit_no > ?1 AND b.commit_no <= ?2 AND s.deleted_at IS NULL
          ORDER BY b.commit_no, b.chat, b.first_seq LIMIT ?3",
@@ -243,8 +255,7 @@ async fn batches(
                 chat: row.get(1)?,
                 first: row.get(2)?,
                 count: row.get(3)?,
-                session: row.get(4)?,
-                number: row.get(5)?,
+                of: whose(row, 4)?,
             })
         },
     )
@@ -283,7 +294,7 @@ pub(crate) async fn read_commits(
                 "SELECT id, uuid, created_at, type, body FROM chat_events
                  WHERE id >= ?1 AND id < ?2 ORDER BY id",
                 params![first, end],
-                |row| event_of(row, batch.session, batch.number),
+                |row| event_of(row, batch.of),
             )
             .await?;
         bytes += read.iter().map(|event| event.body.len()).sum::<usize>();
@@ -295,21 +306,28 @@ pub(crate) async fn read_commits(
     Ok(FeedPage { events, after: newest.max(after), has_more: false })
 }
 
+/// Reads whose an event is from three columns: session, number and the handle of the stream.
+fn whose(row: &Row<'_>, first: usize) -> Result<Whose, StoreError> {
+    let owner = chats::owner_of(row, first + 2)?;
+    Ok(Whose { session: row.get(first)?, number: row.get(first + 1)?, owner })
+}
+
 /// Where an event is: its key, and its session and chat as others know them.
 pub(super) struct Found {
     pub(super) key: EventKey,
-    pub(super) session: SessionId,
-    pub(super) number: u32,
+    pub(super) of: Whose,
 }
 
 /// Finds an event by its id, which is also its node's.
 pub(super) async fn find(conn: &impl Sql, id: &Uuid) -> Result<Option<Found>, StoreError> {
     conn.one(
-        "SELECT e.id, s.uuid, c.number FROM chat_events e
+        "SELECT e.id, s.uuid, c.number,
+             (SELECT data FROM nodes WHERE id = (c.chain << 32 | c.first_pos) - 1)
+         FROM chat_events e
          JOIN chat_streams c ON c.id = e.id >> 32 JOIN sessions s ON s.id = c.session
          WHERE e.uuid = ?1",
         params![id],
-        |row| Ok(Found { key: row.get(0)?, session: row.get(1)?, number: row.get(2)? }),
+        |row| Ok(Found { key: row.get(0)?, of: whose(row, 1)? }),
     )
     .await
 }
@@ -320,7 +338,7 @@ pub(crate) async fn get(conn: &impl Sql, id: EventId) -> Result<Event, StoreErro
     conn.one(
         "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id = ?1",
         params![found.key],
-        |row| event_of(row, found.session, found.number),
+        |row| event_of(row, found.of),
     )
     .await?
     .ok_or_else(missing)
@@ -338,7 +356,7 @@ pub(crate) async fn resolve_cursor(
     let found = find(conn, node.as_uuid())
         .await?
         .ok_or_else(|| StoreError::not_found(Thing::Event, node))?;
-    Cursor { session: found.session, chat: found.number, next: found.key.seq() + 1 }
+    Cursor { session: found.of.session, chat: found.of.number, next: found.key.seq() + 1 }
         .after_event(node, session)
 }
 

@@ -2,7 +2,7 @@
 
 use plexus_store::{
     Change, ChatStatus, EndChat, Ending, Fresh, JsonText, NodeData, Outcome, PageRequest,
-    ReadLimit, StartChat, Store, StoreError, Trace, stream_handle,
+    ReadLimit, StartChat, Store, StoreError, Trace, first_owner, stream_handle,
 };
 use serde_json::json;
 
@@ -35,7 +35,7 @@ pub(crate) async fn a_chat_starts_with_a_prompt_a_root_and_a_start_event(
     let root = store.node(it.root_node).await?;
     assert_eq!(
         (root.parent, root.data),
-        (Some(it.user_node), NodeData::External { handle: stream_handle(s, 0) })
+        (Some(it.user_node), NodeData::External { handle: stream_handle(first_owner(), s, 0) })
     );
     let page = store.read_events(s, 0, 0, ReadLimit::events(10)).await?;
     let [event] = &page.events[..] else { panic!("one event: {page:?}") };

@@ -1,8 +1,8 @@
 //! Events: order, cursors, consumers, the feed.
 
 use plexus_store::{
-    AppendEvents, Change, ChatStatus, Cursor, EVENT_OWNER, Event, JsonText, NewEvent, NodeData,
-    Outcome, Priority, ReadLimit, SetCursor, SetReadPosition, Store, StoreError, Thing,
+    AppendEvents, Change, ChatStatus, Cursor, Event, JsonText, NewEvent, NodeData, Outcome,
+    Priority, ReadLimit, SetCursor, SetReadPosition, Store, StoreError, Thing,
 };
 use serde_json::json;
 
@@ -225,7 +225,7 @@ pub(crate) async fn every_event_is_a_node_with_its_handle(store: &dyn Store) -> 
             panic!("an event's node is a handle")
         };
         assert_eq!(handle, event.handle());
-        assert_eq!(handle.plugin_id, plexus_core::PluginId::of(EVENT_OWNER.0, EVENT_OWNER.1));
+        assert_eq!(handle.plugin_id, plexus_store::first_owner());
         assert_eq!(handle.meta, vec![event.id.to_string(), event.event_type.clone()]);
         assert_eq!(store.event(event.id).await?, *event, "what is resolved equals what is polled");
         parent = node.id;

@@ -10,7 +10,7 @@ use super::Config;
 use crate::agent::find_in;
 
 /// Names that other kinds of agents have.
-const TAKEN: [&str; 2] = ["claude_code", "codex"];
+const TAKEN: [&str; 3] = ["claude_code", "codex", "cone"];
 
 /// An agent of the Agent Client Protocol.
 #[derive(Clone, PartialEq, Debug)]

@@ -6,6 +6,7 @@
 
 mod acp;
 mod codex;
+mod cone;
 mod layers;
 mod paths;
 mod store_url;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::hooks::receiver::Webhook;
 pub use acp::AcpAgent;
 pub use codex::{CodexConfig, ModelPrice};
+pub use cone::ConeConfig;
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
 pub use store_url::StoreUrl;
@@ -75,6 +77,8 @@ pub struct Config {
     pub warm: Warm,
     /// What is configured of Codex.
     pub codex: CodexConfig,
+    /// Conversations with a model itself.
+    pub cone: ConeConfig,
     /// Agents of the Agent Client Protocol, by their names: the program of a known one, or the whole
     /// profile of another.
     pub agents: BTreeMap<String, toml::Table>,
@@ -263,6 +267,7 @@ impl Default for Config {
             limits: Limits::default(),
             warm: Warm::default(),
             codex: CodexConfig::default(),
+            cone: ConeConfig::default(),
             agents: BTreeMap::new(),
             store: StoreConfig::default(),
             node: Node::default(),

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use post::connect;
 use post::{Attempt, post};
 pub use receiver::Receiver;
 pub(crate) use stats::HookStats;

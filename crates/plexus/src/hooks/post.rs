@@ -14,11 +14,12 @@ use axum::http::{Request, StatusCode};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use plexus_store::{OutboxEntry, UnixMillis};
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use url::{Host, Position};
+use url::{Host, Position, Url};
 
 use super::receiver::Receiver;
 use super::sign;
@@ -76,9 +77,10 @@ enum NoAnswer {
 
 /// Sends the request and returns the status of its answer. Everything else that the receiver has to say is dropped unread, with the connection.
 async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCode, NoAnswer> {
-    let connection = tokio::time::timeout(CONNECT_WITHIN, connect(receiver))
-        .await
-        .map_err(|_| NoAnswer::Slow)??;
+    let connection =
+        tokio::time::timeout(CONNECT_WITHIN, connect(&receiver.url, receiver.tls.as_ref()))
+            .await
+            .map_err(|_| NoAnswer::Slow)??;
     let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
     let (mut connection, mut answer) = (pin!(connection), pin!(sender.send_request(request)));
     let answer = tokio::select! {
@@ -90,14 +92,18 @@ async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCod
 }
 
 /// A connection of either kind.
-trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-async fn connect(receiver: &Receiver) -> io::Result<Box<dyn Connection>> {
+/// Connects to the host of a URL, over TLS where a configuration for it is given.
+pub(crate) async fn connect(
+    url: &Url,
+    tls: Option<&Arc<ClientConfig>>,
+) -> io::Result<Box<dyn Connection>> {
     let none = || io::Error::new(io::ErrorKind::InvalidInput, "its url has no host");
-    let host = receiver.url.host().ok_or_else(none)?;
-    let port = receiver.url.port_or_known_default().ok_or_else(none)?;
+    let host = url.host().ok_or_else(none)?;
+    let port = url.port_or_known_default().ok_or_else(none)?;
     let (stream, name) = match host {
         Host::Domain(name) => {
             let known = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
@@ -107,7 +113,7 @@ async fn connect(receiver: &Receiver) -> io::Result<Box<dyn Connection>> {
         Host::Ipv6(ip) => (TcpStream::connect((ip, port)).await?, ServerName::IpAddress(ip.into())),
     };
     stream.set_nodelay(true)?;
-    Ok(match &receiver.tls {
+    Ok(match tls {
         Some(tls) => Box::new(TlsConnector::from(Arc::clone(tls)).connect(name, stream).await?),
         None => Box::new(stream),
     })

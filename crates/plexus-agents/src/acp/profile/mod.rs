@@ -34,7 +34,8 @@ pub struct Profile {
     /// How a person installs it.
     #[serde(default)]
     pub install: Option<String>,
-    /// The arguments that make it speak the protocol. `{home}` is its own home directory.
+    /// The arguments that make it speak the protocol. `{home}` is its own home directory,
+    /// `{session}` the directory of its session's runs, which goes when the session is deleted.
     #[serde(default)]
     pub args: Vec<String>,
     /// What it asks about. Only what somebody has checked may be said here.
@@ -71,6 +72,9 @@ pub struct Profile {
     /// Whether it copies conversations.
     #[serde(default)]
     pub fork: bool,
+    /// Whether it has no tools at all, so that there is nothing to keep from it.
+    #[serde(default)]
+    pub without_tools: bool,
     /// Whether it uses the MCP servers that a client names.
     #[serde(default)]
     pub mcp: bool,
@@ -80,6 +84,9 @@ pub struct Profile {
     /// How it is told the model.
     #[serde(default)]
     pub model: ModelWay,
+    /// How it is told what its session adds to its instructions; not by an option.
+    #[serde(default)]
+    pub system_prompt: ModelWay,
     /// Where the tokens of a turn are.
     #[serde(default)]
     pub tokens: TokensPlace,
@@ -251,6 +258,13 @@ impl Profile {
         KNOWN.map(|(name, text)| (name, read(text))).into()
     }
 
+    /// The agent that is a model without tools, in a program of ours.
+    #[must_use]
+    pub fn cone() -> Self {
+        #[expect(clippy::expect_used, reason = "the file is compiled in, and a test reads it")]
+        toml::from_str(include_str!("../../../agents/cone.toml")).expect("a known profile")
+    }
+
     /// Reads a profile that an operator wrote.
     ///
     /// # Errors
@@ -259,6 +273,9 @@ impl Profile {
         let wrong = |problem: String| ProfileError { name: name.to_owned(), problem };
         let profile: Self =
             table.try_into().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+        if profile.system_prompt == ModelWay::Option {
+            return Err(wrong("`system_prompt` is told by `env:NAME` or `args:--NAME`".into()));
+        }
         let outside = |path: &str| {
             std::path::Path::new(path)
                 .components()
@@ -315,6 +332,7 @@ mod tests {
             ("label = 'Own'", "program"),
             ("label = 'Own'\nprogram = 'own'\nmodell = 'x'", "modell"),
             ("label = 'Own'\nprogram = 'own'\nmodel = 'x'", "env:NAME"),
+            ("label = 'Own'\nprogram = 'own'\nsystem_prompt = 'option'", "system_prompt"),
             ("label = 'Own'\nprogram = 'own'\nabsent = ['../x']", "../x"),
             ("label = 'Own'\nprogram = 'own'\n[[home.files]]\npath = '/etc/x'", "/etc/x"),
         ] {

@@ -12,9 +12,9 @@ use serde_json::Value;
 
 pub(super) use self::changes::{append_node, append_plain, create_tree, delete_tree};
 use super::codes::node_data;
-use super::events;
 use super::keys::{EventKey, Place};
 use super::sql::{Row, Sql, int, params};
+use super::{chats, events};
 use crate::contract::limits::MAX_PATH_NODES;
 use crate::contract::{
     ChatStatus, JsonText, Node, NodeData, OutlineEntry, Page, PageRequest, StoreError, Thing, Tree,
@@ -189,22 +189,24 @@ async fn range(
         .await?;
     let chats = conn
         .all(
-            "SELECT id, first_pos FROM chat_streams
+            "SELECT id, first_pos,
+                 (SELECT data FROM nodes WHERE id = (chain << 32 | first_pos) - 1)
+             FROM chat_streams
              WHERE chain = ?1 AND first_pos <= ?3
                          AND first_pos >= coalesce((SELECT max(first_pos)
                              FROM chat_streams WHERE chain = ?1 AND first_pos <= ?2), 0)",
             params![chain_id, first, last],
-            |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?)),
+            |row| Ok((row.get::<i64>(0)?, row.get::<i64>(1)?, chats::owner_of(row, 2)?)),
         )
         .await?;
-    for (chat, start) in chats {
+    for (chat, start, owner) in chats {
         let seq = |position: i64| u32::try_from(position - start).unwrap_or(0);
         found.extend(
             conn.all(
                 "SELECT id, uuid, created_at, type FROM chat_events WHERE id >= ?1 AND id <= ?2",
                 params![EventKey::new(chat, seq(first)), EventKey::new(chat, seq(last))],
                 |row| {
-                    let handle = event_handle(row.get(1)?, &row.get::<String>(3)?);
+                    let handle = event_handle(owner, row.get(1)?, &row.get::<String>(3)?);
                     let node = bare(
                         row.get(1)?,
                         NodeData::External { handle },
