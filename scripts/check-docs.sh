@@ -22,10 +22,12 @@ for document in $documents; do
   done
 done
 
-# [`name`](../file) in the tables of the promises.
-while IFS=$'\t' read -r name file; do
-  grep -qE "\b$name\b" "docs/$file" || complain "docs/promises.md: there is no $name in $file"
-done < <(grep -oE '\[`[a-z0-9_]+`\]\([^)]+\)' docs/promises.md | sed -E 's/^\[`([^`]+)`\]\((.*)\)$/\1\t\2/')
+# [`name`](../file) in the tables of the promises and of the agents.
+for page in promises agents; do
+  while IFS=$'\t' read -r name file; do
+    grep -qE "\b$name\b" "docs/$file" || complain "docs/$page.md: there is no $name in $file"
+  done < <(grep -oE '\[`[a-z0-9_]+`\]\([^)]+\.rs\)' "docs/$page.md" | sed -E 's/^\[`([^`]+)`\]\((.*)\)$/\1\t\2/')
+done
 
 # Every method has a schema (a test holds them to the code), so each of those must be on the page; what is listed nowhere has none.
 for schema in schemas/*.*.json; do

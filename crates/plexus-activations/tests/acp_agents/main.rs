@@ -118,6 +118,29 @@ cat"#;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_power_that_an_agent_has_not_is_refused_by_its_name() {
+    let ask = r#"
+echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c","title":"shell","rawInput":{"command":"ls"}},"options":[{"optionId":"a","kind":"allow_once","name":"A"},{"optionId":"r","kind":"reject_once","name":"R"}]}}'
+read answer; say done; end; cat"#;
+    let world = world(&format!("{OPEN}{ask}"), |_| {}).await;
+    let session = world.create("bad", json!({"agent": "scripted"})).await;
+    world.chat(&session, "go").await;
+    let approval = world.wait_for_approval(&session).await;
+    let edit = json!({"approval_id": approval["id"], "approve": true,
+        "input_digest": approval["input_digest"], "updated_input": {"command": "pwd"}});
+    let refused = world.call("loopback.respond", edit).await.unwrap_err();
+    assert!(refused.to_string().contains("edit_input"), "{refused}");
+    let steer = json!({"session_id": session, "text": "sooner"});
+    let refused = world.call("agents.send", steer).await.unwrap_err();
+    assert!(refused.to_string().contains("steer"), "{refused}");
+    world.respond(&approval, true).await;
+    world.wait_for_end(&session, 0).await;
+    let fork = json!({"session_id": session, "new_name": "other"});
+    let refused = world.call("agents.fork", fork).await.unwrap_err();
+    assert!(refused.to_string().contains("fork"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_agent_had_begun_to_say_is_kept() {
     let world = world(&format!("{OPEN}say half; kill -9 $$"), |_| {}).await;
     let events = chat(&world).await;

@@ -1,6 +1,6 @@
 //! A real server that is killed while a real agent asks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -19,12 +19,7 @@ pub(crate) async fn a_killed_server_answers_15_s_later_and_the_tool_runs_once(
     cli: PathBuf,
 ) -> Result<()> {
     let props = Props::new(agent).await?;
-    let home = props.sandbox.env().into_iter().filter(|(name, _)| name == "HOME").collect();
-    let mut server = TestServer::prepared(ServerOptions { env: home, ..Default::default() })?;
-    std::fs::create_dir_all(server.data_dir())?;
-    let program = format!("[agents.{}]\nprogram = {:?}\n", name(agent), cli.display().to_string());
-    std::fs::write(server.data_dir().join("plexus.toml"), program)?;
-    server.start_again().await?;
+    let mut server = server_with(agent, &cli, &props).await?;
     let mut params = props.params(json!({"name": "away"}));
     params["env"]["PLEXUS_TEST_WORLD"] = json!(server.data_dir());
     let created = server.call("agents.create", params).await?;
@@ -43,10 +38,7 @@ pub(crate) async fn a_killed_server_answers_15_s_later_and_the_tool_runs_once(
     // Killed again right after the decision: it is sent once more if it was not taken.
     server.kill_9()?;
     server.start_again().await?;
-    let page = wait_for(&server, &session, "the end of the chat", |page| {
-        !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap_or_default())
-    })
-    .await;
+    let page = ended(&server, &session).await;
     ensure!(page["status"] == "complete", "{page:#}");
     let asked = page["events"].as_array().into_iter().flatten();
     let asked = asked.filter(|event| event["event"]["type"] == "awaiting_approval").count();
@@ -58,7 +50,26 @@ pub(crate) async fn a_killed_server_answers_15_s_later_and_the_tool_runs_once(
     Ok(())
 }
 
-async fn question(server: &TestServer, session: &str) -> Value {
+/// Starts a server that has the agent.
+pub(crate) async fn server_with(agent: Agent, cli: &Path, props: &Props) -> Result<TestServer> {
+    let home = props.sandbox.env().into_iter().filter(|(name, _)| name == "HOME").collect();
+    let mut server = TestServer::prepared(ServerOptions { env: home, ..Default::default() })?;
+    std::fs::create_dir_all(server.data_dir())?;
+    let program = format!("[agents.{}]\nprogram = {:?}\n", name(agent), cli.display().to_string());
+    std::fs::write(server.data_dir().join("plexus.toml"), program)?;
+    server.start_again().await?;
+    Ok(server)
+}
+
+/// Waits for the end of the chat.
+pub(crate) async fn ended(server: &TestServer, session: &str) -> Value {
+    wait_for(server, session, "the end of the chat", |page| {
+        !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap_or_default())
+    })
+    .await
+}
+
+pub(crate) async fn question(server: &TestServer, session: &str) -> Value {
     let page = wait_for(server, session, "a question", |page| {
         page["pending_approvals"].as_array().is_some_and(|open| !open.is_empty())
     });

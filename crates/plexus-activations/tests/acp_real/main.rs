@@ -8,6 +8,7 @@
 //! - [`cases`]: what every agent must keep.
 //! - [`killed`]: the same with a real server, which is killed.
 //! - [`own`]: what is promised of one agent.
+//! - [`spawns`]: an agent that is a parent.
 //! - [`stage`]: a stand-in, a sandbox and a hub.
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +26,8 @@ mod common;
 mod killed;
 #[cfg(target_os = "linux")]
 mod own;
+#[cfg(target_os = "linux")]
+mod spawns;
 #[cfg(target_os = "linux")]
 mod stage;
 
@@ -51,6 +54,8 @@ macro_rules! all_cases {
             killed,
             [a_killed_server_answers_15_s_later_and_the_tool_runs_once]
         );
+        let suite =
+            cases!(suite, $agent, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
         cases!(
             suite,
             $agent,

@@ -113,6 +113,37 @@ pub(crate) async fn a_change_of_files_is_asked_about_with_its_diff(cli: PathBuf)
     Ok(())
 }
 
+/// The diff of a file that is removed is the whole file, so its lines are longer than 10 MB.
+pub(crate) async fn a_change_whose_lines_have_10_mb_never_runs_unasked(cli: PathBuf) -> Result<()> {
+    let stage = Stage::new(cli, |_| {}).await?;
+    let session = stage.session("long").await;
+    let line = "0123456789abcde\n";
+    std::fs::write(stage.sandbox.work().join("big.txt"), line.repeat(10 * 1024 * 1024 / 16))?;
+    let patch = "*** Begin Patch\n*** Delete File: big.txt\n*** End Patch".to_owned();
+    let steps = [Step::default().and_call(Call::Patch(patch)), Step::text("Done.")];
+    let chat = stage.world.chat(&session, &prompt(&steps)).await;
+    let is_asked_or_over = |page: &Value| {
+        let asked = page["pending_approvals"].as_array().is_some_and(|open| !open.is_empty());
+        asked || !["running", "awaiting_permission"].contains(&page["status"].as_str().unwrap())
+    };
+    let page = stage.world.wait_for(&session, "a question or an end", is_asked_or_over).await;
+    assert!(stage.file("big.txt").is_some(), "it ran before anybody was asked");
+    if let Some(approval) = page["pending_approvals"].as_array().and_then(|open| open.first()) {
+        stage.world.respond(approval, true).await;
+        assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+        assert_eq!(stage.file("big.txt"), None);
+    } else {
+        // A clear end: what was too long is named.
+        let events = stage.world.events(&session, chat).await;
+        let words = serde_json::to_string(&events)?;
+        assert!(words.contains("\"notice\"") || words.contains("\"error\""), "{words}");
+        assert!(stage.file("big.txt").is_some());
+    }
+    let next = stage.world.chat_to_end(&session, &prompt(&[Step::text("still here")])).await;
+    assert_eq!(texts(&next), ["still here"]);
+    Ok(())
+}
+
 pub(crate) async fn two_commands_ask_at_once_and_are_answered_apart(cli: PathBuf) -> Result<()> {
     let stage = Stage::new(cli, |_| {}).await?;
     let session = stage.session("two").await;

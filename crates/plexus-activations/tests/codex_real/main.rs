@@ -41,6 +41,7 @@ fn main() -> std::process::ExitCode {
         asks::a_command_asks_is_allowed_and_runs_once,
         asks::a_denial_reaches_the_model_with_its_reason,
         asks::a_change_of_files_is_asked_about_with_its_diff,
+        asks::a_change_whose_lines_have_10_mb_never_runs_unasked,
         asks::two_commands_ask_at_once_and_are_answered_apart,
         asks::an_edited_input_is_refused_by_the_name_of_the_power,
         asks::a_question_of_the_model_is_answered,
