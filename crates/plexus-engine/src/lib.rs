@@ -40,6 +40,7 @@ mod hold;
 mod home;
 pub mod hooks;
 pub mod identity;
+mod instructions;
 pub mod mcp;
 pub mod node;
 mod orphans;

@@ -27,6 +27,7 @@ use crate::handles::CONE;
 use crate::hold::Hold;
 use crate::home::{HomeError, Homes, find_unwanted};
 use crate::identity::Identity;
+use crate::instructions;
 use crate::replan::Replans;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
@@ -167,16 +168,30 @@ impl Starter {
         let open = OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess);
         let begin = Begin { config: &config, conversation: &conversation, cost_usd: cost };
         let state = RunState::begin(Arc::clone(&agent.driver).begin(&begin), open);
+        let project = instructions::Found::look(&config, &agent.driver.project_files());
         let launched = Launched {
             name: &agent.name,
             agent: &identified.label,
             ephemeral: keeping == Keeping::Ephemeral,
         };
         let wall = wall_words(&self.tools.settings, &config, agent);
-        let stored = self.create_row(key, channel, &launched, &wall, &state).await?;
+        let asks =
+            format!("{}, asking over the {} channel{wall}", launched.agent, channel.name());
+        let told: Vec<String> =
+            std::iter::once(asks).chain(project.words(config.project_settings)).collect();
+        let stored = self.create_row(key, channel, &launched, &told, &state).await?;
         plexus_fault::point!("launch.row.committed");
         let fork_of = SessionState::of(session)?.fork_of;
-        let begun = Beginning { key, agent, config: &config, channel, conversation, fork_of };
+        let reads_instructions = project.is_read(config.project_settings);
+        let begun = Beginning {
+            key,
+            agent,
+            config: &config,
+            channel,
+            conversation,
+            fork_of,
+            reads_instructions,
+        };
         match self.launch_child(begun, chat, prompt).await {
             Ok(hold) => {
                 let tools = self.tools.clone();
@@ -228,6 +243,7 @@ impl Starter {
             config: begun.config,
             channel: begun.channel,
             conversation: begun.conversation,
+            reads_instructions: begun.reads_instructions,
             permit_door,
             hub_door,
             run_dir: dir.path(),
@@ -332,16 +348,12 @@ impl Starter {
         key: RunKey,
         channel: Channel,
         launched: &Launched<'_>,
-        wall: &str,
+        told: &[String],
         state: &RunState,
     ) -> Result<RunRecord, StoreError> {
         let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
-        let notice = ChatEvent::notice(format!(
-            "{}, asking over the {} channel{wall}",
-            launched.agent,
-            channel.name()
-        ))
-        .to_new_event()?;
+        let events = told.iter().map(|words| ChatEvent::notice(words.as_str()).to_new_event());
+        let events = events.collect::<Result<Vec<_>, _>>()?;
         let changes = vec![
             Change::CreateRun(CreateRun {
                 session: key.session,
@@ -354,7 +366,7 @@ impl Starter {
                 translation: Patch::Set(state.to_json()?),
                 ..UpdateRun::of(key)
             }),
-            Change::AppendEvents(AppendEvents { session: key.session, chat, events: vec![notice] }),
+            Change::AppendEvents(AppendEvents { session: key.session, chat, events }),
         ];
         self.tools.store.commit(changes, Priority::Normal).await?;
         self.tools.store.run(key).await
@@ -370,6 +382,7 @@ struct Beginning<'a> {
     conversation: Conversation,
     /// The session whose conversation it copies.
     fork_of: Option<SessionId>,
+    reads_instructions: bool,
 }
 
 /// What a run's row says of how it was started.

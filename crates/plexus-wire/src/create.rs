@@ -73,7 +73,8 @@ pub struct CreateParams {
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
     pub may_decide: Option<Vec<String>>,
-    /// `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say.
+    /// What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
+    /// `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_settings: Option<ProjectSettings>,
     /// How permission requests travel: `auto`, `control` or `mcp`.

@@ -84,15 +84,18 @@ pub enum Supervise {
     All,
 }
 
-/// Whether the settings of a repository are read: its hooks run unasked and can answer permissions.
+/// What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and
+/// can answer permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
 pub enum ProjectSettings {
-    /// They are not read.
-    #[default]
+    /// Nothing.
     Ignore,
-    /// They are; only the operator may say so.
+    /// Its instructions (`CLAUDE.md`), and no settings, hooks, permission rules or MCP servers.
+    #[default]
+    Instructions,
+    /// Everything; only the operator may say so.
     Trust,
 }
 

@@ -668,7 +668,7 @@ export type CreateParams = {
   name: string;
   /** The session that is to be its parent. Only the operator may say. */
   parent?: SessionId | null;
-  /** `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say. */
+  /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say). */
   project_settings?: ProjectSettings | null;
   /** `default`, or `all`: ask also about what the CLI would run unasked. */
   supervise?: Supervise | null;
@@ -1495,8 +1495,8 @@ export type Position = {
   tree_id: TreeId;
 };
 
-/** Whether the settings of a repository are read: its hooks run unasked and can answer permissions. */
-export type ProjectSettings = "ignore" | "trust";
+/** What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and can answer permissions. */
+export type ProjectSettings = "ignore" | "instructions" | "trust";
 
 /** The prompt of a chat, and how the chat stands. */
 export type PromptMessage = {

@@ -17,6 +17,8 @@ mod cases;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(target_os = "linux")]
+mod instructions;
+#[cfg(target_os = "linux")]
 mod questions;
 #[cfg(target_os = "linux")]
 mod stage;
@@ -46,6 +48,8 @@ fn main() -> std::process::ExitCode {
         a_restart_in_the_middle_of_an_answer_loses_nothing,
         a_restart_while_it_waits_for_permission_asks_nobody_again,
         a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,;
+        instructions:
+        instructions_are_read_while_a_hook_beside_them_is_not_run,;
         questions:
         a_question_is_answered_with_an_option,
         a_plan_is_sent_back_once_and_then_approved,;

@@ -223,6 +223,7 @@ mod tests {
             config,
             channel: Channel::Control,
             conversation,
+            reads_instructions: false,
             permit_door: None,
             hub_door: None,
             run_dir: Path::new("/r"),

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use claude_code::MAX_PROMPT_ARGUMENT_BYTES;
 use plexus_engine::driver::{
-    Channel, Conversation, Launch, LaunchError, Plan, PlanFile, Say, Stdin,
+    Channel, Conversation, Launch, LaunchError, Plan, PlanFile, ProjectFiles, Say, Stdin,
 };
 use plexus_engine::mcp::{HUB_SERVER, PERMIT_SERVER, mcp_permit_server, mcp_server};
 use plexus_engine::wall::{ConfigDir, ModelDoor, WallNeeds};
@@ -31,6 +31,24 @@ pub(super) const PERMIT_FLAGS: &[&str] = &[
     "--setting-sources",
     "user",
 ];
+
+/// Has the CLI read `CLAUDE.md` and `.claude/rules` of directories that are added on its command
+/// line, though no settings of the project are read.
+const READ_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
+
+/// The files of a project that the CLI knows.
+pub(super) const PROJECT_FILES: ProjectFiles = ProjectFiles {
+    instructions: &["CLAUDE.md", ".claude/CLAUDE.md", ".claude/rules"],
+    settings: &[
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/agents",
+        ".claude/commands",
+        ".claude/skills",
+        ".mcp.json",
+        "CLAUDE.local.md",
+    ],
+};
 
 /// The name of the MCP configuration in the run directory.
 const MCP_CONFIG: &str = "mcp.json";
@@ -186,7 +204,7 @@ fn arguments(
     flag(
         "--setting-sources",
         match launch.config.project_settings {
-            ProjectSettings::Ignore => "user",
+            ProjectSettings::Ignore | ProjectSettings::Instructions => "user",
             ProjectSettings::Trust => "user,project,local",
         },
     );
@@ -220,7 +238,9 @@ fn arguments(
         // A second line after our own count, which only sees a turn when it is over.
         flag("--max-turns", &turns.to_string());
     }
-    for dir in &launch.config.add_dirs {
+    // With [`READ_INSTRUCTIONS`], the instructions of added directories are read, and nothing else.
+    let own = launch.reads_instructions.then_some(&launch.config.working_dir);
+    for dir in own.into_iter().chain(&launch.config.add_dirs) {
         args.extend([OsString::from("--add-dir"), dir.clone().into_os_string()]);
     }
     if let Some(path) = mcp_config {
@@ -293,6 +313,9 @@ fn environment(launch: &Launch<'_>) -> Vec<(OsString, OsString)> {
     // Rules judge a command by the session's directory, so each one has to start there. The CLI
     // otherwise keeps the directory that an earlier command went to.
     let mut env = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR".into(), "1".into())];
+    if launch.reads_instructions {
+        env.push((READ_INSTRUCTIONS.into(), "1".into()));
+    }
     if launch.channel == Channel::Control {
         env.push(("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS".into(), "1".into()));
     }
@@ -345,6 +368,7 @@ mod tests {
             config,
             channel: Channel::Control,
             conversation: Conversation::New,
+            reads_instructions: false,
             permit_door: None,
             hub_door: None,
             run_dir: Path::new("/r"),
@@ -418,6 +442,20 @@ mod tests {
         let launch = Launch { channel: Channel::Mcp, prompt: &prompt, ..control(&config) };
         assert!(!text(&launch).contains("xxx"));
         assert!(matches!(plan(&launch).unwrap().stdin, Stdin::Text(text) if text == prompt));
+    }
+
+    #[test]
+    fn instructions_are_read_without_the_settings_of_the_project() {
+        let mut config = config();
+        config.project_settings = ProjectSettings::Instructions;
+        let launch = Launch { reads_instructions: true, ..control(&config) };
+        let words = text(&launch);
+        assert!(words.contains("--setting-sources user "), "{words}");
+        assert!(words.contains("--add-dir /w --add-dir /more"), "{words}");
+        assert!(plan(&launch).unwrap().env.contains(&(READ_INSTRUCTIONS.into(), "1".into())));
+        let without = Launch { reads_instructions: false, ..control(&config) };
+        assert!(!text(&without).contains("--add-dir /w "));
+        assert!(!plan(&without).unwrap().env.iter().any(|(name, _)| name == READ_INSTRUCTIONS));
     }
 
     #[test]

@@ -17,8 +17,8 @@ use std::path::Path;
 use agent_lines::journal::LineContent;
 use claude_code::{ProbeError, ProbedCli};
 use plexus_engine::driver::{
-    Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
-    UnusableProgram, VersionAnswer,
+    Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, ProjectFiles, Say,
+    Step, UnusableProgram, VersionAnswer,
 };
 use plexus_rules::notation;
 use plexus_wire::{
@@ -85,6 +85,10 @@ impl Driver for ClaudeCode {
     fn begin(&self, begin: &Begin<'_>) -> ClaudeMemory {
         let cost_usd = begin.cost_usd;
         ClaudeMemory { cost_before: cost_usd, cost_total: cost_usd, ..ClaudeMemory::default() }
+    }
+
+    fn project_files(&self) -> ProjectFiles {
+        launch::PROJECT_FILES
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {

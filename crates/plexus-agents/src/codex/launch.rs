@@ -111,7 +111,7 @@ fn home(options: &CodexOptions) -> Result<AgentHome, LaunchError> {
 
 fn arguments(launch: &Launch<'_>) -> Result<Vec<OsString>, LaunchError> {
     let trust = match launch.config.project_settings {
-        ProjectSettings::Ignore => Trust::Untrusted,
+        ProjectSettings::Ignore | ProjectSettings::Instructions => Trust::Untrusted,
         ProjectSettings::Trust => Trust::Trusted,
     };
     let mut line = codex_app::Launch::new(&launch.config.working_dir).trust(trust);

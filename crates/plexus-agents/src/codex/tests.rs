@@ -258,6 +258,7 @@ fn launch<'a>(config: &'a SessionConfig, conversation: Conversation) -> Launch<'
         config,
         channel: Channel::Control,
         conversation,
+        reads_instructions: false,
         permit_door: None,
         hub_door: None,
         run_dir: Path::new("/r"),

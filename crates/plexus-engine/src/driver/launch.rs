@@ -69,6 +69,8 @@ pub struct Launch<'a> {
     pub channel: Channel,
     /// Which conversation it goes on with.
     pub conversation: Conversation,
+    /// Whether the agent reads the project's instructions, and nothing else of it.
+    pub reads_instructions: bool,
     /// Where it asks, on the MCP channel.
     pub permit_door: Option<McpDoor>,
     /// Where it supervises children of its own, if it may.

@@ -12,8 +12,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    Begin, Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, Report, Say, Step,
-    UnusableProgram, VersionAnswer,
+    Begin, Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, ProjectFiles, Report,
+    Say, Step, UnusableProgram, VersionAnswer,
 };
 
 use crate::wall::WallNeeds;
@@ -44,6 +44,9 @@ pub trait AnyDriver: Send + Sync + 'static {
 
     /// As [`Driver::must_be_absent`].
     fn must_be_absent(&self) -> Vec<PathBuf>;
+
+    /// As [`Driver::project_files`].
+    fn project_files(&self) -> ProjectFiles;
 
     /// As [`Driver::launch`].
     ///
@@ -158,6 +161,10 @@ impl<D: Driver> AnyDriver for D {
 
     fn must_be_absent(&self) -> Vec<PathBuf> {
         Driver::must_be_absent(self)
+    }
+
+    fn project_files(&self) -> ProjectFiles {
+        Driver::project_files(self)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {

@@ -88,6 +88,11 @@ pub trait Driver: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The files of a project that the agent knows, relative to the project.
+    fn project_files(&self) -> ProjectFiles {
+        ProjectFiles::default()
+    }
+
     /// Says what to start.
     ///
     /// # Errors
@@ -136,6 +141,15 @@ pub trait Driver: Send + Sync + 'static {
     /// Writes what we want to say as lines for the agent's stdin. No line at all: it cannot be said
     /// to this agent.
     fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
+}
+
+/// Files of a project that an agent knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProjectFiles {
+    /// Texts for the model, which [`Driver::launch`] can have the agent read alone.
+    pub instructions: &'static [&'static str],
+    /// Settings, hooks, rules and servers.
+    pub settings: &'static [&'static str],
 }
 
 /// What is known of a run before its agent has said anything.
