@@ -175,8 +175,7 @@ impl Starter {
             ephemeral: keeping == Keeping::Ephemeral,
         };
         let wall = wall_words(&self.tools.settings, &config, agent);
-        let asks =
-            format!("{}, asking over the {} channel{wall}", launched.agent, channel.name());
+        let asks = format!("{}, asking over the {} channel{wall}", launched.agent, channel.name());
         let told: Vec<String> =
             std::iter::once(asks).chain(project.words(config.project_settings)).collect();
         let stored = self.create_row(key, channel, &launched, &told, &state).await?;

@@ -1,46 +1,80 @@
 //! What waits and what answers it: `pending`, `approve`, `deny`, `rules`.
 
-use anyhow::{Context as _, Result};
-use plexus_client::Client;
+use anyhow::{Context as _, Result, anyhow, bail};
 use plexus_client::wire::{
-    Approval, ApprovalId, Remember, RespondParams, Responded, Rule, RuleAddParams, RuleDecision,
-    RuleRemoveParams, RuleScope, RuleTestParams, Said,
+    Approval, DecidedApproval, ErrorKind, Remember, RespondParams, Responded, Rule, RuleAddParams,
+    RuleDecision, RuleRemoveParams, RuleScope, RuleTestParams, Said,
 };
+use plexus_client::{Client, ClientError};
 
-use super::args::{Approve, Deny, Global, RuleAdd, Rules, RulesCommand, ScopeArgs};
+use super::args::{Approve, Deny, Global, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
+use super::find::session as find_session;
 use super::render::{self, Extent};
-use super::run::find_session;
-use super::screen::{self, Screen, Tone, duration, now_ms};
+use super::screen::{self, Screen, Tone, cut, duration, now_ms};
 use super::server::{self, failed};
-use super::{exit, sanitize};
+use super::{asked, exit, find, sanitize};
 
-/// `plexus pending`.
-pub(super) async fn pending(global: &Global, session: Option<&str>, json: bool) -> Result<u8> {
+/// Characters of a session's name in a table.
+const MAX_NAME: usize = 30;
+
+/// `plexus pending`: a table of what waits, or all of one.
+pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
-    let session = match session {
-        Some(which) => Some(find_session(&client, which).await.map_err(failed)?.id),
-        None => None,
+    let all = client.pending(None).await.map_err(failed)?;
+    let (approvals, whole) = match which {
+        None => (all, false),
+        Some(which) => match find_session(&client, which).await {
+            Ok(session) => {
+                (all.into_iter().filter(|it| it.session_id == session.id).collect(), false)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                (vec![find::approval(&client, &all, which).await?], true)
+            }
+            Err(error) => return Err(failed(error)),
+        },
     };
-    let approvals = client.pending(session).await.map_err(failed)?;
     if json {
         screen::line(&serde_json::to_string_pretty(&approvals)?)?;
         return Ok(exit::OK);
     }
+    let screen = Screen::stdout();
     if approvals.is_empty() {
         screen::line("nothing waits")?;
-    }
-    let screen = Screen::stdout();
-    for approval in &approvals {
-        show(approval, screen)?;
-        screen::line(&format!(
-            "  {}",
-            screen.paint(
-                Tone::Faint,
-                &format!("plexus approve {0}  ·  plexus deny {0} --reason …", approval.id)
-            )
-        ))?;
+    } else if whole {
+        approvals.iter().try_for_each(|approval| show(approval, screen))?;
+    } else {
+        table(&approvals, screen)?;
+        let hint = "plexus pending ID shows all of one; approve ID, deny ID, review answer them";
+        screen::line(&screen.paint(Tone::Faint, hint))?;
     }
     Ok(exit::OK)
+}
+
+/// One line for each.
+fn table(approvals: &[Approval], screen: Screen) -> Result<()> {
+    let now = now_ms();
+    let ids: Vec<String> = approvals.iter().map(|approval| approval.id.to_string()).collect();
+    let ids = find::short_ids(&ids);
+    let names: Vec<String> = approvals
+        .iter()
+        .map(|approval| cut(&sanitize::one_line(&approval.session_name), MAX_NAME))
+        .collect();
+    let widest = |texts: &[String]| texts.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+    let (id_width, name_width) = (widest(&ids), widest(&names));
+    for ((approval, id), name) in approvals.iter().zip(&ids).zip(&names) {
+        let age = duration(now - approval.created_at.0 * 1_000);
+        let left = match approval.expires_at {
+            Some(at) => format!("{} left", duration(at.0 * 1_000 - now)),
+            None => "no deadline".to_owned(),
+        };
+        let times = format!("{age:>11}  {left:<16}");
+        let what = render::about(approval, screen);
+        screen::line(&format!(
+            "{id:<id_width$}  {name:<name_width$}  {}  {what}",
+            screen.paint(Tone::Faint, &times)
+        ))?;
+    }
+    Ok(())
 }
 
 fn show(approval: &Approval, screen: Screen) -> Result<()> {
@@ -54,37 +88,73 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
     screen::line(&format!(
         "{} wants {tool}  {}",
         sanitize::one_line(&approval.session_name),
-        screen.paint(Tone::Faint, &format!("for {age}, {left}"))
+        screen.paint(Tone::Faint, &format!("for {age}, {left}  {}", approval.id))
     ))?;
     let facts = [render::risk(approval, screen), render::starts_in(approval, screen)];
     for fact in facts.into_iter().flatten() {
         screen::line(&format!("  {fact}"))?;
     }
     let input = approval.input.to_value();
-    for line in render::call(approval, &input, Extent::of_stdout(), screen) {
+    for line in render::call(approval, &input, Extent::Whole, screen) {
         screen::line(&format!("  {line}"))?;
     }
     Ok(())
 }
 
-async fn find(client: &Client, id: ApprovalId) -> Result<Approval> {
-    let pending = client.pending(None).await.map_err(failed)?;
-    pending
-        .into_iter()
-        .find(|approval| approval.id == id)
-        .with_context(|| format!("could not find {id} among what waits; `plexus pending` lists it"))
+/// Finds what a command is about: what it names, or everything that waits. All is shown before it
+/// is decided.
+async fn chosen(client: &Client, which: &Which) -> Result<Vec<Approval>> {
+    let session = match &which.session {
+        Some(which) => Some(find_session(client, which).await.map_err(failed)?.id),
+        None => None,
+    };
+    let pending = client.pending(session).await.map_err(failed)?;
+    if which.all {
+        if pending.is_empty() {
+            screen::line("nothing waits")?;
+        }
+        table(&pending, Screen::stdout())?;
+        return Ok(pending);
+    }
+    let mut found: Vec<Approval> = Vec::new();
+    for id in &which.ids {
+        let approval = find::approval(client, &pending, id).await?;
+        if found.iter().all(|other| other.id != approval.id) {
+            found.push(approval);
+        }
+    }
+    Ok(found)
 }
 
-/// `plexus approve`: bound to the input that is shown here.
+/// `plexus approve`: bound to the inputs that are shown here.
 pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
-    let approval = find(&client, arguments.id).await?;
+    let approvals = chosen(&client, &arguments.which).await?;
+    let is_alone =
+        arguments.input.is_none() && arguments.remember.is_none() && arguments.answer.is_empty();
+    if approvals.len() > 1 && !is_alone {
+        bail!("could not approve several with --input, --remember or --answer: name one");
+    }
+    let mut answers = Vec::new();
+    for approval in &approvals {
+        answers.push(allowed(approval, arguments)?);
+    }
+    decide(&client, &approvals, answers, "allowed", arguments.json).await
+}
+
+fn allowed(approval: &Approval, arguments: &Approve) -> Result<RespondParams> {
     let mut answer =
-        RespondParams { message: arguments.message.clone(), ..RespondParams::allow(&approval) };
+        RespondParams { message: arguments.message.clone(), ..RespondParams::allow(approval) };
     if let Some(input) = &arguments.input {
         let input = serde_json::from_str(input);
         answer.updated_input =
             Some(input.context("could not read --input: it is not a JSON object")?);
+    }
+    if !arguments.answer.is_empty() {
+        let question = approval.question.as_ref().and_then(|question| question.known());
+        let question = question.context("could not answer: this request is no question")?;
+        let answers = asked::answers(question, &arguments.answer);
+        answer.answers = Some(answers.map_err(|words| anyhow!("could not answer: {words}"))?);
     }
     if let Some(pattern) = &arguments.remember {
         let pattern = (!pattern.is_empty()).then(|| pattern.clone());
@@ -95,35 +165,69 @@ pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> 
         };
         answer.remember = Some(Remember { pattern, ..Remember::new(scope) });
     }
-    let told = client.loopback().respond(&answer).await.map_err(failed)?;
-    report(&told, &approval, "allowed", arguments.json)
+    Ok(answer)
 }
 
 /// `plexus deny`.
 pub(super) async fn deny(global: &Global, arguments: &Deny) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
-    let approval = find(&client, arguments.id).await?;
+    let approvals = chosen(&client, &arguments.which).await?;
     let reason = arguments.reason.clone().unwrap_or_else(|| "the operator said no".to_owned());
-    let no = RespondParams::deny(approval.id, reason);
-    let told = client.loopback().respond(&no).await.map_err(failed)?;
-    report(&told, &approval, "denied", arguments.json)
+    let no = |approval: &Approval| RespondParams::deny(approval.id, reason.clone());
+    let answers = approvals.iter().map(no).collect();
+    decide(&client, &approvals, answers, "denied", arguments.json).await
 }
 
-fn report(told: &Responded, approval: &Approval, word: &str, json: bool) -> Result<u8> {
+/// Sends the answers one after the other; what one refuses does not stop the others.
+async fn decide(
+    client: &Client,
+    approvals: &[Approval],
+    answers: Vec<RespondParams>,
+    word: &str,
+    json: bool,
+) -> Result<u8> {
+    let mut failure = None;
+    for (approval, answer) in approvals.iter().zip(answers) {
+        match client.loopback().respond(&answer).await {
+            Ok(told) => report(&told, approval, word, json)?,
+            Err(error) => {
+                let standing = match &error {
+                    ClientError::Call(call) => call.standing.clone(),
+                    _ => None,
+                };
+                let standing: Option<DecidedApproval> =
+                    standing.and_then(|standing| serde_json::from_value(standing).ok());
+                let is_question = approval.question.is_some() && answer.answers.is_none();
+                let error = match standing {
+                    Some(decided) => {
+                        anyhow!("could not decide {}: {}", approval.id, find::stands(&decided))
+                    }
+                    None if is_question && answer.approve => failed(error)
+                        .context("answer it with --answer, once for each thing that is asked"),
+                    None => failed(error),
+                };
+                if approvals.len() == 1 {
+                    return Err(error);
+                }
+                super::complain(&format!("plexus: {error:#}"));
+                failure = Some(exit::FAILED);
+            }
+        }
+    }
+    Ok(failure.unwrap_or(exit::OK))
+}
+
+fn report(told: &Responded, approval: &Approval, word: &str, json: bool) -> Result<()> {
     if json {
-        screen::line(&serde_json::to_string(told)?)?;
-        return Ok(exit::OK);
+        return Ok(screen::line(&serde_json::to_string(told)?)?);
     }
     let screen = Screen::stdout();
-    screen::line(&format!(
-        "{word}: {}",
-        render::summary(&approval.tool_name, &approval.input.to_value(), screen)
-    ))?;
+    screen::line(&format!("{word}: {}", render::about(approval, screen)))?;
     let released = told.released.len();
     if released > 0 {
         screen::line(&format!("the rule also released {released} more"))?;
     }
-    Ok(exit::OK)
+    Ok(())
 }
 
 /// `plexus rules`.

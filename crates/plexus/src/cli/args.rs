@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use plexus_client::wire::{ApprovalId, RuleDecision, RuleId, RuleSecs, Uses};
+use plexus_client::wire::{RuleDecision, RuleId, RuleSecs, Uses};
 
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
@@ -48,7 +48,7 @@ pub enum Command {
     /// Run an agent here and answer what it asks.
     ///
     /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work, 2 wrong usage, 3 the chat failed, 4 the chat was
-    /// cancelled by somebody else, 130 you pressed Ctrl-C.
+    /// cancelled by somebody else, 5 it completed but something was denied or expired, 130 you pressed Ctrl-C.
     Run(Run),
     /// Watch a session and answer what it asks.
     Attach(Attach),
@@ -56,10 +56,10 @@ pub enum Command {
     Ps(Json),
     /// Show what happened in a session.
     Logs(Logs),
-    /// List what waits for an answer.
+    /// List what waits for an answer, or show all of one.
     Pending {
-        /// Only of this session.
-        #[arg(value_name = "NAME|ID")]
+        /// Only of this session, or only this approval and all of it.
+        #[arg(value_name = "SESSION|ID")]
         session: Option<String>,
         /// How it is printed.
         #[command(flatten)]
@@ -69,6 +69,35 @@ pub enum Command {
     Approve(Approve),
     /// Deny a call that waits.
     Deny(Deny),
+    /// Answer everything that waits, one after the other, across sessions.
+    Review {
+        /// Only of this session.
+        #[arg(value_name = "NAME|ID")]
+        session: Option<String>,
+    },
+    /// Tell a session something: into its running chat, or as its next prompt.
+    Send {
+        /// The session.
+        #[arg(value_name = "NAME|ID")]
+        session: String,
+        /// What to tell it.
+        #[arg(required = true)]
+        text: Vec<String>,
+    },
+    /// Make a session that goes on where another one is now.
+    Fork {
+        /// The session.
+        #[arg(value_name = "NAME|ID")]
+        session: String,
+        /// The new session's name.
+        name: String,
+    },
+    /// Remove sessions with everything below them.
+    Rm {
+        /// The sessions.
+        #[arg(value_name = "NAME|ID", required = true)]
+        sessions: Vec<String>,
+    },
     /// Ask a session to stop what it does.
     Cancel {
         /// The session.
@@ -203,11 +232,31 @@ pub struct Logs {
     pub json: bool,
 }
 
+/// Which approvals a command is about.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct Which {
+    /// The approvals; `plexus pending` lists them. The beginning of an id is enough.
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    pub ids: Vec<String>,
+    /// Everything that waits; it is shown first.
+    #[arg(long, conflicts_with = "ids")]
+    pub all: bool,
+    /// Only of this session.
+    #[arg(long, value_name = "NAME|ID", requires = "all")]
+    pub session: Option<String>,
+}
+
 /// `plexus approve`.
 #[derive(Args, Debug)]
 pub struct Approve {
-    /// The approval; `plexus pending` lists them.
-    pub id: ApprovalId,
+    /// What is allowed.
+    #[command(flatten)]
+    pub which: Which,
+    /// The answer to a question: a number or label of an option, or own words; once for each thing
+    /// that is asked.
+    #[arg(long, value_name = "TEXT")]
+    pub answer: Vec<String>,
     /// What runs instead of what was asked: a JSON object.
     #[arg(long, value_name = "JSON")]
     pub input: Option<String>,
@@ -228,8 +277,9 @@ pub struct Approve {
 /// `plexus deny`.
 #[derive(Args, Debug)]
 pub struct Deny {
-    /// The approval; `plexus pending` lists them.
-    pub id: ApprovalId,
+    /// What is denied.
+    #[command(flatten)]
+    pub which: Which,
     /// Why; the agent reads it.
     #[arg(long, short)]
     pub reason: Option<String>,
@@ -392,7 +442,7 @@ pub struct Run {
     #[arg(required = true)]
     pub prompt: Vec<String>,
     /// Go on with this session instead of creating one.
-    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall"])]
+    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall", "trust_project", "timeout", "allow_tools", "add_dirs", "budget_usd"])]
     pub session: Option<String>,
     /// The agent of the new session, such as `codex` [default: claude_code].
     #[arg(long, short)]
@@ -409,6 +459,24 @@ pub struct Run {
     /// Without a wall: a command that you allow can do what you can do.
     #[arg(long)]
     pub no_wall: bool,
+    /// Read the settings and hooks of this project too, which run unasked.
+    #[arg(long)]
+    pub trust_project: bool,
+    /// After how many seconds a question is denied by itself; 0 never [default: 0].
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// A tool that it may use unasked, such as `Bash(git diff:*)`; may come several times.
+    #[arg(long = "allow-tool", value_name = "PATTERN")]
+    pub allow_tools: Vec<String>,
+    /// One more directory that it may work in; may come several times.
+    #[arg(long = "add-dir", value_name = "DIR")]
+    pub add_dirs: Vec<PathBuf>,
+    /// What it and everything below it may cost, in US dollars.
+    #[arg(long, value_name = "DOLLARS")]
+    pub budget_usd: Option<f64>,
+    /// Start it and leave; `plexus attach` comes back to it.
+    #[arg(long, short)]
+    pub detach: bool,
     /// The agent for a server that has to be started: a path, or `sim`.
     #[arg(long, value_name = "PATH")]
     pub claude_bin: Option<String>,

@@ -4,6 +4,8 @@
 //! - [`args`]: the command line as clap reads it.
 //! - [`server`]: finds the server of a data directory, or starts one.
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
+//! - [`find`]: sessions and approvals as a person names them.
+//! - [`asked`]: questions of an agent to its user.
 //! - [`sessions`], [`approvals`], [`manage`]: what there is, what waits, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
@@ -11,9 +13,11 @@
 
 mod approvals;
 pub mod args;
+mod asked;
 pub mod confine;
 mod demo;
 mod doctor;
+pub(crate) mod find;
 mod manage;
 mod manual;
 mod parents;
@@ -42,6 +46,8 @@ pub mod exit {
     pub const CHAT_FAILED: u8 = 3;
     /// The chat was cancelled, and not by the person at this terminal.
     pub const CANCELLED: u8 = 4;
+    /// The chat completed, but a call of it was denied or expired.
+    pub const REFUSED: u8 = 5;
     /// The person stopped it.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -86,6 +92,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         }
         Command::Approve(approve) => approvals::approve(global, &approve).await,
         Command::Deny(deny) => approvals::deny(global, &deny).await,
+        Command::Review { session } => run::review(global, session.as_deref()).await,
+        Command::Send { session, text } => sessions::send(global, &session, &text.join(" ")).await,
+        Command::Fork { session, name } => sessions::fork(global, &session, &name).await,
+        Command::Rm { sessions } => sessions::rm(global, &sessions).await,
         Command::Cancel { session, reason } => {
             sessions::cancel(global, &session, reason.as_deref()).await
         }

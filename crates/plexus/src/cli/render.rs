@@ -1,7 +1,6 @@
 //! Tool calls as a person reads them: the diff of a change, the command of a shell, the address of
 //! a fetch. Everything is made safe to show.
 
-use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use plexus_client::wire::{Approval, DecidedBy, FileChange, FileEdit, RiskLevel, 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use super::sanitize;
 use super::screen::{Screen, Tone, cut};
+use super::{asked, sanitize};
 
 /// Lines of a diff or a text that are shown before the rest is counted.
 const MAX_LINES: usize = 60;
@@ -37,11 +36,6 @@ pub(crate) enum Extent {
 }
 
 impl Extent {
-    /// Short on a terminal, whole where a pager or a file takes it.
-    pub(crate) fn of_stdout() -> Self {
-        if std::io::stdout().is_terminal() { Self::Short } else { Self::Whole }
-    }
-
     fn lines(self) -> usize {
         match self {
             Self::Short => MAX_LINES,
@@ -98,7 +92,26 @@ pub(crate) fn call(
     extent: Extent,
     screen: Screen,
 ) -> Vec<String> {
-    acts_on(target(approval), input, extent, screen)
+    match approval.question.as_ref().and_then(|question| question.known()) {
+        Some(question) => asked::lines(question, extent, screen),
+        None => acts_on(target(approval), input, extent, screen),
+    }
+}
+
+/// Shows a text of several lines.
+pub(crate) fn text(text: &str, extent: Extent, screen: Screen) -> Vec<String> {
+    prefixed("", "", text, extent, screen, Tone::Plain)
+}
+
+/// Says in one line what an approval is about.
+pub(crate) fn about(approval: &Approval, screen: Screen) -> String {
+    match approval.question.as_ref().and_then(|question| question.known()) {
+        Some(question) => {
+            let words = format!("asks: {}", question.summary());
+            cut(&sanitize::one_line(&words), screen.width().max(10))
+        }
+        None => summary(&approval.tool_name, &approval.input.to_value(), screen),
+    }
 }
 
 fn target(approval: &Approval) -> Option<&ToolTarget> {

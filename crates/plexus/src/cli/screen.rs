@@ -5,8 +5,11 @@ use std::io::{IsTerminal, Write};
 /// The narrowest width that output is made for.
 const NARROWEST: usize = 20;
 
-/// The width when nobody says.
+/// The width of a terminal that does not say.
 const USUAL_WIDTH: usize = 80;
+
+/// The width of a pipe or a file: nothing is cut there.
+const PIPED_WIDTH: usize = 1_000_000;
 
 /// Where a command writes.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +42,8 @@ impl Screen {
             .map(|size| usize::from(size.ws_col))
             .filter(|columns| *columns > 0);
         let named = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let width = columns.or_else(named).unwrap_or(USUAL_WIDTH).max(NARROWEST);
+        let usual = if out.is_terminal() { USUAL_WIDTH } else { PIPED_WIDTH };
+        let width = columns.or_else(named).unwrap_or(usual).max(NARROWEST);
         Self { colours, width }
     }
 

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    CancelParams, ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Said, Session,
-    SessionId, SessionRef, SessionStatus, TreeParams,
+    CancelParams, ChatEvent, ChatParams, ErrorKind, FollowParams, FollowedEvent, ForkParams,
+    NodeData, NodeParams, Said, SendParams, Session, SessionId, SessionRef, SessionStatus,
+    TreeParams,
 };
 use plexus_client::{Client, FollowItem};
 
 use super::args::{Global, Logs};
-use super::run::{Form, View, find_session, poll_from};
+use super::find::session as find_session;
+use super::run::{Form, View, poll_from};
 use super::screen::{self, Screen, Tone, cut, dollars, duration, now_ms};
 use super::server::{self, failed};
 use super::{exit, sanitize};
@@ -175,6 +177,50 @@ async fn show(
         view.began(at.chat, words)?;
     }
     Ok(view.event(at, event)?)
+}
+
+/// `plexus send`: into the chat that runs, or as the next prompt.
+pub(super) async fn send(global: &Global, which: &str, text: &str) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    let into = SessionRef::id(session.id);
+    let words = match client.agents().send(&SendParams::new(into.clone(), text)).await {
+        Ok(_) => "told",
+        // No chat runs: it is the next prompt.
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            client.agents().chat_async(&ChatParams::new(into, text)).await.map_err(failed)?;
+            "started"
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let name = sanitize::one_line(&session.name).into_owned();
+    screen::line(&format!("{words} {name}; `plexus attach {}` watches it", session.id))?;
+    Ok(exit::OK)
+}
+
+/// `plexus fork`.
+pub(super) async fn fork(global: &Global, which: &str, name: &str) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    let params = ForkParams::new(SessionRef::id(session.id), name);
+    let forked = client.agents().fork(&params).await.map_err(failed)?;
+    screen::line(&format!("made {}; `plexus run --session {} …` goes on", forked.id, forked.id))?;
+    Ok(exit::OK)
+}
+
+/// `plexus rm`.
+pub(super) async fn rm(global: &Global, which: &[String]) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    // All are found before one is removed.
+    let mut sessions = Vec::new();
+    for which in which {
+        sessions.push(find_session(&client, which).await.map_err(failed)?);
+    }
+    for session in sessions {
+        client.agents().delete(&SessionRef::id(session.id)).await.map_err(failed)?;
+        screen::line(&format!("removed {}", sanitize::one_line(&session.name)))?;
+    }
+    Ok(exit::OK)
 }
 
 /// `plexus cancel`.

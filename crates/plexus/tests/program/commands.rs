@@ -86,13 +86,16 @@ fn a_denial_from_the_shell_reaches_the_agent() {
     let place = Place::new();
     let run = place.command(&["run", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     let approval = place.pending();
-    let pending = place.works(&["pending"]);
+    let pending = place.works(&["pending", approval["id"].as_str().unwrap()]);
     assert!(pending.contains("wants Write") && pending.contains("+ hello"), "{pending}");
     place.works(&["deny", approval["id"].as_str().unwrap(), "--reason", "not today"]);
-    let shown = text(&run.wait_with_output().unwrap().stdout);
+    let output = run.wait_with_output().unwrap();
+    let shown = text(&output.stdout);
     assert!(shown.contains("denied: not today"), "{shown}");
+    assert!(shown.contains("complete · 1 denied in"), "{shown}");
+    assert_eq!(output.status.code(), Some(5), "{shown}");
     let complaint = place.fails(&["approve", approval["id"].as_str().unwrap()]);
-    assert!(complaint.contains("plexus pending"), "{complaint}");
+    assert!(complaint.contains("it was denied by the operator already: not today"), "{complaint}");
 }
 
 #[test]

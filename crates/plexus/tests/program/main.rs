@@ -5,6 +5,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
 mod acp;
+mod answers;
 mod commands;
 mod doctor;
 mod logs;

@@ -30,17 +30,61 @@ pub(super) fn forget_typed_ahead() {
     }
 }
 
+/// Whether what is typed is seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Echo {
+    On,
+    Off,
+}
+
+impl Echo {
+    /// Hides a secret.
+    pub(super) fn for_secret(is_secret: bool) -> Self {
+        if is_secret { Self::Off } else { Self::On }
+    }
+}
+
+/// Switches the terminal's echo off, and on again when dropped.
+#[derive(Debug)]
+struct Hidden(rustix::termios::Termios);
+
+impl Hidden {
+    fn start() -> std::io::Result<Self> {
+        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin)?;
+        let mut without = before.clone();
+        without.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&stdin, OptionalActions::Now, &without)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        use rustix::termios::{OptionalActions, tcsetattr};
+        if let Err(error) = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0) {
+            tracing::debug!(%error, "could not switch the echo on again");
+        }
+    }
+}
+
 /// One line that is being read. Dropping it stops the reading.
 #[derive(Debug)]
 pub(super) struct Reading {
     typed: oneshot::Receiver<std::io::Result<Typed>>,
     /// Closed by dropping, which ends the thread.
     _keep_reading: PipeWriter,
+    _hidden: Option<Hidden>,
 }
 
 impl Reading {
     /// Starts to read a line.
-    pub(super) fn start() -> std::io::Result<Self> {
+    pub(super) fn start(echo: Echo) -> std::io::Result<Self> {
+        let hidden = match echo {
+            Echo::On => None,
+            Echo::Off => Some(Hidden::start()?),
+        };
         let (stop, keep_reading) = std::io::pipe()?;
         let (sender, typed) = oneshot::channel();
         std::thread::Builder::new().name("keyboard".into()).spawn(move || {
@@ -49,7 +93,7 @@ impl Reading {
                 let _withdrawn = sender.send(outcome);
             }
         })?;
-        Ok(Self { typed, _keep_reading: keep_reading })
+        Ok(Self { typed, _keep_reading: keep_reading, _hidden: hidden })
     }
 
     /// Waits for the line.

@@ -9,6 +9,7 @@ mod keyboard;
 pub(crate) mod live;
 mod pager;
 mod question;
+mod review;
 pub(super) mod supervise;
 mod view;
 
@@ -17,20 +18,22 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{
-    ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams, Polled,
-    Session, SessionId, SessionRef, SessionStatus, Supervise,
+    Budget, ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams,
+    Polled, ProjectSettings, Session, SessionId, SessionRef, SessionStatus, Supervise,
 };
 use plexus_client::{Client, ClientError};
 
 use super::args::{Global, Run};
 use super::exit;
+use super::find::session as find_session;
 use super::sanitize;
 use super::screen::{self, Screen, Tone};
 use super::server::{self, Found, failed};
 use crate::agent::{Agent, AgentChoice, INSTALL_HINT};
 use crate::config::real_path;
+pub(super) use review::review;
 use supervise::{Supervision, Watched};
-pub(super) use view::{Form, View};
+pub(super) use view::{Form, Refused, View};
 
 /// How often a name that is taken is drawn again.
 const NAME_TRIES: usize = 5;
@@ -71,6 +74,13 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
             screen.paint(Tone::Strong, &name),
             screen.paint(Tone::Faint, &sanitize::one_line(&folder))
         ))?;
+    }
+    if arguments.detach {
+        if form == Form::Text {
+            let words = "it goes on: `plexus attach` watches it, `plexus review` answers it";
+            screen::line(&screen.paint(Tone::Faint, words))?;
+        }
+        return Ok(exit::OK);
     }
     Supervision::new(client, Watched { session, chat, cursor: before }, screen, form).run().await
 }
@@ -127,15 +137,6 @@ pub(crate) fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finds a session by its name or its id.
-pub(super) async fn find_session(client: &Client, which: &str) -> Result<Session, ClientError> {
-    let which = match which.parse::<SessionId>() {
-        Ok(id) => SessionRef::id(id),
-        Err(_) => SessionRef::named(which),
-    };
-    client.session(&which).await
-}
-
 async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session> {
     for attempt in 1..=NAME_TRIES {
         let name = match &arguments.name {
@@ -147,6 +148,17 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             model: arguments.model.clone(),
             supervise: arguments.supervise_all.then_some(Supervise::All),
             confine: arguments.no_wall.then_some(Confine::None),
+            project_settings: arguments.trust_project.then_some(ProjectSettings::Trust),
+            // A person answers when there is time.
+            loopback_timeout_secs: Some(arguments.timeout.unwrap_or(0)),
+            allowed_tools: some(&arguments.allow_tools),
+            add_dirs: match arguments.add_dirs.as_slice() {
+                [] => None,
+                dirs => Some(dirs.iter().map(|dir| here.join(dir)).collect()),
+            },
+            budget: arguments
+                .budget_usd
+                .map(|cost| Budget { cost_usd: Some(cost), ..Budget::default() }),
             ..CreateParams::new(name, here)
         };
         match client.agents().create(&session).await {
@@ -161,6 +173,10 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
         }
     }
     bail!("could not find a free name for the session")
+}
+
+fn some(list: &[String]) -> Option<Vec<String>> {
+    (!list.is_empty()).then(|| list.to_vec())
 }
 
 /// A name that tells where it works, and four characters that make it unique.
@@ -219,8 +235,9 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
 }
 
 /// Says how a chat that ended this way is told to the shell.
-fn code_of(status: SessionStatus) -> u8 {
+fn code_of(status: SessionStatus, refused: Refused) -> u8 {
     match status {
+        SessionStatus::Complete if refused != Refused::default() => exit::REFUSED,
         SessionStatus::Complete => exit::OK,
         SessionStatus::Cancelled => exit::CANCELLED,
         SessionStatus::Failed

@@ -1,11 +1,14 @@
 //! The dialogue about one call: what is asked, and what an answer means. Pure, so that a table can test it.
 
-use plexus_client::wire::{Approval, Object, Remember, RespondParams, RuleScope};
+use plexus_client::wire::{
+    Answers, Approval, Object, Question as UserQuestion, QuestionPart, Remember, RespondParams,
+    RuleScope,
+};
 use serde_json::Value;
 
 use crate::cli::render::{self, Extent};
-use crate::cli::sanitize;
-use crate::cli::screen::{Screen, Tone};
+use crate::cli::screen::{Screen, Tone, duration, now_ms};
+use crate::cli::{asked, sanitize};
 
 /// A question that is open.
 #[derive(Debug)]
@@ -20,6 +23,10 @@ pub(super) struct Question {
 #[derive(Debug, PartialEq)]
 enum Step {
     Choose,
+    /// The parts of the agent's question that are answered; the next one is asked.
+    Answer(Answers),
+    /// A plan waits for its approval.
+    Plan,
     Reason,
     Remember,
     Confirm {
@@ -54,18 +61,52 @@ pub(super) struct Editing {
 
 impl Question {
     pub(super) fn new(approval: Approval) -> Self {
-        Self { input: approval.input.to_value(), approval, step: Step::Choose }
+        let step = first_step(&approval);
+        Self { input: approval.input.to_value(), approval, step }
+    }
+
+    /// Whether nothing has been typed yet that means something.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.step == first_step(&self.approval)
+    }
+
+    /// Whether what is typed next must not be seen.
+    pub(super) fn is_secret(&self) -> bool {
+        self.next_part().is_some_and(|(_, part)| part.secret)
+    }
+
+    /// The part of the agent's question that is asked next.
+    fn next_part(&self) -> Option<(usize, &QuestionPart)> {
+        let Step::Answer(answers) = &self.step else { return None };
+        self.parts().iter().enumerate().find(|(_, part)| !answers.contains_key(&part.id))
+    }
+
+    fn parts(&self) -> &[QuestionPart] {
+        match self.approval.question.as_ref().and_then(|question| question.known()) {
+            Some(UserQuestion::Choices { questions }) => questions,
+            Some(UserQuestion::Plan { .. }) | None => &[],
+        }
     }
 
     /// Shows the call.
     pub(super) fn shown(&self, extent: Extent, screen: Screen) -> Vec<String> {
         let Approval { tool_name, session_name, description, .. } = &self.approval;
         let tool = screen.paint(Tone::Warn, &sanitize::one_line(tool_name));
-        let mut lines = vec![format!(
-            "{} {} wants {tool}",
-            screen.paint(Tone::Warn, "?"),
-            sanitize::one_line(session_name)
-        )];
+        let name = sanitize::one_line(session_name);
+        let wants = match (&self.approval.question, &self.step) {
+            (Some(_), Step::Plan) => format!("{name} has a plan"),
+            (Some(_), _) => format!("{name} asks"),
+            (None, _) => format!("{name} wants {tool}"),
+        };
+        let mut lines = vec![format!("{} {wants}", screen.paint(Tone::Warn, "?"))];
+        if let Some(at) = self.approval.expires_at {
+            let left = format!("denied by itself in {}", duration(at.0 * 1_000 - now_ms()));
+            lines.push(format!("  {}", screen.paint(Tone::Faint, &left)));
+        }
+        if let (Extent::Short, Some((at, _))) = (extent, self.next_part()) {
+            lines.extend(self.part_lines(at, screen));
+            return lines;
+        }
         if let Some(description) = description.as_deref().filter(|text| !text.is_empty()) {
             lines
                 .push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
@@ -84,14 +125,36 @@ impl Question {
             Step::Confirm { change: (old, new), .. } => {
                 render::diff(old, new, Extent::Whole, screen)
             }
-            Step::Choose | Step::Reason | Step::Remember => self.shown(Extent::Whole, screen),
+            Step::Choose | Step::Answer(_) | Step::Plan | Step::Reason | Step::Remember => {
+                self.shown(Extent::Whole, screen)
+            }
         }
+    }
+
+    fn part_lines(&self, at: usize, screen: Screen) -> Vec<String> {
+        let lines = asked::part(self.parts(), at, Extent::Short, screen);
+        lines.into_iter().map(|line| format!("  {line}")).collect()
     }
 
     /// The words before the cursor.
     pub(super) fn prompt(&self, screen: Screen) -> String {
         let wide = screen.width() >= 66;
         match &self.step {
+            Step::Answer(_) => {
+                let takes = self.next_part().map_or("", |(_, part)| asked::takes(part));
+                if wide {
+                    format!("  {takes}; [n]o answer  [v]iew all  [?] > ")
+                } else {
+                    "  > ".into()
+                }
+            }
+            Step::Plan if wide => {
+                "  carry it out? [y]es  [n]o, send it back  [v]iew all  [?] > ".into()
+            }
+            Step::Plan => "  y/n/v/? > ".into(),
+            Step::Reason if self.approval.question.is_some() && wide => {
+                "  what should be different? (the agent reads it) > ".into()
+            }
             Step::Choose if wide => {
                 "  allow? [y]es once  [n]o  [e]dit  [a]lways  [v]iew all  [?] > ".into()
             }
@@ -113,6 +176,15 @@ impl Question {
     pub(super) fn take(&mut self, line: &str, screen: Screen) -> Move {
         match &self.step {
             Step::Choose => self.choose(line, screen),
+            Step::Answer(_) => self.answer(line, screen),
+            Step::Plan => match line {
+                "y" | "yes" => Move::Decide(Box::new(RespondParams::allow(&self.approval))),
+                "n" | "no" => self.deny(),
+                "v" | "view" => Move::View(self.whole(screen)),
+                "s" | "show" => Move::Ask(self.shown(Extent::Short, screen)),
+                "?" | "h" | "help" => Move::Ask(plan_help()),
+                _ => Move::Ask(vec!["  y, n, v or ?".into()]),
+            },
             Step::Reason => {
                 let reason = if line.is_empty() { "the user said no" } else { line };
                 let mut answer = RespondParams::deny(self.approval.id, reason);
@@ -139,13 +211,42 @@ impl Question {
         }
     }
 
+    fn deny(&mut self) -> Move {
+        self.step = Step::Reason;
+        Move::Ask(Vec::new())
+    }
+
+    /// Takes the answer to one part of the agent's question.
+    fn answer(&mut self, line: &str, screen: Screen) -> Move {
+        match line {
+            "n" | "no" => return self.deny(),
+            "v" | "view" => return Move::View(self.whole(screen)),
+            "s" | "show" => return Move::Ask(self.shown(Extent::Short, screen)),
+            "?" | "h" | "help" => return Move::Ask(answer_help()),
+            _ => {}
+        }
+        let Some((_, part)) = self.next_part() else { return Move::Ask(Vec::new()) };
+        let (id, chosen) = match asked::chosen(part, line) {
+            Ok(chosen) => (part.id.clone(), chosen),
+            Err(words) => return Move::Ask(vec![format!("  {words}")]),
+        };
+        if let Step::Answer(answers) = &mut self.step {
+            answers.insert(id, chosen);
+        }
+        if let Some((at, _)) = self.next_part() {
+            return Move::Ask(self.part_lines(at, screen));
+        }
+        let answers = match &self.step {
+            Step::Answer(answers) => Some(answers.clone()),
+            _ => None,
+        };
+        Move::Decide(Box::new(RespondParams { answers, ..RespondParams::allow(&self.approval) }))
+    }
+
     fn choose(&mut self, line: &str, screen: Screen) -> Move {
         match line {
             "y" | "yes" => Move::Decide(Box::new(RespondParams::allow(&self.approval))),
-            "n" | "no" => {
-                self.step = Step::Reason;
-                Move::Ask(Vec::new())
-            }
+            "n" | "no" => self.deny(),
             "e" | "edit" => Move::Edit(self.editing(EditWhat::MainField)),
             "E" => Move::Edit(self.editing(EditWhat::Everything)),
             "a" | "always" => {
@@ -196,13 +297,15 @@ impl Question {
 
     /// Puts the question again from the start, after an answer that was not taken.
     pub(super) fn start_over(&mut self) {
-        self.step = Step::Choose;
+        self.step = first_step(&self.approval);
     }
 
     fn editing(&self, what: EditWhat) -> Editing {
         let input = match &self.step {
             Step::Confirm { updated, .. } => &Value::Object(updated.clone()),
-            Step::Choose | Step::Reason | Step::Remember => &self.input,
+            Step::Choose | Step::Answer(_) | Step::Plan | Step::Reason | Step::Remember => {
+                &self.input
+            }
         };
         let main =
             render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
@@ -264,6 +367,15 @@ impl Question {
     }
 }
 
+/// Where the dialogue about an approval begins.
+fn first_step(approval: &Approval) -> Step {
+    match approval.question.as_ref().and_then(|question| question.known()) {
+        Some(UserQuestion::Choices { .. }) => Step::Answer(Answers::new()),
+        Some(UserQuestion::Plan { .. }) => Step::Plan,
+        None => Step::Choose,
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EditWhat {
     MainField,
@@ -272,6 +384,30 @@ enum EditWhat {
 
 fn with_newline(text: &str) -> String {
     if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+}
+
+fn answer_help() -> Vec<String> {
+    [
+        "  a number chooses an option, 1,2 several where that is possible",
+        "  other words are your own answer; =n answers the word n",
+        "  n  answer nothing, with a reason that the agent reads",
+        "  s  show the question again",
+        "  v  view all of it, in $PAGER when it is long",
+        "  d  leave it waiting and go",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn plan_help() -> Vec<String> {
+    [
+        "  y  let the agent carry it out; what it does is still asked about",
+        "  n  send it back, with a comment that the agent reads",
+        "  v  view all of it, in $PAGER when it is long",
+        "  d  leave it waiting and go",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn help() -> Vec<String> {
@@ -283,6 +419,7 @@ fn help() -> Vec<String> {
         "  a  allow it and remember a rule for calls like it",
         "  s  show the call again",
         "  v  view all of it, in $PAGER when it is long",
+        "  d  leave it waiting and go",
         "  Ctrl-C asks the agent to stop; Ctrl-D leaves it waiting for another answer",
     ]
     .map(str::to_owned)
@@ -370,6 +507,52 @@ mod tests {
                 ..Remember::new(RuleScope::All)
             })
         );
+    }
+
+    fn asked_for(question: &Value) -> Question {
+        let approval = question_approval(question);
+        Question::new(serde_json::from_value(approval).unwrap())
+    }
+
+    fn question_approval(question: &Value) -> Value {
+        let target = json!({"kind": "question"});
+        let mut approval =
+            serde_json::to_value(asked_about("Ask", &json!({}), &target).approval).unwrap();
+        approval["question"] = question.clone();
+        approval
+    }
+
+    #[test]
+    fn a_question_of_the_agent_is_answered_part_by_part() {
+        let options = json!([{"label": "SQLite"}, {"label": "PostgreSQL"}]);
+        let question = json!({"kind": "choices", "questions": [
+            {"id": "one", "text": "Which?", "options": options},
+            {"id": "two", "text": "Name?", "free_text": true},
+        ]});
+        let mut asked = asked_for(&question);
+        let shown = asked.shown(Extent::Short, SCREEN()).join("\n");
+        assert!(shown.contains("s asks") && shown.contains("2  PostgreSQL"), "{shown}");
+        assert!(!shown.contains("Name?"), "{shown}");
+        let answer = decided(&mut asked, &["?", "3", "2", "my words"]);
+        let texts = |text: &str| vec![text.to_owned()];
+        let answers = Answers::from([
+            ("one".to_owned(), texts("PostgreSQL")),
+            ("two".to_owned(), texts("my words")),
+        ]);
+        assert_eq!((answer.approve, answer.answers), (true, Some(answers)));
+        let denied = decided(&mut asked_for(&question), &["1", "n", "ask later"]);
+        assert_eq!((denied.approve, denied.message.as_deref()), (false, Some("ask later")));
+    }
+
+    #[test]
+    fn a_plan_is_approved_or_sent_back() {
+        let plan = json!({"kind": "plan", "plan": "# Do it\n1. now"});
+        let shown = asked_for(&plan).shown(Extent::Short, SCREEN()).join("\n");
+        assert!(shown.contains("has a plan") && shown.contains("1. now"), "{shown}");
+        let yes = decided(&mut asked_for(&plan), &["?", "y"]);
+        assert!(yes.approve && yes.answers.is_none());
+        let back = decided(&mut asked_for(&plan), &["n", "add tests"]);
+        assert_eq!((back.approve, back.message.as_deref()), (false, Some("add tests")));
     }
 
     #[test]

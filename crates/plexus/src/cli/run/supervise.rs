@@ -5,21 +5,24 @@ use std::collections::VecDeque;
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    ApprovalId, CancelParams, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Said,
-    Session, SessionId, SessionRef, SessionStatus, Usage,
+    ApprovalId, CancelParams, ChatCancelled, ChatEvent, DecidedBy, Delta, ErrorKind, FollowParams,
+    Said, Session, SessionId, SessionRef, SessionStatus, Usage,
 };
 use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::keyboard::{self, Reading, Typed};
+use super::keyboard::{self, Echo, Reading, Typed};
 use super::question::{Move, Question};
-use super::view::{Form, View};
+use super::view::{Form, Refused, View};
 use super::{code_of, editor, pager};
 use crate::cli::render::Extent;
-use crate::cli::screen::{Screen, now_ms};
+use crate::cli::screen::{self, Screen, now_ms};
 use crate::cli::server::failed;
 use crate::cli::{exit, sanitize};
+
+/// Rings the terminal: a question needs somebody who may look elsewhere.
+const BELL: &str = "\u{7}";
 
 /// What is watched.
 pub(in crate::cli) struct Watched {
@@ -45,6 +48,9 @@ pub(in crate::cli) struct Supervision {
     cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
     started_ms: i64,
     usage: Option<Usage>,
+    refused: Refused,
+    /// Whether the person has left what waits to others.
+    is_detached: bool,
 }
 
 /// Whether there is somebody to ask.
@@ -88,6 +94,8 @@ impl Supervision {
             cancelling: None,
             started_ms: now_ms(),
             usage: None,
+            refused: Refused::default(),
+            is_detached: false,
         }
     }
 
@@ -114,6 +122,14 @@ impl Supervision {
                 outcome = told(&mut self.cancelling) => self.cancel_told(outcome).await?,
             };
             match flow {
+                Flow::On if self.is_detached => {
+                    self.view.line("")?;
+                    let name = self.name();
+                    self.view.remark(&format!(
+                        "left; it goes on: `plexus attach {name}`, `plexus pending`, `plexus review`"
+                    ))?;
+                    return Ok(exit::OK);
+                }
                 Flow::On => self.ask_next().await?,
                 Flow::End(code) => return Ok(code),
             }
@@ -143,8 +159,9 @@ impl Supervision {
         if matches!(event, ChatEvent::Start { .. }) {
             self.started_ms = when;
         }
-        if let ChatEvent::ApprovalResolved { approval_id, .. } = &event {
-            self.withdraw(*approval_id)?;
+        if let ChatEvent::ApprovalResolved { approval_id, approved, decided_by, .. } = &event {
+            self.withdraw(*approval_id, *decided_by)?;
+            self.refused.note(*approved, *decided_by);
         }
         self.view.event(&at, &event)?;
         match event {
@@ -191,11 +208,15 @@ impl Supervision {
     }
 
     /// A question that was answered elsewhere is no longer asked here.
-    fn withdraw(&mut self, approval: ApprovalId) -> Result<()> {
+    fn withdraw(&mut self, approval: ApprovalId, by: DecidedBy) -> Result<()> {
         self.waiting.retain(|(waiting, _)| *waiting != approval);
         if self.open.as_ref().is_some_and(|(question, _)| question.approval.id == approval) {
             self.open = None;
-            self.view.remark("  (answered elsewhere)")?;
+            self.view.remark(match by {
+                DecidedBy::Deadline => "  (nobody answered in time: it expired)",
+                DecidedBy::AgentEnded => "  (the agent no longer asks)",
+                _ => "  (answered elsewhere)",
+            })?;
         }
         Ok(())
     }
@@ -209,6 +230,7 @@ impl Supervision {
                 continue;
             };
             let question = Question::new(approval);
+            screen::print(BELL)?;
             for line in question.shown(Extent::Short, self.screen) {
                 self.view.line(&line)?;
             }
@@ -220,7 +242,8 @@ impl Supervision {
     fn put_question(&mut self, question: Question) -> Result<()> {
         keyboard::forget_typed_ahead();
         self.view.prompt(&question.prompt(self.screen))?;
-        let reading = Reading::start().context("could not read from the terminal")?;
+        let echo = Echo::for_secret(question.is_secret());
+        let reading = Reading::start(echo).context("could not read from the terminal")?;
         self.open = Some((question, reading));
         Ok(())
     }
@@ -229,6 +252,10 @@ impl Supervision {
         let Some((mut question, _)) = self.open.take() else { return Ok(()) };
         self.view.entered();
         let moved = match typed {
+            Typed::Line(line) if line == "d" && question.is_at_start() => {
+                self.is_detached = true;
+                return Ok(());
+            }
             Typed::Line(line) => question.take(&line, self.screen),
             Typed::End => {
                 self.asks = Asks::Elsewhere;
@@ -356,11 +383,17 @@ impl Supervision {
             format!("  go on:  plexus run --session {name} \"PROMPT\""),
             format!("  read:   plexus logs {name}"),
         ];
-        self.view.ended(status, at_ms - self.started_ms, self.usage.as_ref(), &next)?;
+        self.view.ended(
+            status,
+            at_ms - self.started_ms,
+            self.usage.as_ref(),
+            self.refused,
+            &next,
+        )?;
         let code = if self.interrupts > 0 && status == SessionStatus::Cancelled {
             exit::INTERRUPTED
         } else {
-            code_of(status)
+            code_of(status, self.refused)
         };
         Ok(Flow::End(code))
     }

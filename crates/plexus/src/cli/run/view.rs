@@ -1,6 +1,8 @@
 //! Prints what happens in a chat, for people or for programs.
 
-use plexus_client::wire::{Caller, ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage};
+use plexus_client::wire::{
+    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage,
+};
 
 use super::live::{Live, Whole};
 use crate::cli::screen::{self, Screen, Tone, dollars, duration};
@@ -15,6 +17,35 @@ pub(in crate::cli) enum Form {
     Json,
 }
 
+/// How many calls of a chat were not allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(in crate::cli) struct Refused {
+    pub(in crate::cli) denied: u32,
+    pub(in crate::cli) expired: u32,
+}
+
+impl Refused {
+    /// Counts a decision.
+    pub(in crate::cli) fn note(&mut self, approved: bool, by: DecidedBy) {
+        match (approved, by) {
+            (false, DecidedBy::Deadline) => self.expired += 1,
+            (false, DecidedBy::AgentEnded) | (true, _) => {}
+            (false, _) => self.denied += 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (count, word) in [(self.denied, "denied"), (self.expired, "expired")] {
+            if count > 0 {
+                write!(f, " · {count} {word}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Prints events.
 #[derive(Debug)]
 pub(in crate::cli) struct View {
@@ -25,6 +56,14 @@ pub(in crate::cli) struct View {
     tells_ends: bool,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
+}
+
+/// What a decision made of the input.
+#[derive(Clone, Copy)]
+enum Edit<'a> {
+    None,
+    Edited,
+    Answered(&'a Answers),
 }
 
 impl View {
@@ -92,8 +131,20 @@ impl View {
                 }
             }
             ChatEvent::ApprovalResolved {
-                approved, message, updated_input, decided_by, ..
-            } => self.resolved(*approved, message.as_deref(), updated_input.is_some(), *decided_by),
+                approved,
+                message,
+                updated_input,
+                answers,
+                decided_by,
+                ..
+            } => {
+                let edit = match (answers, updated_input) {
+                    (Some(answers), _) => Edit::Answered(answers),
+                    (None, Some(_)) => Edit::Edited,
+                    (None, None) => Edit::None,
+                };
+                self.resolved(*approved, message.as_deref(), edit, *decided_by)
+            }
             ChatEvent::Notice { message } => self.line(
                 &self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))),
             ),
@@ -139,13 +190,19 @@ impl View {
         &mut self,
         approved: bool,
         message: Option<&str>,
-        edited: bool,
+        edit: Edit<'_>,
         by: DecidedBy,
     ) -> std::io::Result<()> {
-        let (sign, word, tone) = match (approved, edited) {
-            (true, false) => ("✓", "allowed", Tone::Good),
-            (true, true) => ("✓", "allowed as edited", Tone::Good),
-            (false, _) => ("✗", "denied", Tone::Bad),
+        let (sign, word, tone) = match (approved, edit, by) {
+            (true, Edit::None, _) => ("✓", "allowed".to_owned(), Tone::Good),
+            (true, Edit::Edited, _) => ("✓", "allowed as edited".to_owned(), Tone::Good),
+            (true, Edit::Answered(answers), _) => {
+                let all: Vec<String> = answers.values().map(|chosen| chosen.join(", ")).collect();
+                let words = format!("answered: {}", sanitize::one_line(&all.join("; ")));
+                ("✓", words, Tone::Good)
+            }
+            (false, _, DecidedBy::Deadline) => ("✗", "expired".to_owned(), Tone::Bad),
+            (false, ..) => ("✗", "denied".to_owned(), Tone::Bad),
         };
         let mut words = format!("  {sign} {word}");
         if by != DecidedBy::Operator {
@@ -178,12 +235,14 @@ impl View {
         status: SessionStatus,
         ms: i64,
         usage: Option<&Usage>,
+        refused: Refused,
         next: &[String],
     ) -> std::io::Result<()> {
         if self.form == Form::Json {
             return Ok(());
         }
         let (sign, tone) = match status {
+            SessionStatus::Complete if refused != Refused::default() => ("!", Tone::Warn),
             SessionStatus::Complete => ("✓", Tone::Good),
             SessionStatus::Cancelled => ("■", Tone::Warn),
             SessionStatus::Failed
@@ -191,7 +250,7 @@ impl View {
             | SessionStatus::Running
             | SessionStatus::AwaitingPermission => ("✗", Tone::Bad),
         };
-        let mut words = format!("{sign} {} in {}", status.as_str(), duration(ms));
+        let mut words = format!("{sign} {}{} in {}", status.as_str(), refused, duration(ms));
         if let Some(usage) = usage {
             words.push_str(&format!(" · {} turns · {}", usage.num_turns, dollars(usage.cost_usd)));
         }

@@ -1,0 +1,136 @@
+//! Finds what a person names: a session by its name, its id or the beginning of its id, and an
+//! approval by its id or the beginning of it.
+
+use anyhow::{Result, bail};
+use plexus_client::wire::{
+    Approval, ApprovalPageParams, CallError, DecidedApproval, ErrorKind, Session, SessionId,
+    SessionRef,
+};
+use plexus_client::{Client, ClientError};
+
+use super::render;
+use super::sanitize;
+use super::server::failed;
+
+/// The fewest characters of an id that name something: fewer are a slip of the finger.
+const FEWEST: usize = 4;
+
+/// How many of several that fit are named.
+const NAMED: usize = 4;
+
+/// Finds a session.
+///
+/// # Errors
+/// `not_found`, or `conflict` when the beginning of an id fits several.
+pub(crate) async fn session(client: &Client, which: &str) -> Result<Session, ClientError> {
+    if let Ok(id) = which.parse::<SessionId>() {
+        return client.session(&SessionRef::id(id)).await;
+    }
+    match client.session(&SessionRef::named(which)).await {
+        Err(error) if error.kind() == ErrorKind::NotFound && may_begin_an_id(which) => {
+            let sessions = client.sessions().await?;
+            let fits = |session: &&Session| session.id.to_string().starts_with(which);
+            let mut found: Vec<&Session> = sessions.iter().filter(fits).collect();
+            match (found.pop(), found.is_empty()) {
+                (None, _) => Err(unknown(which)),
+                (Some(session), true) => Ok(session.clone()),
+                (Some(last), false) => {
+                    found.push(last);
+                    let ids: Vec<String> = found.iter().map(|it| it.id.to_string()).collect();
+                    Err(ambiguous(which, "sessions", &ids))
+                }
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown(which)),
+        other => other,
+    }
+}
+
+/// Finds an approval that waits. One that is decided is named with its decision.
+pub(crate) async fn approval(
+    client: &Client,
+    pending: &[Approval],
+    which: &str,
+) -> Result<Approval> {
+    let fits = |id: &str| id == which || (may_begin_an_id(which) && id.starts_with(which));
+    let found: Vec<&Approval> = pending.iter().filter(|it| fits(&it.id.to_string())).collect();
+    match found.as_slice() {
+        [one] => return Ok((*one).clone()),
+        [] => {}
+        several => {
+            let ids: Vec<String> = several.iter().map(|it| it.id.to_string()).collect();
+            return Err(failed(ambiguous(which, "approvals", &ids)));
+        }
+    }
+    let page = client.loopback().history(&ApprovalPageParams::page(None)).await.map_err(failed)?;
+    let decided = page.decisions.iter().find(|it| fits(&it.approval_id.to_string()));
+    match decided {
+        Some(decided) => bail!("could not decide {which}: {}", stands(decided)),
+        None => bail!(
+            "could not find {} among what waits; `plexus pending` lists it",
+            sanitize::one_line(which)
+        ),
+    }
+}
+
+/// Says how an approval was decided.
+pub(crate) fn stands(decided: &DecidedApproval) -> String {
+    let status = decided.status.to_string();
+    let by = decided.decided_by.as_ref().and_then(|by| by.known());
+    let by = by.map(|by| format!(" by the {}", render::decider(*by))).unwrap_or_default();
+    let why = decided.message.as_deref().filter(|words| !words.is_empty());
+    let why = why.map(|words| format!(": {}", sanitize::one_line(words))).unwrap_or_default();
+    format!("it was {}{by} already{why}", sanitize::one_line(&status))
+}
+
+/// The shortest beginnings by which these ids can be told apart.
+pub(crate) fn short_ids(ids: &[String]) -> Vec<String> {
+    let shortest = |id: &String| {
+        let others = || ids.iter().filter(|other| *other != id);
+        let unique = (8..id.len()).find(|end| {
+            let start = id.get(..*end).unwrap_or(id);
+            others().all(|other| !other.starts_with(start))
+        });
+        id.get(..unique.unwrap_or(id.len())).unwrap_or(id).to_owned()
+    };
+    ids.iter().map(shortest).collect()
+}
+
+fn may_begin_an_id(text: &str) -> bool {
+    text.len() >= FEWEST && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+}
+
+fn unknown(which: &str) -> ClientError {
+    let error = CallError::not_found(format_args!("find the session {which:?}"));
+    error
+        .with_hint("`plexus ps` lists them; a name is exact, and the beginning of an id is enough")
+        .into()
+}
+
+fn ambiguous(which: &str, what: &str, ids: &[String]) -> ClientError {
+    let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
+    let more = if ids.len() > NAMED { ", …" } else { "" };
+    let error = CallError::conflict(format_args!("find {which}: {} {what} begin so", ids.len()));
+    error.with_hint(format_args!("say more of it: {}{more}", named.join(", "))).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_as_short_as_they_can_be_told_apart() {
+        let ids = ["01a1de6b-3b4a-75ed", "01a1de6b-3b4a-76aa", "ff000000-0000-0000"];
+        let ids = ids.map(str::to_owned);
+        assert_eq!(short_ids(&ids), ["01a1de6b-3b4a-75", "01a1de6b-3b4a-76", "ff000000"]);
+        assert_eq!(short_ids(&ids[..1]), ["01a1de6b"]);
+    }
+
+    #[test]
+    fn only_what_looks_like_an_id_begins_one() {
+        assert!(may_begin_an_id("01a1") && may_begin_an_id("01a1de6b-3"));
+        for text in ["01a", "docs", "01a1 ", ""] {
+            assert!(!may_begin_an_id(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `plexus review`: the whole queue of what waits, one after the other, with the keys of `run`.
+
+use std::collections::HashSet;
+
+use anyhow::{Context as _, Result, bail};
+use plexus_client::wire::{ApprovalId, ErrorKind};
+use plexus_client::{Client, ClientError};
+
+use super::keyboard::{self, Echo, Reading, Typed};
+use super::question::{Move, Question};
+use super::view::{Form, View};
+use super::{editor, pager};
+use crate::cli::args::Global;
+use crate::cli::render::Extent;
+use crate::cli::screen::Screen;
+use crate::cli::server::{self, failed};
+use crate::cli::{exit, find, sanitize};
+
+/// Whether the review goes on.
+enum Next {
+    Question,
+    Leave,
+}
+
+/// Walks through what waits, in all sessions or in one.
+pub(in crate::cli) async fn review(global: &Global, session: Option<&str>) -> Result<u8> {
+    if !keyboard::is_interactive() {
+        bail!("could not review: it needs a terminal; `plexus pending` lists what waits");
+    }
+    let client = server::find(&global.data_dir()?).await?;
+    let session = match session {
+        Some(which) => Some(find::session(&client, which).await.map_err(failed)?.id),
+        None => None,
+    };
+    let screen = Screen::stdout();
+    let mut review =
+        Review { client, screen, view: View::new(screen, Form::Text), seen: HashSet::new() };
+    let mut answered = 0_usize;
+    loop {
+        let pending = review.client.pending(session).await.map_err(failed)?;
+        let left = pending.iter().filter(|approval| !review.seen.contains(&approval.id)).count();
+        let next = pending.into_iter().find(|approval| !review.seen.contains(&approval.id));
+        let Some(approval) = next else { break };
+        review.seen.insert(approval.id);
+        review.view.remark(&format!("({left} left; [k] keeps one for later, [d] leaves)"))?;
+        let question = Question::new(approval);
+        for line in question.shown(Extent::Short, screen) {
+            review.view.line(&line)?;
+        }
+        match review.ask(question).await? {
+            Next::Question => answered += 1,
+            Next::Leave => break,
+        }
+    }
+    review.view.remark(if answered == 0 { "nothing waits" } else { "that is all" })?;
+    Ok(exit::OK)
+}
+
+struct Review {
+    client: Client,
+    screen: Screen,
+    view: View,
+    seen: HashSet<ApprovalId>,
+}
+
+impl Review {
+    /// Asks one question until it is answered, kept for later, or the person leaves.
+    async fn ask(&mut self, mut question: Question) -> Result<Next> {
+        let mut moved = Move::Ask(Vec::new());
+        loop {
+            moved = match moved {
+                Move::Ask(lines) => {
+                    lines.iter().try_for_each(|line| self.view.line(line))?;
+                    keyboard::forget_typed_ahead();
+                    self.view.prompt(&question.prompt(self.screen))?;
+                    let echo = Echo::for_secret(question.is_secret());
+                    let typed = Reading::start(echo)?.line().await;
+                    self.view.entered();
+                    match typed.context("could not read from the terminal")? {
+                        Typed::End => return Ok(Next::Leave),
+                        Typed::Line(line) if question.is_at_start() && line == "d" => {
+                            return Ok(Next::Leave);
+                        }
+                        Typed::Line(line) if question.is_at_start() && line == "k" => {
+                            return Ok(Next::Question);
+                        }
+                        Typed::Line(line) => question.take(&line, self.screen),
+                    }
+                }
+                Move::View(lines) => {
+                    if let Err(error) = pager::show(&lines).await {
+                        tracing::debug!(%error, "no pager");
+                        lines.iter().try_for_each(|line| self.view.line(line))?;
+                    }
+                    Move::Ask(Vec::new())
+                }
+                Move::Edit(editing) => match editor::edit(&editing.text, editing.ending).await {
+                    Ok(text) => question.edited(&editing, &text, self.screen),
+                    Err(error) => {
+                        Move::Ask(vec![format!("  {}", sanitize::one_line(&format!("{error:#}")))])
+                    }
+                },
+                Move::Decide(answer) => match self.client.loopback().respond(&answer).await {
+                    Ok(_) => return Ok(Next::Question),
+                    Err(ClientError::Call(error))
+                        if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound) =>
+                    {
+                        let words = sanitize::one_line(&error.message).into_owned();
+                        self.view.remark(&format!("  (could not {words})"))?;
+                        return Ok(Next::Question);
+                    }
+                    Err(error) => {
+                        question.start_over();
+                        let words = sanitize::one_line(&error.to_string()).into_owned();
+                        Move::Ask(vec![format!("  could not {words}")])
+                    }
+                },
+            };
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Answering from a terminal and from a shell: questions of an agent, several at once, and the
+//! whole queue.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::place::{Place, eventually, text};
+use crate::pty::Terminal;
+
+/// Approvals and sessions of the queue that is walked through.
+const MANY: usize = 12;
+
+fn asks() -> String {
+    let options = json!([
+        {"label": "SQLite", "description": "one file"},
+        {"label": "PostgreSQL", "description": "a server"},
+    ]);
+    let input = json!({"questions": [
+        {"question": "Which database?", "header": "DB", "options": options, "multiSelect": false},
+        {"question": "Which extras?", "header": "X", "options": options, "multiSelect": true},
+    ]});
+    format!("sim:\ntool AskUserQuestion {input}\nsay went on")
+}
+
+/// The answers of the newest decision.
+fn answers(place: &Place) -> Value {
+    place.call("loopback.history", &json!({"limit": 1}))["decisions"][0]["answers"].clone()
+}
+
+#[test]
+fn a_question_is_answered_in_the_terminal() {
+    let place = Place::new();
+    let mut terminal = Terminal::start(&place, 100, &[], &["run", &asks()]);
+    terminal.wait_for("1 of 2: Which database?");
+    terminal.wait_for("2  PostgreSQL");
+    terminal.answer("a number, or your words", "3\n");
+    terminal.wait_for("there is no number 3");
+    terminal.answer("a number, or your words", "2\n");
+    terminal.wait_for("2 of 2: Which extras?");
+    terminal.answer("numbers, as 1,2, or your words", "1,2\n");
+    terminal.wait_for("answered: ");
+    terminal.wait_for("went on");
+    let (code, shown) = terminal.finish();
+    assert_eq!(code, 0, "{shown}");
+    let expected =
+        json!({"Which database?": ["PostgreSQL"], "Which extras?": ["SQLite", "PostgreSQL"]});
+    assert_eq!(answers(&place), expected);
+}
+
+#[test]
+fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
+    let place = Place::new();
+    place.works(&["run", "--detach", "--name", "asks", &asks()]);
+    let approval = place.pending();
+    let id = approval["id"].as_str().unwrap();
+    let shown = place.works(&["pending", id]);
+    assert!(shown.contains("Which database?") && shown.contains("1  SQLite"), "{shown}");
+    for (words, complaint) in [
+        (vec!["approve", id], "this is a question"),
+        (vec!["approve", id, "--answer", "1"], "2 things are asked and 1 answers are given"),
+        (vec!["approve", id, "--answer", "9", "--answer", "1"], "there is no number 9"),
+        (vec!["approve", id, "--remember"], "no rule answers one"),
+        (vec!["approve", "0000000"], "plexus pending"),
+    ] {
+        let said = place.fails(&words);
+        assert!(said.contains(complaint), "{words:?}: {said}");
+    }
+    place.works(&["approve", id, "--answer", "sqlite", "--answer", "my own words"]);
+    let expected = json!({"Which database?": ["SQLite"], "Which extras?": ["my own words"]});
+    assert_eq!(answers(&place), expected);
+    let again = place.fails(&["approve", id, "--answer", "2", "--answer", "1"]);
+    assert!(again.contains("it was allowed by the operator already"), "{again}");
+}
+
+#[test]
+fn a_plan_is_sent_back_and_then_approved() {
+    let place = Place::new();
+    let plan = json!({"plan": "# The plan\n1. first this"});
+    let prompt = format!("sim:\ntool ExitPlanMode {plan}\ntool ExitPlanMode {plan}");
+    let mut terminal = Terminal::start(&place, 100, &[], &["run", &prompt]);
+    terminal.wait_for("has a plan");
+    terminal.wait_for("1. first this");
+    terminal.answer("carry it out?", "n\n");
+    terminal.answer("what should be different?", "add tests\n");
+    terminal.wait_for("denied: add tests");
+    terminal.answer("carry it out?", "y\n");
+    terminal.wait_for("complete · 1 denied in");
+    assert_eq!(terminal.finish().0, 5, "something was denied");
+}
+
+#[test]
+fn the_whole_queue_is_reviewed_by_keyboard() {
+    let place = Place::new();
+    for n in 0..MANY {
+        let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
+        place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
+    }
+    let waiting =
+        || -> Vec<Value> { serde_json::from_str(&place.works(&["pending", "--json"])).unwrap() };
+    eventually("a request of every session", || (waiting().len() == MANY).then_some(()));
+    assert_eq!(place.works(&["pending"]).lines().count(), MANY + 1, "a line each, and a hint");
+    let mut terminal = Terminal::start(&place, 100, &[], &["review"]);
+    terminal.wait_for(&format!("({MANY} left"));
+    terminal.answer("allow? ", "n\n");
+    terminal.answer("why not?", "not that one\n");
+    for _ in 1..MANY {
+        terminal.answer("allow? ", "y\n");
+    }
+    terminal.wait_for("that is all");
+    assert_eq!(terminal.finish().0, 0);
+    assert_eq!(waiting().len(), 0);
+    let made = || (0..MANY).filter(|n| place.work().join(format!("made-{n}")).exists()).count();
+    eventually("all files but one", || (made() == MANY - 1).then_some(()));
+}
+
+#[test]
+fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
+    let place = Place::new();
+    for n in 0..3 {
+        let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
+        place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
+    }
+    let waiting =
+        || -> Vec<Value> { serde_json::from_str(&place.works(&["pending", "--json"])).unwrap() };
+    eventually("three requests", || (waiting().len() == 3).then_some(()));
+    let ids: Vec<String> =
+        waiting().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
+    // All ids of one moment begin alike.
+    let both = place.fails(&["approve", &ids[0][..4]]);
+    assert!(both.contains("3 approvals begin so"), "{both}");
+    let table = place.works(&["pending", "s1"]);
+    let short = table.split(' ').next().unwrap();
+    assert!(short.len() >= 8 && short.len() < ids[0].len(), "{table}");
+    place.works(&["approve", &ids[0], &ids[1]]);
+    let shown = place.works(&["deny", "--all", "--session", "s2", "--reason", "no"]);
+    assert!(shown.contains("touch made-2") && shown.contains("denied:"), "{shown}");
+    eventually("two files", || {
+        (place.work().join("made-0").exists() && place.work().join("made-1").exists()).then_some(())
+    });
+    assert!(!place.work().join("made-2").exists());
+}
+
+#[test]
+fn a_session_is_told_forked_and_removed() {
+    let place = Place::new();
+    let run = place.command(&["run", "--name", "one", "sim:\nsay first"]);
+    let output = { run }.stdout(Stdio::piped()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let session = &place.call("agents.list", &json!({}))["sessions"][0];
+    let id = session["id"].as_str().unwrap().to_owned();
+    assert!(place.works(&["send", &id[..13], "sim:\nsay second"]).contains("started one"));
+    eventually("the second answer", || {
+        place.works(&["logs", "one"]).contains("second").then_some(())
+    });
+    eventually("the end", || {
+        let status = place.call("agents.get", &json!({"name": "one"}))["session"]["status"].clone();
+        (status == "complete").then_some(())
+    });
+    place.works(&["fork", "one", "two"]);
+    let bad = place.fails(&["fork", "one", "tw\u{7}o"]);
+    assert!(bad.contains("no control characters"), "{bad}");
+    place.works(&["rm", "one", "two"]);
+    assert_eq!(place.call("agents.list", &json!({}))["sessions"], json!([]));
+    assert!(place.fails(&["rm", "one"]).contains("plexus ps"));
+}
