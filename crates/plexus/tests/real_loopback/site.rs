@@ -43,6 +43,15 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn new(cli: PathBuf, way: Way) -> Result<Self> {
+        Self::with_profile(cli, way, None).await
+    }
+
+    /// As [`Site::new`], with a wall that the session names.
+    pub(crate) async fn with_profile(
+        cli: PathBuf,
+        way: Way,
+        profile: Option<&str>,
+    ) -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
         let tier = way.tier.map(|tier| ["--set".into(), format!("confine.tier={tier}").into()]);
@@ -61,7 +70,10 @@ impl Site {
         };
         let server = TestServer::with(options).await?;
         // A question waits for as long as the case lets it.
-        let params = json!({"name": "child", "working_dir": sandbox.work(), "channel": way.channel, "loopback_timeout_secs": 0});
+        let mut params = json!({"name": "child", "working_dir": sandbox.work(), "channel": way.channel, "loopback_timeout_secs": 0});
+        if let Some(profile) = profile {
+            params["confine"] = json!(profile);
+        }
         let created = server.call("claudecode.create", params).await?;
         let session = created["id"].as_str().context("a session has no id")?.to_owned();
         Ok(Self { api, sandbox, server, session, way, _folder: folder })

@@ -1,6 +1,6 @@
 //! Files, work and the key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
@@ -108,5 +108,48 @@ pub(crate) async fn the_mcp_channel_and_a_fork_work(cli: PathBuf, way: Way) -> R
     let last = site.api.main_requests().pop().context("no request")?;
     let remembers = serde_json::to_string(last.messages())?.contains("echo made > made");
     ensure!(remembers, "the fork remembers nothing: {last:?}");
+    Ok(())
+}
+
+/// Small projects that need no network.
+const PROJECTS: &str = r#"set -e
+mkdir -p node/part && cd node
+(cd part && npm init -y >/dev/null)
+npm init -y >/dev/null && npm install --offline --no-audit --no-fund ./part >/dev/null
+node -e 'console.log("npm", require.resolve("part/package.json") ? "works" : "")'
+mkdir -p ../wheel && cd ../wheel
+python3 - <<'END'
+import zipfile
+with zipfile.ZipFile("small-1.0-py3-none-any.whl", "w") as wheel:
+    wheel.writestr("small.py", "print('pip works')\n")
+    info = "small-1.0.dist-info/"
+    wheel.writestr(info + "METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1.0\n")
+    wheel.writestr(info + "WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    wheel.writestr(info + "RECORD", "")
+END
+python3 -m pip install --quiet --no-index --target there small-1.0-py3-none-any.whl
+PYTHONPATH=there python3 -m small
+mkdir -p ../crate && cd ../crate
+export PATH="$HOME/.rustup/bin:$PATH"
+cargo init --quiet --name small --vcs git .
+echo 'fn main() { println!("cargo works"); }' > src/main.rs
+cargo run --quiet --offline
+git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log --format='format:git works'
+"#;
+
+pub(crate) async fn npm_pip_cargo_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
+    let site = Site::new(cli, way).await?;
+    // The tool chain of this test, where the wall looks for one in a home directory.
+    let toolchain = Path::new(env!("CARGO")).ancestors().nth(2).context("cargo has no place")?;
+    std::os::unix::fs::symlink(toolchain, site.sandbox.home().join(".rustup"))?;
+    std::fs::write(site.sandbox.work().join("projects.sh"), PROJECTS)?;
+    site.chat(&[Step::bash("bash projects.sh 2>&1"), Step::text("done")]).await?;
+    let asked = site.asked().await?;
+    site.allow(&asked).await?;
+    let events = site.completed().await?;
+    let told = site.api.tool_results().pop().context("no result")?.text;
+    for tool in ["npm", "pip", "cargo", "git"] {
+        ensure!(told.contains(&format!("{tool} works")), "{tool}: {told}\n{events:#?}");
+    }
     Ok(())
 }

@@ -1,9 +1,11 @@
-//! The real Claude Code CLI within the wall that a server builds by default: what an approved
-//! command can and cannot do, and whom the network asks.
+//! The real agents within the wall that a server builds by default: what an approved command can
+//! and cannot do, and whom the network asks.
 //!
 //! Where the CLI, a network namespace or a wall cannot be had, the cases are ignored and the reason
 //! is printed; with `PLEXUS_REQUIRE_WALL=1` a missing wall is a failure.
 
+#[cfg(target_os = "linux")]
+mod attacks;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
@@ -12,6 +14,11 @@ mod network;
 #[path = "../real_loopback/site.rs"]
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod site;
+#[cfg(target_os = "linux")]
+mod table;
+
+#[cfg(target_os = "linux")]
+use testkit::real_cli::suite::Suite;
 
 /// Adds cases to a suite, each once for each tier that this machine can build.
 #[cfg(target_os = "linux")]
@@ -47,18 +54,25 @@ fn refusals() -> [Option<String>; 2] {
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    let suite = testkit::real_claude::suite::Suite::new();
-    in_both_tiers!(
+    let suite = Suite::new();
+    let suite = in_both_tiers!(
         suite,
         cases::an_approved_cat_cannot_read_the_operators_token,
         cases::editing_and_git_work,
+        cases::npm_pip_cargo_and_git_work,
         cases::the_key_stays_outside,
         cases::a_command_cannot_touch_its_own_agent,
         cases::the_mcp_channel_and_a_fork_work,
         network::a_host_is_asked_about_and_remembered,
         network::a_question_of_the_network_outlives_a_killed_server,
-    )
-    .run()
+    );
+    let [full, _] = refusals();
+    let suite = suite
+        .unless(full, REQUIRED)
+        .case("full::attacks_without_a_wall", |cli| attacks::attacks_without_a_wall(cli, FULL))
+        .case("full::attacks_within_workspace", |cli| attacks::attacks_within_workspace(cli, FULL))
+        .case("full::attacks_within_strict", |cli| attacks::attacks_within_strict(cli, FULL));
+    suite.run()
 }
 
 #[cfg(not(target_os = "linux"))]
