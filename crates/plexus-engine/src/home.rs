@@ -3,14 +3,23 @@
 //!
 //! The first process of an agent in a new directory runs alone: several at once may break each
 //! other's files.
+//!
+//! A child may write its home, also one within a wall that may write little else. So no link in a
+//! home is followed: it could lead us to a place that the child cannot write.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, mkdirat, openat, readlinkat, renameat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
 use serde_json::Value;
 
 use crate::driver::{AgentHome, HomeContent};
@@ -19,6 +28,13 @@ use crate::settings::ProgramLine;
 
 /// How long the first process may take. It took less than a second.
 const FIRST_RUN: Duration = Duration::from_secs(60);
+
+/// The longest file that is compared with what it should be; a longer one is written anew.
+const MAX_KEPT_BYTES: u64 = 1024 * 1024;
+
+/// How directories of a home are opened.
+const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::RDONLY).union(OFlags::CLOEXEC);
 
 /// How much of what a first process said goes into the error.
 const MAX_WORDS: usize = 1_024;
@@ -63,15 +79,13 @@ impl Homes {
     ) -> Result<(), HomeError> {
         make_dir(&home.dir)?;
         for (name, target) in &home.links {
-            let path = home.dir.join(name);
-            path.parent().map(make_dir).transpose()?;
-            link(&path, target)?;
+            link(&home.dir, name, target)?;
         }
         for name in &home.empty {
-            check_empty(&home.dir.join(name))?;
+            check_empty(&home.dir, name)?;
         }
         for file in &home.files {
-            write_file(&home.dir.join(&file.path), &file.content)?;
+            write_file(&home.dir, &file.path, &file.content)?;
         }
         let mut used = self.used.lock().await;
         if !home.first_run.is_empty() && !used.contains(&home.dir) {
@@ -118,45 +132,71 @@ fn make_dir(path: &Path) -> Result<(), HomeError> {
     builder.create(path).map_err(|source| HomeError::Io { path: path.to_owned(), source })
 }
 
+/// The directory of a path in a home, and the path's last name. Missing directories are made.
+fn place(home: &Path, path: &str) -> io::Result<(OwnedFd, OsString)> {
+    let mut dir = openat(CWD, home, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty())?;
+    let path = Path::new(path);
+    for part in path.parent().into_iter().flat_map(Path::components) {
+        match mkdirat(&dir, part.as_os_str(), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        dir = openat(&dir, part.as_os_str(), DIRECTORY, Mode::empty())?;
+    }
+    Ok((dir, path.file_name().unwrap_or_default().to_owned()))
+}
+
 /// Links a file of the user into a home. A file of the home's own stays, and so does the place of
 /// one that is not there.
-fn link(path: &Path, target: &Path) -> Result<(), HomeError> {
-    let io = |source| HomeError::Io { path: path.to_owned(), source };
+fn link(home: &Path, path: &str, target: &Path) -> Result<(), HomeError> {
+    let io = |source: io::Error| HomeError::Io { path: home.join(path), source };
     if !target.exists() {
         return Ok(());
     }
-    match std::fs::read_link(path) {
-        Ok(old) if old == target => return Ok(()),
-        Ok(_) => std::fs::remove_file(path).map_err(io)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
+    let (dir, name) = place(home, path).map_err(io)?;
+    match readlinkat(&dir, &name, Vec::new()) {
+        Ok(old) if old.to_bytes() == target.as_os_str().as_encoded_bytes() => return Ok(()),
+        Ok(_) => unlinkat(&dir, &name, AtFlags::empty()).map_err(|error| io(error.into()))?,
+        Err(Errno::NOENT) => {}
         // No link: it is a file of the home's own.
         Err(_) => return Ok(()),
     }
-    match std::os::unix::fs::symlink(target, path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        linked => linked.map_err(io),
+    match symlinkat(target, &dir, &name) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(io(error.into())),
     }
 }
 
 /// Writes a file whole. Other children may read it meanwhile: it is replaced at once, and only when
 /// it changes.
-fn write_file(path: &Path, content: &HomeContent) -> Result<(), HomeError> {
-    let io = |source| HomeError::Io { path: path.to_owned(), source };
+fn write_file(home: &Path, path: &str, content: &HomeContent) -> Result<(), HomeError> {
+    let io = |source: io::Error| HomeError::Io { path: home.join(path), source };
     let text = match content {
         HomeContent::Text(text) => text.clone(),
         HomeContent::Json { value, user_file, keep } => with_kept(value, user_file, keep),
     };
-    if std::fs::read_to_string(path).is_ok_and(|before| before == text) {
+    let (dir, name) = place(home, path).map_err(io)?;
+    if read_plain(&dir, &name).is_ok_and(|before| before == text.as_bytes()) {
         return Ok(());
     }
-    let dir = path.parent().unwrap_or(path);
-    make_dir(dir)?;
-    let new = dir.join(format!(".{}", uuid::Uuid::now_v7()));
-    let mut options = std::fs::OpenOptions::new();
-    std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
-    let mut file = options.open(&new).map_err(io)?;
-    std::io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
-    std::fs::rename(&new, path).map_err(io)
+    let new = format!(".{}", uuid::Uuid::now_v7());
+    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = openat(&dir, &new, create, Mode::RUSR | Mode::WUSR);
+    let mut file = File::from(file.map_err(|error| io(error.into()))?);
+    io::Write::write_all(&mut file, text.as_bytes()).map_err(io)?;
+    renameat(&dir, &new, &dir, &name).map_err(|error| io(error.into()))
+}
+
+/// Reads a file that is neither a link nor a pipe.
+fn read_plain(dir: &OwnedFd, name: &OsString) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(dir, name, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::Read::take(file, MAX_KEPT_BYTES), &mut bytes)?;
+    Ok(bytes)
 }
 
 /// JSON with some values of the user's own file. A file that is not there, or that cannot be read,
@@ -191,15 +231,22 @@ pub(crate) fn find_unwanted(dir: &Path, unwanted: &[PathBuf]) -> Option<PathBuf>
     unwanted.iter().map(|path| dir.join(path)).find(|path| path.try_exists().unwrap_or(true))
 }
 
-fn check_empty(path: &Path) -> Result<(), HomeError> {
-    match std::fs::read_dir(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(HomeError::Io { path: path.to_owned(), source }),
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(HomeError::NotEmpty(path.to_owned())),
-        },
+fn check_empty(home: &Path, path: &str) -> Result<(), HomeError> {
+    let io = |source: io::Error| HomeError::Io { path: home.join(path), source };
+    let (dir, name) = place(home, path).map_err(io)?;
+    let found = match openat(&dir, &name, DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(()),
+        // A link, or a file: what it is cannot be known for long.
+        Err(_) => return Err(HomeError::NotEmpty(home.join(path))),
+        Ok(found) => found,
+    };
+    for entry in Dir::new(found).map_err(|error| io(error.into()))? {
+        let entry = entry.map_err(|error| io(error.into()))?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            return Err(HomeError::NotEmpty(home.join(path)));
+        }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -288,6 +335,31 @@ mod tests {
             std::fs::write(home.dir.join("s/settings.json"), r#"{"permission":"allow"}"#).unwrap();
             std::fs::write(home.dir.join("s/text"), "other").unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn a_link_that_a_child_left_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        let file = HomeFile { path: "s/text".into(), content: HomeContent::Text("ours".into()) };
+        let home = AgentHome { files: vec![file], ..home(dir.path()) };
+        std::fs::create_dir(&home.dir).unwrap();
+        std::os::unix::fs::symlink(&outside, home.dir.join("s")).unwrap();
+        let refused = Homes::default().make_ready(&home, &shell(), []).await.unwrap_err();
+        assert!(matches!(refused, HomeError::Io { .. }), "{refused}");
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+        // A link in the place of the file itself is replaced, and so is what was there.
+        std::fs::remove_file(home.dir.join("s")).unwrap();
+        std::fs::create_dir(home.dir.join("s")).unwrap();
+        std::os::unix::fs::symlink(outside.join("text"), home.dir.join("s/text")).unwrap();
+        Homes::default().make_ready(&home, &shell(), []).await.unwrap();
+        assert!(!outside.join("text").exists());
+        assert_eq!(std::fs::read_to_string(home.dir.join("s/text")).unwrap(), "ours");
+        // A directory that must be empty is no link.
+        std::os::unix::fs::symlink(&outside, home.dir.join("rules")).unwrap();
+        let refused = Homes::default().make_ready(&home, &shell(), []).await.unwrap_err();
+        assert!(matches!(refused, HomeError::NotEmpty(_)), "{refused}");
     }
 
     #[test]

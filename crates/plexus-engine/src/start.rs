@@ -238,6 +238,7 @@ impl Starter {
         let calls_server = permit_door.is_some() || hub_door.is_some();
         let Beginning { key, config, fork_of, .. } = begun;
         let program = begun.agent.installed()?;
+        let own_home = settings.config_dir(key.session);
         let plan = begun.agent.driver.launch(&Launch {
             config: begun.config,
             channel: begun.channel,
@@ -246,6 +247,7 @@ impl Starter {
             permit_door,
             hub_door,
             run_dir: dir.path(),
+            own_home: (config.confine != Confine::None).then_some(own_home.as_path()),
             live_text: settings.live_deltas,
             prompt_id: chat.prompt_uuid,
             prompt,

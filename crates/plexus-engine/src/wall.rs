@@ -14,6 +14,7 @@ use plexus_core::{CallError, SecretToken, SessionId};
 use plexus_store::RunKey;
 use plexus_wire::Confine;
 
+use crate::driver::AgentHome;
 use crate::session::SessionConfig;
 use crate::settings::{ProgramLine, Settings};
 
@@ -83,6 +84,8 @@ pub struct Site<'a> {
     pub run_dir: &'a Path,
     /// The directory of the session in which the agent keeps its configuration.
     pub config_dir: PathBuf,
+    /// The agent's home directory, made ready in `config_dir`, for an agent that has one of ours.
+    pub home: Option<&'a AgentHome>,
     /// That of the session whose conversation this one begins with a copy of.
     pub copied_from: Option<PathBuf>,
     /// Files of the run directory that the agent reads.
@@ -105,12 +108,14 @@ pub struct Stage {
 }
 
 /// What a wall must know of a kind of agent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WallNeeds {
-    /// Where it keeps its configuration.
+    /// Where it keeps its configuration, unless it has a home directory of ours.
     pub config: Option<ConfigDir>,
-    /// Where its model is.
+    /// Where its model is, for an agent that takes the address from its environment.
     pub model: Option<ModelDoor>,
+    /// The hosts that an agent without such a door, or with a login of its own, reaches unasked.
+    pub login_hosts: Vec<String>,
     /// Variables that it has within a wall.
     pub env: &'static [(&'static str, &'static str)],
     /// The variable with a program that the agent puts before each shell command, for a second,
@@ -134,6 +139,9 @@ pub struct ConfigDir {
     pub state: Option<&'static str>,
     /// The directory of its conversations.
     pub conversations: &'static str,
+    /// Whether all but its conversations is removed before each start: its commands can write here,
+    /// and what lies here may decide without a question.
+    pub starts_anew: bool,
     /// Directories of it that its commands read. The rest is closed to them.
     pub commands_read: &'static [&'static str],
 }
@@ -148,8 +156,6 @@ pub struct ModelDoor {
     pub default: &'static str,
     /// The variables that may hold a key, in the order in which the agent takes them.
     pub keys: &'static [&'static str],
-    /// The hosts that an agent with a login of its own reaches, which no door serves.
-    pub login_hosts: &'static [&'static str],
 }
 
 /// The walls of a server, and which one a session has that does not say.

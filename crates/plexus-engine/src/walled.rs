@@ -58,6 +58,7 @@ impl Starter {
             data_dir: &settings.data_dir,
             run_dir: &run_dir,
             config_dir: settings.config_dir(key.session),
+            home: run.plan.home.as_ref().filter(|_| needs.config.is_none()),
             copied_from: run.fork_of.map(|source| settings.config_dir(source)),
             files: run.plan.files.iter().map(|file| run_dir.join(&file.name)).collect(),
             server: if calls_server { self.address.get() } else { None },

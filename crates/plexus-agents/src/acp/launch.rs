@@ -28,7 +28,10 @@ pub(super) fn plan(
     launch: &Launch<'_>,
 ) -> Result<Plan, LaunchError> {
     refuse_what_it_cannot_do(profile, launch)?;
-    let home_text = text(&homes.own)?;
+    // Within a wall no session shares its home with another, which would obey what it left there.
+    let own = launch.own_home.unwrap_or(&homes.own);
+    let homes = &Homes { own: own.to_owned(), user: homes.user.clone() };
+    let home_text = text(own)?;
     let in_home = |text: &String| text.replace("{home}", &home_text);
     let session_text = text(launch.run_dir.parent().unwrap_or(launch.run_dir))?;
     let arg = |arg: &String| in_home(arg).replace("{session}", &session_text).into();
@@ -227,6 +230,7 @@ mod tests {
             permit_door: None,
             hub_door: None,
             run_dir: Path::new("/r"),
+            own_home: None,
             live_text: false,
             prompt_id: Uuid::nil(),
             prompt: "do it",

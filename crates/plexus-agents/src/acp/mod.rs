@@ -23,12 +23,13 @@ use plexus_engine::driver::{
     Begin, Channel, Conversation, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say,
     Step, UnusableProgram, VersionAnswer,
 };
+use plexus_engine::wall::WallNeeds;
 use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
 use serde_json::Value;
 
 pub use self::memory::AcpMemory;
 pub use self::profile::Profile;
-use self::profile::{DenyWay, ModelWay, ResumeWay, TokensPlace};
+use self::profile::{DenyWay, ModelWay, ResumeWay, Runs, TokensPlace};
 
 /// How much of what a program prints as its version is shown.
 const MAX_VERSION_CHARS: usize = 64;
@@ -144,6 +145,18 @@ impl Driver for Acp {
 
     fn must_be_absent(&self) -> Vec<PathBuf> {
         self.profile.absent.iter().map(PathBuf::from).collect()
+    }
+
+    /// What it writes besides the session's directories must be known: either it has a home
+    /// directory of ours, or it is an agent whose files are known.
+    fn wall(&self) -> Option<WallNeeds> {
+        match (self.profile.runs, &self.profile.home) {
+            (Some(Runs::ClaudeCode), _) => Some(crate::claude::launch::wall()),
+            (None, Some(_)) => {
+                Some(WallNeeds { login_hosts: self.profile.hosts.clone(), ..WallNeeds::default() })
+            }
+            (None, None) => None,
+        }
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {

@@ -78,26 +78,31 @@ const INHERITED: &[&str] = &[
 
 /// What a wall around the CLI must know of it. It takes the address of its model from the
 /// environment, so the real key stays outside; a login that it keeps itself does not.
-pub(super) const WALL: WallNeeds = WallNeeds {
-    config: Some(ConfigDir {
-        variable: "CLAUDE_CONFIG_DIR",
-        in_home: ".claude",
-        read: &["settings.json", "CLAUDE.md", "agents", "commands", "skills", "output-styles"],
-        logins: &[".credentials.json"],
-        state: Some(".claude.json"),
-        conversations: "projects",
-        commands_read: &["shell-snapshots", "session-env"],
-    }),
-    model: Some(ModelDoor {
-        address: "ANTHROPIC_BASE_URL",
-        default: "https://api.anthropic.com",
-        keys: &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
-        login_hosts: &["api.anthropic.com", "platform.claude.com", "console.anthropic.com"],
-    }),
-    // What it sends besides would be asked about host by host.
-    env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
-    shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
-};
+pub(crate) fn wall() -> WallNeeds {
+    let login_hosts = ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
+    WallNeeds {
+        config: Some(ConfigDir {
+            variable: "CLAUDE_CONFIG_DIR",
+            in_home: ".claude",
+            read: &["settings.json", "CLAUDE.md", "agents", "commands", "skills", "output-styles"],
+            logins: &[".credentials.json"],
+            state: Some(".claude.json"),
+            conversations: "projects",
+            // The second ring keeps its commands out of it.
+            starts_anew: false,
+            commands_read: &["shell-snapshots", "session-env"],
+        }),
+        model: Some(ModelDoor {
+            address: "ANTHROPIC_BASE_URL",
+            default: "https://api.anthropic.com",
+            keys: &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+        }),
+        login_hosts: login_hosts.map(str::to_owned).to_vec(),
+        // What it sends besides would be asked about host by host.
+        env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
+        shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
+    }
+}
 
 /// Tools that let children of one user reach each other, start work by themselves, or move the
 /// session's commands to another directory than the one that rules judge them by. Each of them
@@ -372,6 +377,7 @@ mod tests {
             permit_door: None,
             hub_door: None,
             run_dir: Path::new("/r"),
+            own_home: None,
             live_text: false,
             prompt_id: Uuid::nil(),
             prompt: "--do it",

@@ -6,7 +6,7 @@
 //! - [`question`]: questions to its user.
 //! - [`memory`]: what must be known of earlier lines.
 
-mod launch;
+pub(crate) mod launch;
 mod memory;
 mod question;
 mod read;
@@ -101,7 +101,7 @@ impl Driver for ClaudeCode {
     }
 
     fn wall(&self) -> Option<WallNeeds> {
-        Some(launch::WALL)
+        Some(launch::wall())
     }
 
     fn question(&self, tool_name: &str, input: &Value) -> Option<Question> {

@@ -15,7 +15,8 @@ use plexus_engine::driver::{
 };
 use plexus_engine::mcp::HUB_SERVER;
 use plexus_engine::session::SessionConfig;
-use plexus_wire::{ProjectSettings, Supervise};
+use plexus_engine::wall::{ConfigDir, WallNeeds};
+use plexus_wire::{Confine, ProjectSettings, Supervise};
 use serde_json::{Value, json};
 
 use super::CodexOptions;
@@ -44,6 +45,26 @@ const UNWANTED: [&str; 7] = [
 /// The text of a message while it is written, unwanted where nobody watches live.
 const LIVE_TEXT: &str = "item/agentMessage/delta";
 
+/// What a wall around Codex must know of it. Its login is a file that it keeps itself; which server
+/// has its model is in its settings, so no key can stay outside.
+pub(super) fn wall() -> WallNeeds {
+    WallNeeds {
+        config: Some(ConfigDir {
+            variable: "CODEX_HOME",
+            in_home: ".codex",
+            read: &["config.toml", "AGENTS.md"],
+            logins: &["auth.json"],
+            state: None,
+            conversations: "sessions",
+            // A rule or a hook there would let commands run unasked.
+            starts_anew: true,
+            commands_read: &[],
+        }),
+        login_hosts: ["api.openai.com", "chatgpt.com", "auth.openai.com"].map(str::to_owned).into(),
+        ..WallNeeds::default()
+    }
+}
+
 /// Says what to start.
 pub(super) fn plan(options: &CodexOptions, launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     let config = launch.config;
@@ -71,10 +92,12 @@ pub(super) fn plan(options: &CodexOptions, launch: &Launch<'_>) -> Result<Plan, 
 
 /// What a session's child asks about.
 pub(super) fn mode(config: &SessionConfig) -> Mode {
-    match (config.loopback_enabled, config.supervise) {
-        (false, _) => Mode::Silent,
-        (true, Supervise::All) => Mode::Strict,
-        (true, Supervise::Default) => Mode::Sandboxed,
+    match (config.loopback_enabled, config.supervise, config.confine) {
+        (false, _, Confine::None) => Mode::Silent,
+        (false, _, Confine::Workspace | Confine::Strict) => Mode::SilentlyWalled,
+        (true, Supervise::All, _) => Mode::Strict,
+        (true, Supervise::Default, Confine::None) => Mode::Sandboxed,
+        (true, Supervise::Default, Confine::Workspace | Confine::Strict) => Mode::Walled,
     }
 }
 
@@ -82,12 +105,15 @@ impl Mode {
     /// The policy, the sandbox, and the sandbox's name in what the agent says of its settings.
     ///
     /// `untrusted` goes with no sandbox: an allowed command that met one would run a second time
-    /// without it, unasked.
+    /// without it, unasked. Within a wall its own sandbox is off as well: a wall lets nobody mount,
+    /// which is what that sandbox is made of, and holds more than it.
     pub(super) fn settings(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Strict => ("untrusted", "danger-full-access", "dangerFullAccess"),
             Self::Sandboxed => ("on-request", "workspace-write", "workspaceWrite"),
             Self::Silent => ("never", "workspace-write", "workspaceWrite"),
+            Self::Walled => ("on-request", "danger-full-access", "dangerFullAccess"),
+            Self::SilentlyWalled => ("never", "danger-full-access", "dangerFullAccess"),
         }
     }
 }

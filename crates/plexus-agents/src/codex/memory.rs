@@ -48,6 +48,10 @@ pub(super) enum Mode {
     Sandboxed,
     /// Nothing: what the sandbox does not let through fails.
     Silent,
+    /// What the wall around it does not let through; its own sandbox is off.
+    Walled,
+    /// Nothing: what the wall around it does not let through fails.
+    SilentlyWalled,
 }
 
 /// A turn: one prompt, or what the agent does by itself.

@@ -28,6 +28,7 @@ use plexus_engine::driver::{
     Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, Say, Step,
     UnusableProgram, VersionAnswer,
 };
+use plexus_engine::wall::WallNeeds;
 use plexus_wire::{
     AgentPowers, Answers, AsksFor, CostPower, DenyReason, ForkPower, Question, ToolCall,
 };
@@ -115,6 +116,10 @@ impl Driver for Codex {
 
     fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers> {
         question::answers(tool_name, input)
+    }
+
+    fn wall(&self) -> Option<WallNeeds> {
+        Some(launch::wall())
     }
 
     fn takes_edit(&self, tool_name: &str) -> bool {

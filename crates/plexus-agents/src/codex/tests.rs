@@ -262,6 +262,7 @@ fn launch<'a>(config: &'a SessionConfig, conversation: Conversation) -> Launch<'
         permit_door: None,
         hub_door: None,
         run_dir: Path::new("/r"),
+        own_home: None,
         live_text: true,
         prompt_id: Uuid::nil(),
         prompt: "--do it",
@@ -279,6 +280,16 @@ fn supervision_decides_the_policy_and_the_sandbox() {
         (json!({}), ("untrusted", "danger-full-access")),
         (json!({"supervise": "default"}), ("on-request", "workspace-write")),
         (json!({"loopback_enabled": false}), ("never", "workspace-write")),
+        // A wall forbids the mounts of which its own sandbox is made.
+        (json!({"confine": "workspace"}), ("untrusted", "danger-full-access")),
+        (
+            json!({"confine": "workspace", "supervise": "default"}),
+            ("on-request", "danger-full-access"),
+        ),
+        (
+            json!({"confine": "workspace", "loopback_enabled": false}),
+            ("never", "danger-full-access"),
+        ),
     ];
     for (more, (policy, sandbox)) in cases {
         let config = config(&more);

@@ -77,6 +77,9 @@ pub struct Launch<'a> {
     pub hub_door: Option<McpDoor>,
     /// The private directory of the run, in which the files of the plan will lie.
     pub run_dir: &'a Path,
+    /// The home directory of this session's own, for an agent that has one of ours and runs within
+    /// a wall. Without a wall all sessions of an agent share one.
+    pub own_home: Option<&'a Path>,
     /// Whether somebody wants live text.
     pub live_text: bool,
     /// The prompt that the run is started for.

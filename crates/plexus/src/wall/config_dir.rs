@@ -11,11 +11,17 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use plexus_engine::driver::AgentHome;
 use plexus_engine::wall::{ConfigDir, Site};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 
 /// The most files of a conversation that a fork copies. One is a file for each subagent.
 const MAX_COPIED_FILES: usize = 10_000;
+/// The file of a session that says that the conversation it began with has been copied. The agent
+/// cannot reach it.
+const COPIED: &str = "copied";
+/// Linked files that are no login: the agent does not write them.
+const SETTINGS_OF_THE_USER: &[&str] = &[".gitconfig"];
 /// How deep the directories of a conversation may lie in each other.
 const MAX_DEPTH: usize = 8;
 
@@ -33,6 +39,9 @@ pub(super) struct Made {
 pub(super) fn prepare(needs: &ConfigDir, site: &Site<'_>, home: Option<&Path>) -> io::Result<Made> {
     super::make_dir(&site.config_dir)?;
     let dir = site.config_dir.canonicalize()?;
+    if needs.starts_anew {
+        clear(&dir, needs.conversations)?;
+    }
     let named = site.env.get(OsStr::new(needs.variable)).map(PathBuf::from);
     let origin = named.clone().or_else(|| home.map(|home| home.join(needs.in_home)));
     let linked = |names: &[&str]| -> io::Result<Vec<PathBuf>> {
@@ -77,6 +86,45 @@ pub(super) fn prepare(needs: &ConfigDir, site: &Site<'_>, home: Option<&Path>) -
         commands_read.push(place);
     }
     Ok(Made { dir, read, write, commands_read })
+}
+
+/// Removes what an earlier run left, but for the conversations.
+fn clear(dir: &Path, conversations: &str) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true if entry.file_name() == conversations => {}
+            true => plexus_engine::files::remove_all(&entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the home directory of an agent part of its wall: it is writable, and so are the logins that
+/// are linked into it. Settings of the user that are linked stay as they are.
+pub(super) fn open_home(home: &AgentHome, site: &Site<'_>) -> io::Result<Made> {
+    let dir = home.dir.canonicalize()?;
+    // Once, before the agent's first start: afterwards its links could lead anywhere.
+    let mark = site.config_dir.with_file_name(COPIED);
+    if let Some(source) = &site.copied_from
+        && !mark.exists()
+        && let Ok(from) = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str())
+    {
+        let mut left = MAX_COPIED_FILES;
+        copy(&from, &dir, MAX_DEPTH, &mut left)?;
+        File::create(&mark)?;
+    }
+    let (mut read, mut write) = (Vec::new(), Vec::new());
+    for (name, target) in &home.links {
+        let Ok(target) = target.canonicalize() else { continue };
+        if SETTINGS_OF_THE_USER.contains(&name.as_str()) {
+            read.push(target);
+        } else {
+            write.push(target);
+        }
+    }
+    Ok(Made { dir, read, write, commands_read: Vec::new() })
 }
 
 /// Makes a link, in place of whatever an agent may have put there.
@@ -133,6 +181,9 @@ fn copy_file(dir: &OwnedFd, name: &OsStr, to: &Path) -> io::Result<()> {
         return Ok(());
     }
     let mut options = fs::OpenOptions::new();
-    let mut to = options.write(true).create_new(true).mode(0o600).open(to)?;
-    io::copy(&mut from, &mut to).map(drop)
+    match options.write(true).create_new(true).mode(0o600).open(to) {
+        // A file of the copy's own stays.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        to => io::copy(&mut from, &mut to?).map(drop),
+    }
 }

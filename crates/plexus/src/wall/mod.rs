@@ -87,7 +87,7 @@ impl MachineWalls {
 
     /// Chooses the doors of a run, and writes down what the egress process serves.
     fn open_doors(&self, site: &Site<'_>, dir: &Path, tier: Tier) -> Result<Network, NoWall> {
-        let login_hosts = site.needs.model.map_or(&[][..], |model| model.login_hosts);
+        let login_hosts = site.needs.login_hosts.as_slice();
         let key = site.needs.model.and_then(|model| Some((model, key_in(&model, site.env)?)));
         let (model, hosts) = match (&key, site.config.confine) {
             (Some((door, variable)), _) => (Some(model_file(door, variable, site.env)?), &[][..]),
@@ -156,7 +156,10 @@ impl Walls for MachineWalls {
         let temp = dir.join("temp");
         make_dir(&temp).map_err(|error| at(&temp, &error))?;
         let mut wall = self.wall_of(site.config, &temp)?;
-        wall.home = site.env.get(OsStr::new("HOME")).map(PathBuf::from);
+        // An agent with a home directory of ours still has the tool chains of the user's.
+        if site.home.is_none() {
+            wall.home = site.env.get(OsStr::new("HOME")).map(PathBuf::from);
+        }
         let tier = self.tier()?;
         let network = self.open_doors(site, &dir, tier)?;
         wall.doors = network.doors;
@@ -166,14 +169,17 @@ impl Walls for MachineWalls {
         let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
         // The agent's own way to this server, with a token, is not its commands'.
         let mut ring = Ring { hidden: site.files.clone(), read: Vec::new() };
-        if let Some(needs) = &site.needs.config {
-            let made = config_dir::prepare(needs, site, wall.home.as_deref())
-                .map_err(|error| at(&site.config_dir, &error))?;
+        let made = match (&site.needs.config, site.home) {
+            (Some(needs), _) => Some(config_dir::prepare(needs, site, wall.home.as_deref())),
+            (None, home) => home.map(|home| config_dir::open_home(home, site)),
+        };
+        if let Some(made) = made.transpose().map_err(|error| at(&site.config_dir, &error))? {
             ring.hidden.extend(made.write.iter().chain([&made.dir]).cloned());
             ring.read = made.commands_read;
             wall.read.extend(made.read);
             wall.write.extend(made.write);
-            env.insert(needs.variable.into(), made.dir.clone().into());
+            let variable = site.needs.config.as_ref().map(|config| config.variable);
+            env.extend(variable.map(|name| (name.into(), made.dir.clone().into())));
             wall.write.push(made.dir);
         }
         env.extend(site.needs.env.iter().map(|(name, value)| (name.into(), value.into())));
@@ -207,14 +213,15 @@ impl Walls for MachineWalls {
     }
 
     fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String {
-        let Some(model) = &needs.model else {
-            return "in the agent's environment: this agent takes no address for its model".into();
-        };
-        if model.keys.iter().any(|name| has(name)) {
-            "outside the wall: the agent has a stand-in that is worthless elsewhere".into()
+        let outside = |model: &ModelDoor| model.keys.iter().any(|name| has(name));
+        let words = if needs.model.as_ref().is_some_and(outside) {
+            "outside the wall: the agent has a stand-in that is worthless elsewhere"
+        } else if needs.shell_prefix.is_some() {
+            "within the wall: the agent keeps its login itself; its commands cannot read it"
         } else {
-            "within the wall: the agent keeps its login itself; its commands cannot read it".into()
-        }
+            "within the wall: the agent keeps its login or key itself, and its commands can read it"
+        };
+        words.into()
     }
 }
 

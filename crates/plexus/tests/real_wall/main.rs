@@ -5,6 +5,8 @@
 //! is printed; with `PLEXUS_REQUIRE_WALL=1` a missing wall is a failure.
 
 #[cfg(target_os = "linux")]
+mod agents;
+#[cfg(target_os = "linux")]
 mod attacks;
 #[cfg(target_os = "linux")]
 mod cases;
@@ -17,6 +19,8 @@ mod site;
 #[cfg(target_os = "linux")]
 mod table;
 
+#[cfg(target_os = "linux")]
+use testkit::real_acp::Agent;
 #[cfg(target_os = "linux")]
 use testkit::real_cli::suite::Suite;
 
@@ -72,7 +76,39 @@ fn main() -> std::process::ExitCode {
         .case("full::attacks_without_a_wall", |cli| attacks::attacks_without_a_wall(cli, FULL))
         .case("full::attacks_within_workspace", |cli| attacks::attacks_within_workspace(cli, FULL))
         .case("full::attacks_within_strict", |cli| attacks::attacks_within_strict(cli, FULL));
-    suite.run()
+    other_agents(suite).run()
+}
+
+/// Adds the cases of the agents other than Claude Code.
+#[cfg(target_os = "linux")]
+fn other_agents(mut suite: Suite) -> Suite {
+    let tiers = ["full", "landlock"].into_iter().zip(refusals());
+    for (tier, refusal) in tiers {
+        let named = |case: &str| -> &'static str { format!("{tier}::{case}").leak() };
+        suite = suite
+            .unless(refusal, REQUIRED)
+            .with(testkit::real_codex::CLI)
+            .case(named("codex_works_and_reads_no_token"), move |cli| {
+                agents::codex_works_and_reads_no_token(cli, tier)
+            })
+            .case(named("codex_needs_no_sandbox_of_its_own"), move |cli| {
+                agents::codex_needs_no_sandbox_of_its_own(cli, tier)
+            });
+        for (agent, case) in [
+            (Agent::OpenCode, "opencode_works_and_reads_no_token"),
+            (Agent::Goose, "goose_works_and_reads_no_token"),
+            (Agent::Claude, "claude_acp_works_and_reads_no_token"),
+        ] {
+            // It serves itself on a port, which the landlock tier lets nobody do.
+            if (agent, tier) == (Agent::OpenCode, "landlock") {
+                continue;
+            }
+            suite = suite.with(agent.cli()).case(named(case), move |cli| {
+                agents::an_acp_agent_works_and_reads_no_token(agent, cli, tier)
+            });
+        }
+    }
+    suite
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -67,9 +67,14 @@ struct Inner {
 impl MessagesApi {
     /// Starts a stand-in on a free loopback port.
     pub async fn start() -> Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .context("could not listen for the Messages API")?;
+        Self::start_at("127.0.0.1").await
+    }
+
+    /// Starts a stand-in on a free port of this address. Agents with a proxy use it for all
+    /// addresses of loopback but the first.
+    pub async fn start_at(host: &str) -> Result<Self> {
+        let listener =
+            TcpListener::bind((host, 0)).await.context("could not listen for the Messages API")?;
         let address = listener.local_addr()?;
         let state = Arc::new(State::default());
         let task = tokio::spawn(serve::serve(listener, Arc::clone(&state)));

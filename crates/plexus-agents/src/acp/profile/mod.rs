@@ -112,6 +112,12 @@ pub struct Profile {
     /// The home directory that is made for it; without, it has that of the server.
     #[serde(default)]
     pub home: Option<HomeProfile>,
+    /// The hosts that it reaches unasked within a wall: those of its models.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// The agent that it runs behind the protocol, whose files and variables it has.
+    #[serde(default)]
+    pub runs: Option<Runs>,
     /// What its tools act on, by their names.
     #[serde(default)]
     pub tools: BTreeMap<String, ToolProfile>,
@@ -149,6 +155,14 @@ pub struct HomeFileProfile {
     /// dots.
     #[serde(default)]
     pub keep: Vec<String>,
+}
+
+/// An agent with a driver of its own that another program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runs {
+    /// Claude Code.
+    ClaudeCode,
 }
 
 /// Where the whole input of a call is.

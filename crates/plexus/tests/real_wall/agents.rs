@@ -1,0 +1,190 @@
+//! Agents other than Claude Code within the wall that a server builds by default.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Map, Value, json};
+use tempfile::TempDir;
+use testkit::messages_api::{self, MessagesApi};
+use testkit::real_acp::Agent;
+use testkit::responses_api::{self, ResponsesApi};
+use testkit::server::{ServerOptions, TestServer};
+use testkit::wait::{PATIENCE, eventually_async};
+use testkit::{real_acp, real_codex};
+
+/// Where the stand-ins for models listen: an address that agents reach through their proxy.
+const MODEL_HOST: &str = "127.0.0.2";
+
+/// A server with one session within a wall.
+struct Site {
+    server: TestServer,
+    session: String,
+    work: PathBuf,
+    /// The server's data. Removed last.
+    _folder: TempDir,
+}
+
+impl Site {
+    async fn new(
+        tier: &str,
+        model: &str,
+        arguments: Vec<OsString>,
+        env: Vec<(String, String)>,
+        work: PathBuf,
+        mut params: Value,
+    ) -> Result<Self> {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let walls = [
+            format!("confine.tier={tier}"),
+            format!("confine.hosts={}", model.trim_start_matches("http://")),
+            "warm.max=0".to_owned(),
+        ];
+        let walls = walls.into_iter().flat_map(|value| ["--set".into(), value.into()]);
+        let options = ServerOptions {
+            folder: Some(folder.path().to_owned()),
+            wall: true,
+            arguments: arguments.into_iter().chain(walls).collect(),
+            plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+            env,
+            ..ServerOptions::default()
+        };
+        let server = TestServer::with(options).await?;
+        std::fs::write(work.join("where"), server.data_dir().as_os_str().as_encoded_bytes())?;
+        params["name"] = json!("child");
+        params["working_dir"] = json!(work);
+        params["loopback_timeout_secs"] = json!(0);
+        let created = server.call("agents.create", params).await?;
+        let session = created["id"].as_str().context("a session has no id")?.to_owned();
+        Ok(Self { server, session, work, _folder: folder })
+    }
+
+    /// Tries to read the operator's token, and works.
+    fn command() -> String {
+        // By a file: some agents ask a second time about a path that they read in a command.
+        "cat \"$(cat where)/operator.token\" || echo closed; echo made > made".to_owned()
+    }
+
+    /// Prompts the agent, allows whatever it asks, and waits for the end.
+    async fn chat(&self, prompt: &str) -> Result<Vec<String>> {
+        let params = json!({"session_id": self.session, "prompt": prompt});
+        self.server.call("agents.chat_async", params).await?;
+        let mut asked = Vec::new();
+        let step = async || {
+            let open = self.server.call("loopback.pending", json!({})).await.ok()?;
+            if let Some(open) = open["approvals"].as_array()?.first() {
+                return Some(Some(open.clone()));
+            }
+            let params = json!({"session_id": self.session, "from_seq": 0, "limit": 1000});
+            let page = self.server.call("agents.poll", params).await.ok()?;
+            let status = page["status"].as_str()?;
+            (!["running", "awaiting_permission"].contains(&status)).then_some(None)
+        };
+        while let Some(open) = eventually_async("a question or the end", PATIENCE, step).await {
+            asked.push(open["tool_name"].as_str().unwrap_or_default().to_owned());
+            let answer = json!({"approval_id": open["id"], "approve": true, "input_digest": open["input_digest"]});
+            self.server.call("loopback.respond", answer).await?;
+        }
+        let params = json!({"session_id": self.session, "from_seq": 0, "limit": 1000});
+        let page = self.server.call("agents.poll", params).await?;
+        ensure!(page["status"] == "complete", "{page:#}\n{}", self.server.log());
+        Ok(asked)
+    }
+
+    /// Checks what the model was told of the command.
+    fn check(&self, told: &str) -> Result<()> {
+        let token = std::fs::read_to_string(self.server.data_dir().join("operator.token"))?;
+        ensure!(told.contains("closed") && !told.contains(token.trim()), "{told}");
+        let made = std::fs::read_to_string(self.work.join("made")).unwrap_or_default();
+        ensure!(made == "made\n", "{made:?}: {told}");
+        Ok(())
+    }
+
+    async fn shown(&self) -> Result<Value> {
+        let shown = self.server.call("agents.get", json!({"session_id": self.session})).await?;
+        Ok(shown["session"]["confine"].clone())
+    }
+}
+
+async fn codex(
+    cli: &Path,
+    tier: &str,
+    params: Value,
+) -> Result<(Site, ResponsesApi, real_codex::Sandbox)> {
+    let api = ResponsesApi::start_at(MODEL_HOST).await?;
+    let sandbox = real_codex::Sandbox::new(&api)?;
+    let home = format!("codex.home={}", sandbox.codex_home().display());
+    let arguments = vec!["--codex-bin".into(), cli.into(), "--set".into(), home.into()];
+    let mut params = params;
+    params["agent"] = json!("codex");
+    params["env"] = json!({"STAND_IN_KEY": "dummy-key-of-a-test"});
+    let site =
+        Site::new(tier, &api.base_url(), arguments, sandbox.env(), sandbox.work(), params).await?;
+    Ok((site, api, sandbox))
+}
+
+pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> Result<()> {
+    use responses_api::Step;
+    let (site, api, _sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
+    let steps = [Step::shell(&Site::command()), Step::text("Done.")];
+    let asked = site.chat(&responses_api::prompt(&steps)).await?;
+    ensure!(!asked.is_empty(), "nothing was asked");
+    site.check(&api.last_input())?;
+    let shown = site.shown().await?;
+    ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
+    // Another process goes on with the conversation, which lies in the session's own directory.
+    site.chat(&responses_api::prompt(&[Step::text("Again.")])).await?;
+    ensure!(api.last_input().contains("echo made > made"), "{}", api.last_input());
+    Ok(())
+}
+
+pub(crate) async fn codex_needs_no_sandbox_of_its_own(cli: PathBuf, tier: &str) -> Result<()> {
+    use responses_api::Step;
+    let (site, api, _sandbox) = codex(&cli, tier, json!({"supervise": "default"})).await?;
+    let steps = [Step::shell(&Site::command()), Step::text("Done.")];
+    let asked = site.chat(&responses_api::prompt(&steps)).await?;
+    ensure!(asked.is_empty(), "it asked about {asked:?}");
+    site.check(&api.last_input())
+}
+
+pub(crate) async fn an_acp_agent_works_and_reads_no_token(
+    agent: Agent,
+    cli: PathBuf,
+    tier: &str,
+) -> Result<()> {
+    use messages_api::Step;
+    // The egress process takes a key in the clear to the first address of loopback alone.
+    let host = if agent == Agent::Claude { "127.0.0.1" } else { MODEL_HOST };
+    let api = MessagesApi::start_at(host).await?;
+    let sandbox = real_acp::Sandbox::new(agent, &api)?;
+    let name = match agent {
+        Agent::OpenCode => "opencode",
+        Agent::Goose => "goose",
+        Agent::Claude => "claude_acp",
+    };
+    // What makes the agent ask is the profile's, not the sandbox's.
+    let is_own = |name: &str| name == "GOOSE_MODE" || name.starts_with("OPENCODE_");
+    let mut env: Vec<_> = sandbox.env().into_iter().filter(|(name, _)| !is_own(name)).collect();
+    let of_session: Map<String, Value> =
+        env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    // The server looks for the agent in its `PATH`.
+    let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let program = if agent == Agent::Claude { "claude-agent-acp" } else { name };
+    std::os::unix::fs::symlink(&cli, programs.path().join(program))?;
+    for (_, value) in env.iter_mut().filter(|(name, _)| name == "PATH") {
+        *value = format!("{}:{value}", programs.path().display());
+    }
+    let params = json!({"agent": name, "env": of_session});
+    let site = Site::new(tier, &api.base_url(), Vec::new(), env, sandbox.work(), params).await?;
+    let input = json!({"command": Site::command(), "description": "a step"});
+    let steps = [Step::tool(agent.shell_tool(), input), Step::text("Done.")];
+    let asked = site.chat(&messages_api::prompt(&steps)).await?;
+    // Some look for news of their own makers: a host is asked about, and nothing else.
+    let others = asked.iter().filter(|tool| *tool != "Network").collect::<Vec<_>>();
+    ensure!(others == [agent.shell_tool()], "{asked:?}");
+    let told = api.main_requests().last().context("no request")?.body["messages"].to_string();
+    site.check(&told)?;
+    let shown = site.shown().await?;
+    ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
+    Ok(())
+}
