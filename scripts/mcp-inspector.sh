@@ -71,6 +71,6 @@ for way in http stdio; do
     expect '"plexus://approvals"' "${server_of[@]}" --method resources/list
     expect 'created' "${server_of[@]}" --method tools/call --tool-name agents_create \
         --tool-arg "name=by-$way" --tool-arg "working_dir=$work/project"
-    expect "by-$way" "${server_of[@]}" --method tools/call --tool-name agents_list
+    expect "by-$way" "${server_of[@]}" --method tools/call --tool-name plexus_call --tool-arg "method=agents.list"
 done
 echo "the inspector lists and calls our tools over HTTP and stdio"

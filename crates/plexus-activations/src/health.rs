@@ -72,16 +72,18 @@ impl Activation for Health {
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
-        MethodTable::new("health").serves::<wire::State, _, _>(
-            "Says how many children live, what the store holds, and which servers share it.",
-            |d| {
-                d.hints.read_only = true;
-                d.audience = Audience::Operator;
-            },
-            move |_: Call, _: NoParams| {
-                let this = Arc::clone(&self);
-                async move { this.state().await }
-            },
-        )
+        MethodTable::new("health")
+            .serves::<wire::State, _, _>(
+                "Says how many children live, what the store holds, and which servers share it.",
+                |d| {
+                    d.hints.read_only = true;
+                    d.audience = Audience::Operator;
+                },
+                move |_: Call, _: NoParams| {
+                    let this = Arc::clone(&self);
+                    async move { this.state().await }
+                },
+            )
+            .short_list(&[])
     }
 }

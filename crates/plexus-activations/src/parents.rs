@@ -190,5 +190,6 @@ impl Activation for Parents {
                     }
                 },
             )
+            .short_list(&[])
     }
 }

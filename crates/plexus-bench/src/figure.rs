@@ -20,6 +20,7 @@ pub const DESIGN_KEYS: &[&str] = &[
     "sse_deliveries_per_s",
     "confine_start_ms",
     "proxy_added_ms",
+    "tools_bytes",
 ];
 
 /// What a figure should be, by the design.

@@ -28,8 +28,8 @@ pub use caller::Audience;
 pub use hub::{Hub, HubContext, RegisterError};
 pub use latency::{Latency, LatencyReading};
 pub use method::{
-    Call, Door, Hints, MethodDescriptor, MethodTable, Progress, Reply, ReplyStream, ResourceForm,
-    Resume, Shape, StreamItem, WireForm,
+    Call, Door, Hints, Listing, MethodDescriptor, MethodTable, Progress, Reader, Reply,
+    ReplyStream, ResourceForm, Resume, Shape, StreamItem, WireForm,
 };
 pub use plexus_wire::{
     ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, Origin,

@@ -31,13 +31,25 @@ pub struct Call {
     pub progress: Progress,
     /// Whether this door can carry a stream. A method of both shapes streams only when this is so.
     pub can_stream: bool,
+    /// Who reads the answer.
+    pub reader: Reader,
+}
+
+/// Who reads an answer. A model pays for every byte, so methods leave out what only programs use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reader {
+    /// A program, which gets everything.
+    #[default]
+    Program,
+    /// A model: the call came through MCP.
+    Model,
 }
 
 impl Call {
     /// A call by `caller` through a door that shows no progress and carries no stream.
     #[must_use]
     pub fn plain(caller: Caller) -> Self {
-        Self { caller, progress: Progress::default(), can_stream: false }
+        Self { caller, progress: Progress::default(), can_stream: false, reader: Reader::Program }
     }
 }
 
@@ -167,6 +179,18 @@ pub struct ResourceForm {
     pub changes: &'static str,
 }
 
+/// In which lists of tools MCP names a method. It can be called either way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listing {
+    /// In every list. The default list is short, because a model reads all of it before its first
+    /// turn.
+    Short,
+    /// Only in the list of everything.
+    Full,
+    /// In none: it is listed under another name.
+    Never,
+}
+
 /// Hints for a model or a person that has to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hints {
@@ -214,8 +238,8 @@ pub struct MethodDescriptor {
     pub resource: Option<ResourceForm>,
     /// What a door serves by way of it.
     pub door: Door,
-    /// Whether MCP lists it among its tools. It can be called either way.
-    pub is_tool: bool,
+    /// In which lists of tools MCP names it.
+    pub listing: Listing,
     /// Hints for whoever chooses.
     pub hints: Hints,
 }
@@ -271,13 +295,24 @@ impl MethodTable {
         Self { namespace, methods: BTreeMap::new() }
     }
 
+    /// Has MCP name only these methods in its short list, and the others in the list of everything.
+    #[must_use]
+    pub fn short_list(mut self, short: &[&str]) -> Self {
+        for (name, method) in &mut self.methods {
+            if !short.contains(name) {
+                Arc::make_mut(&mut method.descriptor).listing = Listing::Full;
+            }
+        }
+        self
+    }
+
     /// Has MCP list none of these methods, as tools or as resources: they are listed under another
     /// name.
     #[must_use]
     pub fn called_by_name(mut self) -> Self {
         for method in self.methods.values_mut() {
             let descriptor = Arc::make_mut(&mut method.descriptor);
-            descriptor.is_tool = false;
+            descriptor.listing = Listing::Never;
             descriptor.resource = None;
         }
         self
@@ -422,7 +457,7 @@ impl MethodTable {
             changes_when_given: false,
             resource: None,
             door: Door::Listed,
-            is_tool: true,
+            listing: Listing::Short,
             hints: Hints::default(),
         };
         adjust(&mut descriptor);

@@ -11,8 +11,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::StreamExt;
 use plexus_core::{
-    Call, CallError, Caller, Door, ErrorKind, MethodDescriptor, Progress, Reply, ReplyStream,
-    StreamItem,
+    Call, CallError, Caller, Door, ErrorKind, MethodDescriptor, Reply, ReplyStream, StreamItem,
 };
 use serde::Deserialize;
 
@@ -76,7 +75,7 @@ async fn open(
     params.extend(query.deltas.map(|deltas| ("deltas".to_owned(), deltas.into())));
     let params = serde_json::value::to_raw_value(&params)
         .map_err(|_| CallError::invalid("read the query"))?;
-    let call = Call { caller, progress: Progress::default(), can_stream: true };
+    let call = Call { can_stream: true, ..Call::plain(caller) };
     match doors.call(call, &method.full_name(), Some(params)).await? {
         Reply::Stream(stream) => Ok(Body::from_stream(
             frames(stream, Arc::clone(&doors.bytes), caller, places)

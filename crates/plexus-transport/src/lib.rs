@@ -42,9 +42,10 @@ mod socket;
 mod stats;
 mod wire;
 
-pub use bridge::{BridgeError, Whereabouts, bridge, bridge_stdio};
+pub use bridge::{BridgeError, ToolList, Whereabouts, bridge, bridge_stdio};
 pub use doors::{Doors, router};
 pub use identity::AllowedHosts;
 pub use limits::Limits;
 pub use listen::serve;
+pub use mcp::FULL_QUERY;
 pub use stats::Stats;

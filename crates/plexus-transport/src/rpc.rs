@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use plexus_core::{Call, CallError, Caller, Progress, Reply, Shape};
+use plexus_core::{Call, CallError, Caller, Reply, Shape};
 use serde_json::value::RawValue;
 
 use crate::body::{self, Read, held_until_sent};
@@ -114,7 +114,7 @@ async fn call_unary(
             .with_hint("call it over the WebSocket at /rpc"));
     }
     let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
-    let call = Call { caller, progress: Progress::default(), can_stream: false };
+    let call = Call::plain(caller);
     match doors.call(call, method, params).await? {
         Reply::Value(answer) => doors.give(caller, descriptor.as_deref(), answer).await,
         Reply::Stream(_) => {

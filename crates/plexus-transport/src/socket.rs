@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use futures::StreamExt;
-use plexus_core::{Call, CallError, Caller, Progress, Reply, ReplyStream, Shape};
+use plexus_core::{Call, CallError, Caller, Reply, ReplyStream, Shape};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::{AbortHandle, JoinSet};
@@ -238,8 +238,7 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &Outbox)
         .filter(|method| method.shape == Shape::Unary);
     let outcome = match doors.admit_wait(caller, descriptor.as_deref()) {
         Ok(_waiting) => {
-            let call =
-                Call { caller, progress: Progress::default(), can_stream: request.id.is_some() };
+            let call = Call { can_stream: request.id.is_some(), ..Call::plain(caller) };
             doors.call(call, &request.method, request.params).await
         }
         Err(error) => Err(error),

@@ -54,6 +54,10 @@ pub struct PollParams {
     /// Which chat (the newest).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<u32>,
+    /// Whether events tell their handles and node ids (true; false over MCP by the tool
+    /// `agents_poll`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handles: Option<bool>,
 }
 
 impl PollParams {
@@ -70,6 +74,7 @@ impl PollParams {
             consumer: None,
             cursor: None,
             chat: None,
+            handles: None,
         }
     }
 }
@@ -99,6 +104,21 @@ pub struct Polled {
     pub chat: Option<u32>,
 }
 
+impl Polled {
+    /// Leaves out handles and node ids, which a model pays for and does not use.
+    #[must_use]
+    pub fn without_handles(mut self) -> Self {
+        for event in &mut self.events {
+            event.node_id = None;
+            event.handle = None;
+        }
+        for approval in &mut self.pending_approvals {
+            approval.handle = None;
+        }
+        self
+    }
+}
+
 /// An event as `poll` shows it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -114,10 +134,12 @@ pub struct PolledEvent {
     pub event: Json,
     /// When.
     pub timestamp: Millis,
-    /// Its node in the session's tree.
-    pub node_id: NodeId,
-    /// Its handle, which `plexus.resolve_handle` takes.
-    pub handle: Handle,
+    /// Its node in the session's tree; not in a `poll` without `handles`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<NodeId>,
+    /// Its handle, which `plexus.resolve_handle` takes; not in a `poll` without `handles`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handle: Option<Handle>,
 }
 
 impl PolledEvent {
@@ -192,7 +214,7 @@ pub enum Followed {
 /// An event as a stream shows it: the same, and where it belongs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
-#[schemars(transform = always_has_a_chat)]
+#[schemars(transform = is_whole)]
 pub struct FollowedEvent {
     /// The session.
     pub session_id: SessionId,
@@ -203,8 +225,11 @@ pub struct FollowedEvent {
     pub event: PolledEvent,
 }
 
-/// The chat of an item is always there, whatever the event inside says of its own.
-fn always_has_a_chat(schema: &mut Schema) {
+/// An item has its chat, its node and its handle, whatever a page leaves out.
+fn is_whole(schema: &mut Schema) {
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.extend(["node_id", "handle"].map(Value::from));
+    }
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
     if let Some(fields) = fields {
         let chat = json!({"description": "The chat.", "type": "integer", "minimum": 0});

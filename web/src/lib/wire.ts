@@ -874,10 +874,10 @@ export type FollowedEvent = {
   chat: number;
   /** The event. */
   event: ChatEvent;
-  /** Its handle, which `plexus.resolve_handle` takes. */
-  handle: Handle;
-  /** Its node in the session's tree. */
-  node_id: NodeId;
+  /** Its handle, which `plexus.resolve_handle` takes; not in a `poll` without `handles`. */
+  handle: Handle | null;
+  /** Its node in the session's tree; not in a `poll` without `handles`. */
+  node_id: NodeId | null;
   /** Its number within the chat. */
   seq: number;
   /** The session. */
@@ -1440,6 +1440,8 @@ export type PollParams = {
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
+  /** Whether events tell their handles and node ids (true; false over MCP by the tool `agents_poll`). */
+  handles?: boolean | null;
   /** How many events (100, at most 1,000). */
   limit?: number | null;
   /** Its exact name. */
@@ -1477,10 +1479,10 @@ export type PolledEvent = {
   chat?: number | null;
   /** The event. */
   event: ChatEvent;
-  /** Its handle, which `plexus.resolve_handle` takes. */
-  handle: Handle;
-  /** Its node in the session's tree. */
-  node_id: NodeId;
+  /** Its handle, which `plexus.resolve_handle` takes; not in a `poll` without `handles`. */
+  handle?: Handle | null;
+  /** Its node in the session's tree; not in a `poll` without `handles`. */
+  node_id?: NodeId | null;
   /** Its number within the chat. */
   seq: number;
   /** When. */

@@ -347,6 +347,7 @@ impl Activation for Arbor {
                 reads,
                 with!(context_get_handles),
             )
+            .short_list(&[])
     }
 
     fn attach(&self, hub: HubContext) {

@@ -101,6 +101,10 @@ impl Namespace {
     }
 }
 
+/// What a model needs to have sessions work for it. Which requests wait and the answers to them are
+/// methods of `loopback`.
+const SHORT_LIST: &[&str] = &["create", "chat_async", "poll", "get", "cancel", "delete"];
+
 /// Sessions and chats.
 pub struct ClaudeCode {
     namespace: Namespace,
@@ -223,16 +227,16 @@ impl Activation for ClaudeCode {
             ($namespace:ident) => {{
                 use plexus_wire::method::$namespace as wire;
                 MethodTable::new(stringify!($namespace))
-                    .serves::<wire::Create, _, _>("Creates a session: a supervised Claude Code agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
-                    .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Read what happens with poll or wait. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
+                    .serves::<wire::Create, _, _>("Creates a session: a supervised coding agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
+                    .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Then call loopback.wait_for_approval until it asks or ends. A later call continues the conversation. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
                     .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-                    .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat, and the permission requests that wait. With wait_ms it waits for the first event.", moves, with!(poll))
+                    .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat in full, and the permission requests that wait. With wait_ms it waits for the first event. Use it to see what the agent did; for its last answer alone use get.", moves, with!(poll))
                     .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
                     .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
                     .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
                     .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
                     .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
-                    .serves::<wire::Get, _, _>("Shows one session: status, chat, head, budget and what it has spent.", session, with!(get))
+                    .serves::<wire::Get, _, _>("Shows one session: status, its last answer once its chat has ended, budget and what it has spent.", session, with!(get))
                     .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
                     .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
                     .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
@@ -263,7 +267,7 @@ impl Activation for ClaudeCode {
                     .serves::<wire::Delete, _, _>("Ends a conversation and removes its records.", ends, with!(cone_delete))
             }
         };
-        if self.listed { table } else { table.called_by_name() }
+        if self.listed { table.short_list(SHORT_LIST) } else { table.called_by_name() }
     }
 
     async fn health(&self) -> Result<Option<Value>, CallError> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::{Call, CallError, Caller, OnGiven, SessionId};
+use plexus_core::{Call, CallError, Caller, OnGiven, Reader, SessionId};
 use plexus_engine::reading::feed::paged;
 use plexus_engine::reading::long_poll::LongPoll;
 use plexus_store::{
@@ -15,8 +15,8 @@ use plexus_wire::{
     Approval, PageLimit, PollParams, Polled, SessionRef, WaitParams, Waited, WakeOn,
 };
 
-use super::ClaudeCode;
 use super::shown::as_session_status;
+use super::{ClaudeCode, Namespace};
 
 /// How many of the last events of a chat are recent.
 const RECENT: u32 = 100;
@@ -41,7 +41,9 @@ impl ClaudeCode {
         call: Call,
         params: PollParams,
     ) -> Result<(Polled, Option<OnGiven>), CallError> {
+        let handles = params.handles.unwrap_or_else(|| self.tells_handles(&call));
         let (polled, moves) = self.read(call, params).await?;
+        let polled = if handles { polled } else { polled.without_handles() };
         let on_given = moves.map(|set| -> OnGiven {
             let store = Arc::clone(&self.store);
             Box::pin(async move {
@@ -50,6 +52,15 @@ impl ClaudeCode {
             })
         });
         Ok((polled, on_given))
+    }
+
+    /// Whether a page tells handles and node ids when the caller does not say. A model gets none,
+    /// except by the names of the first stage, which always told them.
+    fn tells_handles(&self, call: &Call) -> bool {
+        match (self.namespace, call.reader) {
+            (Namespace::Agents, Reader::Model) => false,
+            (Namespace::Agents, Reader::Program) | (Namespace::ClaudeCode, _) => true,
+        }
     }
 
     /// Reads a page, and says where the default position goes if the page counts as read.

@@ -402,11 +402,11 @@ impl Activation for Loopback {
             .streams::<wire::Permit, _, _>("Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
             .streaming::<RejoinParams, PermitAnswer, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
             .unary::<RejoinParams, Done, _, _>("permit_cancel", "Takes back a permission request whose client no longer wants an answer.", withdraws, with!(permit_cancel))
-            .serves::<wire::Respond, _, _>("Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
+            .serves::<wire::Respond, _, _>("Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Copy input_digest from the request that you read. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
             .serves::<wire::RespondMany, _, _>("Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
-            .serves::<wire::Pending, _, _>("Lists the permission requests of your sessions that wait, oldest first.", lists_pending, with!(pending))
+            .serves::<wire::Pending, _, _>("Lists the permission requests of your sessions that wait, oldest first, without waiting.", lists_pending, with!(pending))
             .streaming::<ApprovalPageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
-            .serves::<wire::WaitForApproval, _, _>("Waits until a permission request of your sessions is pending, and lists what waits; type timeout when none came.", waits, with!(wait_for_approval))
+            .serves::<wire::WaitForApproval, _, _>("Waits until a session asks for permission or, with after, its chat ends: the way to wait for your sessions. Returns the requests that wait, whole, and the sessions that ended with their last answer. Start with after 0 and hand back the after you got. It returns at once while a request waits; for one that somebody else must decide, use poll with wait_ms.", waits, with!(wait_for_approval))
             .serves::<wire::Files, _, _>("Shows the files that a permission request would change, as they are now. Reads only text inside the session's directories.", audits, with!(files))
             .serves::<wire::History, _, _>("Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
             .serves::<wire::Audit, _, _>("Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
@@ -417,6 +417,7 @@ impl Activation for Loopback {
             .serves::<wire::RuleTest, _, _>("Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
             .serves::<wire::RulePreview, _, _>("Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
             .serves::<wire::Configure, _, _>("Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
+            .short_list(&["permit", "pending", "respond", "wait_for_approval"])
     }
 
     fn attach(&self, hub: HubContext) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use plexus_core::{Call, Caller, Reader, Reply};
 use serde_json::{Value, json};
 
 use crate::common::{World, take, texts, types};
@@ -422,4 +423,33 @@ async fn who_comes_in_the_middle_of_a_text_is_told_its_beginning() {
     assert_eq!(live[0]["event"], json!({"type": "delta_start"}), "{seen:#?}");
     assert_eq!(live[1]["event"]["text"].as_str().unwrap().trim(), "beginning");
     world.ok("claudecode.cancel", json!({"session_id": session})).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_is_told_handles_only_when_it_asks_or_uses_the_first_names() {
+    let world = World::new().await;
+    let session = world.create("read", json!({})).await;
+    world.chat_to_end(&session, "sim:\nsay hello").await;
+    for (reader, method, asks, told) in [
+        (Reader::Model, "agents.poll", json!({}), false),
+        (Reader::Model, "agents.poll", json!({"handles": true}), true),
+        (Reader::Model, "claudecode.poll", json!({}), true),
+        (Reader::Program, "agents.poll", json!({}), true),
+        (Reader::Program, "agents.poll", json!({"handles": false}), false),
+    ] {
+        let mut params = json!({"session_id": session, "from_seq": 0});
+        params.as_object_mut().unwrap().extend(asks.as_object().unwrap().clone());
+        let call = Call { reader, ..Call::plain(Caller::Operator) };
+        let raw = plexus_core::method::raw(&params).unwrap();
+        let Reply::Value(answer) = world.hub().call(call, method, Some(raw)).await.unwrap() else {
+            panic!("{method} answered with a stream");
+        };
+        let page: Value = serde_json::from_str(answer.give().await.unwrap().get()).unwrap();
+        let events = page["events"].as_array().unwrap();
+        assert!(!events.is_empty());
+        for event in events {
+            let has = ["handle", "node_id"].map(|key| event.get(key).is_some());
+            assert_eq!(has, [told; 2], "{method} by {reader:?} with {params}: {event}");
+        }
+    }
 }

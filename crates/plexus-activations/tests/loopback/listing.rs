@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use plexus_core::digest::input_digest;
-use plexus_core::{Call, Caller, ErrorKind, Progress, Reply, ReplyStream};
+use plexus_core::{Call, Caller, ErrorKind, Reply, ReplyStream};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, answer, bash, within};
@@ -184,7 +184,7 @@ async fn a_session_sees_what_waits_below_it_and_nothing_else() {
 
 /// Listens to what waits, as somebody.
 async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
-    let call = Call { caller, progress: Progress::default(), can_stream: true };
+    let call = Call { can_stream: true, ..Call::plain(caller) };
     let params = plexus_core::method::raw(&json!({})).unwrap();
     match desk.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
         Reply::Stream(stream) => stream,

@@ -12,6 +12,7 @@
 //! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone (`bare_postgres`).
 //! - `walls`: what a wall adds to a start and to a request, beside none.
 //! - `sdks`: the official SDKs with the same child.
+//! - `tools`: what a parent that is a model reads before its first turn.
 
 mod answer;
 mod bare;
@@ -27,6 +28,7 @@ mod permits;
 mod readers;
 mod sdks;
 mod throughput;
+mod tools;
 mod walls;
 
 use crate::measure::Measure;
@@ -47,6 +49,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(nodes::Nodes),
         Box::new(walls::Walls),
         Box::new(sdks::Sdks),
+        Box::new(tools::Tools),
     ]
 }
 

@@ -60,7 +60,7 @@ impl Hub {
                 },
             )
             .serves::<wire::Methods, _, _>(
-                "Lists the methods that you may call, with one line about each.",
+                "Lists the methods that you may call, with one line about each. plexus.schema {method} shows the parameters of one.",
                 everybody,
                 move |call: Call, _: NoParams| {
                     let hub = listing.clone();
@@ -102,6 +102,7 @@ impl Hub {
                     async move { Ok(alive(&hub)?.report().await) }
                 },
             )
+            .short_list(&["methods"])
             .methods
     }
 

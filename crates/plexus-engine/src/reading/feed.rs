@@ -32,8 +32,8 @@ fn polled(event: &Event) -> PolledEvent {
         seq: event.seq,
         event: event.body.clone().into(),
         timestamp: event.timestamp.into(),
-        node_id: event.node_id(),
-        handle: event.handle(),
+        node_id: Some(event.node_id()),
+        handle: Some(event.handle()),
     }
 }
 

@@ -9,7 +9,8 @@ use reqwest::{RequestBuilder, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::{Whereabouts, sse};
+use super::{ToolList, Whereabouts, sse};
+use crate::mcp::FULL_QUERY;
 
 /// First and longest rest between two attempts to reach the server. Short, because a waiting parent is a waiting model.
 const FIRST_REST: Duration = Duration::from_millis(50);
@@ -32,6 +33,8 @@ pub(super) struct Link {
     http: reqwest::Client,
     server: Whereabouts,
     token: SecretToken,
+    /// How much the parent's list of tools tells.
+    tools: ToolList,
     /// Where messages go that the server sends unasked.
     out: mpsc::Sender<String>,
     /// What the parent began with, to begin again with.
@@ -57,6 +60,7 @@ impl Link {
     pub(super) fn new(
         server: Whereabouts,
         token: SecretToken,
+        tools: ToolList,
         out: mpsc::Sender<String>,
     ) -> reqwest::Result<Self> {
         // No proxy: the token is for this server and nobody between. No connection is used twice: what is written to one whose server has died in
@@ -67,6 +71,7 @@ impl Link {
             http,
             server,
             token,
+            tools,
             out,
             initialize: Mutex::default(),
             subscribed: Mutex::default(),
@@ -75,8 +80,13 @@ impl Link {
         })
     }
 
-    fn url(&self) -> String {
-        format!("{}/mcp", self.server.now().trim_end_matches('/'))
+    fn url(&self, tools: ToolList) -> String {
+        let server = self.server.now();
+        let server = server.trim_end_matches('/');
+        match tools {
+            ToolList::Short => format!("{server}/mcp"),
+            ToolList::Full => format!("{server}/mcp?{FULL_QUERY}"),
+        }
     }
 
     /// Waits until the parent's own `initialize` was answered.
@@ -99,8 +109,17 @@ impl Link {
         session: Option<&Session>,
         body: String,
     ) -> reqwest::Result<Response> {
+        self.post_to(self.url(self.tools), session, body).await
+    }
+
+    async fn post_to(
+        &self,
+        url: String,
+        session: Option<&Session>,
+        body: String,
+    ) -> reqwest::Result<Response> {
         let request =
-            self.http.post(self.url()).header(header::CONTENT_TYPE, "application/json").body(body);
+            self.http.post(url).header(header::CONTENT_TYPE, "application/json").body(body);
         self.dressed(request, session).send().await
     }
 
@@ -110,7 +129,7 @@ impl Link {
         session: &Session,
         last_event: Option<&str>,
     ) -> reqwest::Result<Response> {
-        let mut request = self.http.get(self.url());
+        let mut request = self.http.get(self.url(self.tools));
         if let Some(id) = last_event {
             request = request.header("last-event-id", id);
         }
@@ -228,6 +247,13 @@ impl Link {
         first_answer(self.post(Some(session), body.to_string()).await?).await
     }
 
+    /// Asks for every tool, whatever the parent's own list tells.
+    pub(super) async fn every_tool(&self, session: &Session) -> Result<Value, LinkError> {
+        let body = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": "tools/list"});
+        let url = self.url(ToolList::Full);
+        first_answer(self.post_to(url, Some(session), body.to_string()).await?).await
+    }
+
     /// Passes on what the server says unasked, for as long as it is polled.
     pub(super) async fn listen(self: std::sync::Arc<Self>) {
         let mut rest = Rest::default();
@@ -259,7 +285,7 @@ impl Link {
     pub(super) async fn end(&self) {
         let Some(session) = self.session.borrow().clone() else { return };
         let request = self
-            .dressed(self.http.delete(self.url()), Some(&session))
+            .dressed(self.http.delete(self.url(self.tools)), Some(&session))
             .timeout(Duration::from_secs(1));
         if let Err(error) = request.send().await {
             tracing::debug!(%error, "could not end the session");

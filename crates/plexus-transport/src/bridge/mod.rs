@@ -78,12 +78,26 @@ impl Whereabouts {
     }
 }
 
+/// How much the list of tools tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ToolList {
+    /// What a model needs, in few bytes.
+    #[default]
+    Short,
+    /// Everything that can be called.
+    Full,
+}
+
 /// Serves MCP on this process's stdin and stdout by way of a running server, until stdin ends.
 ///
 /// # Errors
 /// When stdin breaks. A server that cannot be reached is waited for.
-pub async fn bridge_stdio(server: Whereabouts, token: SecretToken) -> Result<(), BridgeError> {
-    bridge(server, token, tokio::io::stdin(), tokio::io::stdout()).await
+pub async fn bridge_stdio(
+    server: Whereabouts,
+    token: SecretToken,
+    tools: ToolList,
+) -> Result<(), BridgeError> {
+    bridge(server, token, tools, tokio::io::stdin(), tokio::io::stdout()).await
 }
 
 /// Serves MCP on any pair of byte streams, as [`bridge_stdio`] does.
@@ -93,11 +107,12 @@ pub async fn bridge_stdio(server: Whereabouts, token: SecretToken) -> Result<(),
 pub async fn bridge(
     server: Whereabouts,
     token: SecretToken,
+    tools: ToolList,
     input: impl AsyncRead + Unpin,
     output: impl AsyncWrite + Unpin + Send + 'static,
 ) -> Result<(), BridgeError> {
     let (out, queue) = mpsc::channel(OUTPUT_QUEUE);
-    let link = Arc::new(Link::new(server, token, out.clone()).map_err(BridgeError::Client)?);
+    let link = Arc::new(Link::new(server, token, tools, out.clone()).map_err(BridgeError::Client)?);
     let writer = tokio::spawn(write_lines(output, queue));
     let listener = tokio::spawn(Arc::clone(&link).listen());
     let mut bridge =

@@ -170,20 +170,24 @@ impl Exchange<'_> {
     /// Asks the server, once it is back, whether a call may be made twice. Everything but a tool's call only reads.
     async fn may_be_sent_again(&self, message: &Message<'_>) -> Result<bool, LinkError> {
         let Some(call) = message.tool_call() else { return Ok(true) };
+        let (name, arguments) = call.comes_down_to();
+        let is_given = |argument: &str| arguments.get(argument).is_some_and(|it| !it.is_null());
         let mut rest = Rest::default();
         loop {
             let session = self.link.session().await;
-            match self.link.ask(&session, "tools/list", json!({})).await {
+            match self.link.every_tool(&session).await {
                 Ok(answer) => {
                     let tools = answer["result"]["tools"].as_array();
-                    let tool = tools
-                        .and_then(|tools| tools.iter().find(|tool| tool["name"] == *call.name));
+                    let tool =
+                        tools.and_then(|tools| tools.iter().find(|tool| tool["name"] == *name));
                     let hint =
                         |name: &str| tool.is_some_and(|tool| tool["annotations"][name] == true);
                     let named = tool.and_then(|tool| tool["_meta"][IDEMPOTENT_WITH].as_array());
                     return Ok(hint("readOnlyHint")
                         || hint("idempotentHint")
-                        || named.is_some_and(|named| call.has_any(named)));
+                        || named.is_some_and(|named| {
+                            named.iter().filter_map(Value::as_str).any(is_given)
+                        }));
                 }
                 // The session may be gone with the old server; asking for it again is how to find out.
                 Err(_) => self.link.renew_if_lost(&session).await?,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reply};
+use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reader, Reply};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
@@ -14,7 +14,9 @@ use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde_json::value::RawValue;
 
 use super::holds::Holds;
+use super::relay::{self, Called, RELAY};
 use super::resources::Subscriptions;
+use super::tools::Extent;
 use super::{progress, resources, tools};
 use crate::doors::Doors;
 
@@ -41,15 +43,23 @@ impl Handler {
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(method) = tools::find(&self.doors.hub, &request.name) else {
+        let Called { method, arguments } = if request.name == RELAY {
+            match relay::called(&self.doors.hub, request) {
+                Ok(called) => called,
+                Err(error) => return Ok(tools::failed(&error).into()),
+            }
+        } else if let Some(method) = tools::find(&self.doors.hub, &request.name) {
+            Called { method, arguments: request.arguments }
+        } else {
             return Err(ErrorData::invalid_params(format!("Unknown tool: {}", request.name), None));
         };
-        let params = request.arguments.as_ref().map(plexus_core::method::raw).transpose();
+        let params = arguments.as_ref().map(plexus_core::method::raw).transpose();
         let waiting = self.doors.admit_wait(self.caller, Some(&method));
         let outcome = match (params, waiting) {
             (Ok(params), Ok(_waiting)) => {
                 let (reporter, reports) = Progress::channel();
-                let call = Call { caller: self.caller, progress: reporter, can_stream: false };
+                let call =
+                    Call { progress: reporter, reader: Reader::Model, ..Call::plain(self.caller) };
                 let name = method.full_name();
                 tokio::select! {
                     outcome = self.doors.call(call, &name, params) => outcome,
@@ -110,12 +120,16 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(&self.doors.hub, &self.caller)))
+        let extent = Extent::of(&context.extensions);
+        Ok(ListToolsResult::with_all_items(tools::list(&self.doors.hub, &self.caller, extent)))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
+        if name == RELAY {
+            return Some(relay::tool());
+        }
         let method = tools::find(&self.doors.hub, name)?;
         method.audience.admits(&self.caller).then(|| tools::tool(&method))
     }

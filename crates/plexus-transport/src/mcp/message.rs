@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use plexus_core::CallError;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
+use super::relay::{RELAY, tool_name};
 use crate::limits::MAX_MCP_ID_BYTES;
 
 /// One message: a request, a notification or an answer. Parts are borrowed as they came.
@@ -34,15 +35,22 @@ pub(crate) struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Whether it has an argument of one of these names, with a value.
-    pub(crate) fn has_any(&self, names: &[Value]) -> bool {
-        let given = self.arguments.and_then(|arguments| {
-            serde_json::from_str::<serde_json::Map<String, Value>>(arguments.get()).ok()
-        });
-        given.is_some_and(|given| {
-            let is_given = |name: &str| given.get(name).is_some_and(|value| !value.is_null());
-            names.iter().filter_map(Value::as_str).any(is_given)
-        })
+    /// Returns the tool and the arguments that this call comes down to: those of the method that
+    /// [`RELAY`] names, or its own.
+    pub(crate) fn comes_down_to(&self) -> (Cow<'_, str>, Map<String, Value>) {
+        let mut given = self
+            .arguments
+            .and_then(|arguments| serde_json::from_str::<Map<String, Value>>(arguments.get()).ok())
+            .unwrap_or_default();
+        if self.name != RELAY {
+            return (Cow::Borrowed(&self.name), given);
+        }
+        let method = given.get("method").and_then(Value::as_str).unwrap_or_default();
+        let name = Cow::Owned(tool_name(method).into_owned());
+        match given.remove("params") {
+            Some(Value::Object(params)) => (name, params),
+            Some(_) | None => (name, Map::new()),
+        }
     }
 }
 

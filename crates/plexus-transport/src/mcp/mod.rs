@@ -3,6 +3,8 @@
 //! `rmcp` speaks the protocol. This module stands in front of it: it knows the caller of every request, gives a session to nobody but
 //! the caller that began it, and serves by itself the calls that must survive a restart of the server. In reading order:
 //! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles it.
+//! - [`brief`]: the input schema of a tool in few bytes.
+//! - [`relay`]: the tool by which a model calls what its list does not name.
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
 //! - [`resources`]: a method's answer as something to read and to listen to.
 //! - [`handler`]: the MCP server of one caller.
@@ -14,12 +16,14 @@
 //! - [`resumable`]: blocked calls that survive a lost connection and a restart.
 //! - [`open_calls`]: the resumable calls that wait in this process.
 
+mod brief;
 mod event_id;
 mod handler;
 mod holds;
 mod message;
 mod open_calls;
 mod progress;
+mod relay;
 mod resources;
 mod resumable;
 mod sessions;
@@ -44,6 +48,7 @@ use self::holds::Holds;
 pub(crate) use self::message::Message;
 use self::open_calls::OpenCalls;
 use self::sessions::Sessions;
+pub use self::tools::FULL_QUERY;
 pub(crate) use self::tools::IDEMPOTENT_WITH;
 use crate::body::{self, Read};
 use crate::doors::Doors;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use plexus_core::{
-    Call, CallError, Caller, ErrorKind, Hub, MethodDescriptor, Progress, Reply, ReplyStream,
-    ResourceForm,
+    Call, CallError, Caller, ErrorKind, Hub, MethodDescriptor, Reply, ReplyStream, ResourceForm,
 };
 use rmcp::model::{
     ErrorCode, ErrorData, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
@@ -200,7 +199,7 @@ impl Subscriptions {
 }
 
 async fn changes(doors: &Doors, caller: Caller, found: &Found) -> Result<ReplyStream, CallError> {
-    let call = Call { caller, progress: Progress::default(), can_stream: true };
+    let call = Call { can_stream: true, ..Call::plain(caller) };
     let name = format!("{}.{}", found.method.namespace, found.form.changes);
     match doors.hub.call_internal(call, &name, found.params.clone()).await? {
         Reply::Stream(stream) => Ok(stream),

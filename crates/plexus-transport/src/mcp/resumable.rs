@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{StatusCode, Version, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::BoxFuture;
-use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Resume};
+use plexus_core::{Call, CallError, Caller, MethodDescriptor, Resume};
 use rmcp::model::CallToolResult;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -52,7 +52,7 @@ pub(super) fn start(
         async move {
             // The request has its place among the calls already, and its response holds it.
             let _place = doors.admit_stream(caller)?;
-            let call = Call { caller, progress: Progress::default(), can_stream: false };
+            let call = Call::plain(caller);
             let reply = doors.call(call, &name, params).await?;
             tools::answer(&method, reply)?.give().await
         }
@@ -85,7 +85,7 @@ pub(super) fn rejoin(
         let method = Arc::clone(&method);
         async move {
             let _places = (doors.admit(caller)?, doors.admit_stream(caller)?);
-            let call = Call { caller, progress: Progress::default(), can_stream: false };
+            let call = Call::plain(caller);
             let reply = doors.hub.call_internal(call, &name, params?).await;
             tools::answer(&method, doors.counters.count(reply)?)?.give().await
         }

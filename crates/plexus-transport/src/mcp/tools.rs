@@ -2,22 +2,67 @@
 
 use std::sync::Arc;
 
-use plexus_core::{Answer, CallError, Caller, Hub, MethodDescriptor, Reply, Shape, WireForm};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use axum::http::request::Parts;
+use plexus_core::{
+    Answer, CallError, Caller, Hub, Listing, MethodDescriptor, Reply, Shape, WireForm,
+};
+use rmcp::model::{
+    CallToolResult, ContentBlock, Extensions, JsonObject, MetaObject, Tool, ToolAnnotations,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use super::{brief, relay};
 
 /// Where a tool's `_meta` lists the arguments with any of which twice is the same as once. The
 /// protocol has a hint for whole tools alone.
 pub(crate) const IDEMPOTENT_WITH: &str = "plexus/idempotentWith";
 
+/// The query of `/mcp` with which a request lists every tool.
+pub const FULL_QUERY: &str = "tools=full";
+
+/// How much a list of tools tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// What a model needs, briefly, and [`relay::RELAY`] for the rest.
+    Short,
+    /// Every method that gives one answer, with its whole schemas.
+    Full,
+}
+
+impl Extent {
+    /// Reads what a request asks for in the query of its address.
+    pub(super) fn of(extensions: &Extensions) -> Self {
+        let query = extensions.get::<Parts>().and_then(|parts| parts.uri.query());
+        let asks = query.is_some_and(|query| query.split('&').any(|part| part == FULL_QUERY));
+        if asks { Self::Full } else { Self::Short }
+    }
+}
+
 /// Lists the tools of `caller`: what it may call that gives one answer.
-pub(super) fn list(hub: &Hub, caller: &Caller) -> Vec<Tool> {
-    hub.methods_for(caller)
-        .iter()
-        .filter(|method| method.is_tool && method.shape != Shape::Streaming)
-        .map(|method| tool(method))
-        .collect()
+pub(super) fn list(hub: &Hub, caller: &Caller, extent: Extent) -> Vec<Tool> {
+    let mut methods = hub.methods_for(caller);
+    methods.retain(|method| method.listing != Listing::Never && method.shape != Shape::Streaming);
+    if extent == Extent::Full {
+        return methods.iter().map(|method| tool(method)).collect();
+    }
+    let short = methods.iter().filter(|method| method.listing == Listing::Short);
+    let mut tools: Vec<Tool> = short.map(|method| brief_tool(method)).collect();
+    // A child has its one call, and nothing else to do here.
+    if tools.len() < methods.len() && !needs_resumption(hub, caller) {
+        tools.push(relay::tool());
+    }
+    tools
+}
+
+/// Describes a method as briefly as a model can do with.
+fn brief_tool(method: &MethodDescriptor) -> Tool {
+    let mut tool = tool(method);
+    tool.output_schema = None;
+    if let Value::Object(input) = brief::brief(&method.params) {
+        tool.input_schema = Arc::new(input);
+    }
+    tool
 }
 
 /// Says whether `caller` has a call that must survive a restart. The newest protocol has no way to come back to a stream, so such a
@@ -82,16 +127,18 @@ pub(super) fn result(
                 serde_json::from_str::<Value>(value.get()).ok().filter(Value::is_object);
             result.content = text(value.get());
         }
-        (WireForm::Ordinary, Err(error)) => {
-            result.content = text(&failure(&error));
-            result.is_error = Some(true);
-        }
+        (WireForm::Ordinary, Err(error)) => return failed(&error),
         (WireForm::ExactText, Ok(value)) => result.content = text(value.get()),
         (WireForm::ExactText, Err(error)) => {
             result.content = text(&method.closed_on_failure(&error))
         }
     }
     result
+}
+
+/// Writes a failure.
+pub(super) fn failed(error: &CallError) -> CallToolResult {
+    CallToolResult::error(text(&failure(error)))
 }
 
 fn text(text: &str) -> Vec<ContentBlock> {

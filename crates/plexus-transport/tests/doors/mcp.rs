@@ -72,8 +72,7 @@ async fn a_request_without_an_id_is_refused_and_one_with_a_number_is_answered() 
 async fn a_tool_says_what_it_is() {
     let server = Server::start(&Arc::default()).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
-    let tools = client.ask("tools/list", json!({})).await;
-    let tools = tools["result"]["tools"].as_array().unwrap();
+    let tools = client.every_tool().await;
     let echo = tools.iter().find(|tool| tool["name"] == "test_echo").unwrap();
     assert_eq!(echo["description"], "Says what it was told.");
     assert_eq!(echo["inputSchema"]["required"], json!(["text"]));
@@ -83,11 +82,26 @@ async fn a_tool_says_what_it_is() {
 }
 
 #[tokio::test]
+async fn the_short_list_names_an_activation_of_others_and_leaves_its_output_schema_out() {
+    let server = Server::start(&Arc::default()).await;
+    let (mut client, _) = McpClient::begin(&server, PARENT).await;
+    let tools = client.ask("tools/list", json!({})).await;
+    let names = names(&tools);
+    assert!(names.contains(&"test_echo") && names.contains(&"plexus_call"), "{names:?}");
+    assert!(!names.contains(&"plexus_version"), "{names:?}");
+    let tools = tools["result"]["tools"].as_array().unwrap();
+    let echo = tools.iter().find(|tool| tool["name"] == "test_echo").unwrap();
+    assert!(echo.get("outputSchema").is_none(), "{echo}");
+    let relayed = json!({"method": "test.echo", "params": {"text": "a"}});
+    let result = client.call("plexus_call", relayed).await;
+    assert_eq!(result["structuredContent"]["text"], "a", "{result}");
+}
+
+#[tokio::test]
 async fn a_handle_is_taken_as_an_object_or_as_its_text() {
     let server = Server::start(&Arc::default()).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
-    let tools = client.ask("tools/list", json!({})).await;
-    let tools = tools["result"]["tools"].as_array().unwrap();
+    let tools = client.every_tool().await;
     let tool = tools.iter().find(|tool| tool["name"] == "plexus_resolve_handle").unwrap();
     let forms = tool["inputSchema"]["$defs"]["Handle"]["anyOf"].as_array().unwrap();
     let kinds: Vec<&Value> = forms.iter().map(|form| &form["type"]).collect();

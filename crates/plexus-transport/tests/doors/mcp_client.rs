@@ -49,8 +49,12 @@ impl<'a> McpClient<'a> {
     }
 
     pub(crate) async fn post_text(&self, text: String) -> Response {
+        self.post_to("/mcp", text).await
+    }
+
+    async fn post_to(&self, path: &str, text: String) -> Response {
         let mut request =
-            self.server.http.post(self.server.url("/mcp")).bearer_auth(self.token).body(text);
+            self.server.http.post(self.server.url(path)).bearer_auth(self.token).body(text);
         request = request
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
@@ -82,6 +86,15 @@ impl<'a> McpClient<'a> {
         let response = self.post(&request).await;
         assert_eq!(response.status(), StatusCode::OK, "{request}");
         Events::of(response).answer().await
+    }
+
+    /// Lists every tool, not only those of the short list.
+    pub(crate) async fn every_tool(&mut self) -> Vec<Value> {
+        let request = self.request("tools/list", json!({}));
+        let path = format!("/mcp?{}", plexus_transport::FULL_QUERY);
+        let response = self.post_to(&path, request.to_string()).await;
+        let answer = Events::of(response).answer().await;
+        answer["result"]["tools"].as_array().unwrap().clone()
     }
 
     /// Calls a tool and returns its result.

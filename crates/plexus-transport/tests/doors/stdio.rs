@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use plexus_core::SecretToken;
-use plexus_transport::{Limits, Whereabouts, bridge};
+use plexus_transport::{Limits, ToolList, Whereabouts, bridge};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
@@ -28,7 +28,10 @@ impl Parent {
         let (input, output) = tokio::io::split(theirs);
         let (from, to) = tokio::io::split(ours);
         let token = SecretToken::new(token);
-        let bridge = tokio::spawn(async move { bridge(server, token, input, output).await });
+        let bridge =
+            tokio::spawn(
+                async move { bridge(server, token, ToolList::Short, input, output).await },
+            );
         Self { to: Some(to), from: BufReader::new(from).lines(), bridge }
     }
 

@@ -365,6 +365,18 @@ pub struct Mcp {
     /// Act as the operator: see and decide everything.
     #[arg(long, conflicts_with = "name")]
     pub operator: bool,
+    /// Which tools are listed; all can be called.
+    #[arg(long, value_name = "LIST", default_value = "short")]
+    pub tools: Tools,
+}
+
+/// Which tools a parent's MCP client lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Tools {
+    /// What a model needs to supervise, in at most 12 KB, and `plexus_call` for the rest.
+    Short,
+    /// Every method, with its whole schemas.
+    Full,
 }
 
 /// `plexus mcp-config`.
@@ -376,6 +388,9 @@ pub struct McpConfig {
     /// End the earlier tokens of that name.
     #[arg(long, requires = "name")]
     pub replace: bool,
+    /// Which tools are listed; all can be called.
+    #[arg(long, value_name = "LIST", default_value = "short")]
+    pub tools: Tools,
 }
 
 /// `plexus acp`.

@@ -12,10 +12,10 @@ use plexus_client::{Client, ClientError, read_announcement};
 use plexus_core::SecretToken;
 use plexus_store::sqlite::LOCK_FILE;
 use plexus_store::{PostgresOptions, PostgresStore, SqliteOptions};
-use plexus_transport::Whereabouts;
+use plexus_transport::{FULL_QUERY, ToolList, Whereabouts};
 use serde_json::{Value, json};
 
-use super::args::{Global, Mcp, McpConfig};
+use super::args::{Global, Mcp, McpConfig, Tools};
 use super::screen;
 use super::server::{self, failed};
 use super::{complain, could_not, exit, sanitize};
@@ -136,7 +136,11 @@ pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
     };
     // A server that is started again may take another port; its data directory says which.
     let server = Whereabouts::new(client.url().map_err(failed)?, move || client.url().ok());
-    plexus_transport::bridge_stdio(server, token).await.map_err(could_not)?;
+    let tools = match arguments.tools {
+        Tools::Short => ToolList::Short,
+        Tools::Full => ToolList::Full,
+    };
+    plexus_transport::bridge_stdio(server, token, tools).await.map_err(could_not)?;
     Ok(exit::OK)
 }
 
@@ -177,7 +181,10 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
             );
             json!(McpServer {
                 r#type: "http".to_owned(),
-                url: format!("{url}/mcp"),
+                url: match arguments.tools {
+                    Tools::Short => format!("{url}/mcp"),
+                    Tools::Full => format!("{url}/mcp?{FULL_QUERY}"),
+                },
                 headers: [("Authorization".to_owned(), format!("Bearer {}", token.expose()))]
                     .into(),
                 timeout: None,
@@ -188,6 +195,9 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
             let mut words = vec!["mcp".to_owned()];
             if global.data_dir.is_some() {
                 words.extend(["--data-dir".to_owned(), data_dir.display().to_string()]);
+            }
+            if arguments.tools == Tools::Full {
+                words.extend(["--tools".to_owned(), "full".to_owned()]);
             }
             json!({"type": "stdio", "command": own, "args": words})
         }

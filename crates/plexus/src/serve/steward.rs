@@ -120,5 +120,6 @@ impl Activation for Steward {
                     async move { this.backup(params).await }
                 },
             )
+            .short_list(&[])
     }
 }

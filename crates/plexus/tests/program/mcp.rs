@@ -11,7 +11,11 @@ struct Parent(Piped);
 
 impl Parent {
     fn start(place: &Place) -> Self {
-        let mut piped = Piped::start(place.command(&["mcp", "--as", "planner"]));
+        Self::with(place, &[])
+    }
+
+    fn with(place: &Place, more: &[&str]) -> Self {
+        let mut piped = Piped::start(place.command(&[&["mcp", "--as", "planner"], more].concat()));
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let begun = piped.ask(0, "initialize", params);
         assert_eq!(begun["result"]["serverInfo"]["name"], "plexus", "{begun}");
@@ -23,6 +27,100 @@ impl Parent {
         let answer = self.0.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}));
         answer["result"]["structuredContent"].clone()
     }
+
+    /// Calls a tool that refuses; returns its error.
+    fn refused(&mut self, id: u64, tool: &str, arguments: Value) -> Value {
+        let answer = self.0.ask(id, "tools/call", json!({"name": tool, "arguments": arguments}));
+        assert_eq!(answer["result"]["isError"], true, "{answer}");
+        serde_json::from_str(answer["result"]["content"][0]["text"].as_str().unwrap()).unwrap()
+    }
+
+    fn tools(&mut self, id: u64) -> Vec<Value> {
+        let listed = self.0.ask(id, "tools/list", json!({}));
+        listed["result"]["tools"].as_array().unwrap().clone()
+    }
+}
+
+fn names(tools: &[Value]) -> Vec<&str> {
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let short = Parent::start(&place).tools(1);
+    assert_eq!(
+        names(&short),
+        [
+            "agents_cancel",
+            "agents_chat_async",
+            "agents_create",
+            "agents_delete",
+            "agents_get",
+            "agents_poll",
+            "loopback_pending",
+            "loopback_respond",
+            "loopback_wait_for_approval",
+            "plexus_methods",
+            "plexus_call",
+        ]
+    );
+    let of = |tool: &Value, key: &str| match &tool[key] {
+        Value::String(text) => text.len(),
+        other => other.to_string().len(),
+    };
+    let bytes = short
+        .iter()
+        .map(|tool| of(tool, "name") + of(tool, "description") + of(tool, "inputSchema"));
+    // What a model reads before its first turn.
+    let bytes: usize = bytes.sum();
+    assert!(bytes <= 12 * 1024, "{bytes} bytes");
+
+    let full = Parent::with(&place, &["--tools", "full"]).tools(1);
+    let listed = names(&full);
+    for tool in ["agents_list", "agents_fork", "loopback_rule_add", "arbor_tree_get"] {
+        assert!(listed.contains(&tool), "{tool} is not in {listed:?}");
+    }
+    assert!(!listed.contains(&"plexus_call"), "everything is listed already");
+    assert!(full.iter().any(|tool| tool["outputSchema"].is_object()));
+    server.kill_9();
+}
+
+#[test]
+fn a_method_that_is_not_listed_is_called_by_its_name() {
+    let place = Place::new();
+    let server = Server::start(&place, &[]);
+    let mut parent = Parent::start(&place);
+    let create = json!({"name": "child", "working_dir": place.work()});
+    let created = parent.call(1, "agents_create", create);
+    // By a tool that is not in the list, by its JSON-RPC name, and by its MCP name.
+    let directly = parent.call(2, "agents_list", json!({}));
+    assert_eq!(directly["sessions"][0]["id"], created["id"], "{directly}");
+    for (id, method) in [(3, "agents.list"), (4, "agents_list")] {
+        let relayed = parent.call(id, "plexus_call", json!({"method": method, "params": {}}));
+        assert_eq!(relayed, directly, "{method}");
+    }
+    let listed = parent.call(5, "plexus_methods", json!({}));
+    let methods = listed["methods"].as_array().unwrap();
+    assert!(methods.iter().any(|method| method["name"] == "agents.list"), "{listed}");
+
+    let refused = [
+        (json!({}), "invalid", json!("method")),
+        (json!({"method": "agents.list", "params": 1}), "invalid", json!("params")),
+        (json!({"method": "agents.list", "limit": 1}), "invalid", json!("limit")),
+        (json!({"method": "agents.list", "params": {"limit": 0}}), "invalid", json!("limit")),
+        (json!({"method": "agents.follow"}), "invalid", json!("method")),
+        (json!({"method": "no.such"}), "not_found", Value::Null),
+        (json!({"method": "server.stop"}), "forbidden", Value::Null),
+        (json!({"method": "loopback.permit"}), "invalid", json!("method")),
+    ];
+    for (id, (arguments, kind, field)) in (6..).zip(refused) {
+        let error = parent.refused(id, "plexus_call", arguments.clone());
+        let told = (error["kind"].as_str().unwrap(), &error["field"]);
+        assert_eq!(told, (kind, &field), "{arguments}: {error}");
+    }
+    server.kill_9();
 }
 
 #[test]

@@ -19,10 +19,10 @@ const TASK: &str = "Have a child do the task.";
 /// How long a parent may take from its start to its end.
 const PARENT_DEADLINE: Duration = Duration::from_secs(200);
 
-/// How long each `poll` waits. Short of what a client gives up on, and long enough that a slow child costs few turns.
-const POLL_WAIT_MS: u64 = 10_000;
+/// How long each call waits. Short of what a client gives up on, and long enough that a slow child costs few turns.
+const WAIT_MS: u64 = 50_000;
 
-/// Tool uses after which a parent gives up: a `poll` that does not wait must not go on for ever.
+/// Tool uses after which a parent gives up: a wait that does not wait must not go on for ever.
 const MOST_TURNS: usize = 40;
 
 /// What the parent does about its child.
@@ -111,6 +111,16 @@ impl Stage {
         requests
     }
 
+    /// Returns what the parent's tools said, in order.
+    pub(crate) fn parent_results(&self) -> Vec<Value> {
+        let requests = self.parent_requests();
+        let results = requests.last().map(Recorded::tool_results).unwrap_or_default();
+        results
+            .iter()
+            .map(|result| serde_json::from_str(&result.text).unwrap_or_default())
+            .collect()
+    }
+
     /// Returns what the tools of the child said, with whether they failed.
     pub(crate) fn child_results(&self) -> Vec<(bool, String)> {
         let requests = self.api.main_requests();
@@ -124,7 +134,7 @@ fn is_parent(request: &Recorded) -> bool {
     request.texts_to_model().iter().any(|text| text.contains(TASK))
 }
 
-/// What a good parent does next: create, start, then poll and answer until the chat has ended.
+/// What a good parent does next: create, start, then wait and answer until the chat has ended.
 fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
     let results = request.tool_results();
     if let Some(failed) = results.iter().find(|result| result.is_error) {
@@ -143,16 +153,22 @@ fn next_step(plan: &Plan, work: &str, request: &Recorded) -> Step {
         Some(last) if last["type"] == "created" => {
             tool("agents_chat_async", json!({"session_id": session, "prompt": plan.prompt}))
         }
-        Some(last) => match last["pending_approvals"].get(0) {
-            Some(asked) => tool("loopback_respond", decision(plan, asked)),
-            None if last["status"] == "complete" => {
-                Step::text(&format!("The child said: {}", texts(&said)))
+        Some(last) => match (last["approvals"].get(0), last["ended"].get(0)) {
+            (Some(asked), _) => tool("loopback_respond", decision(plan, asked)),
+            (None, Some(ended)) if ended["status"] == "complete" => {
+                let answer = ended["answer"]["text"].as_str().unwrap_or_default();
+                Step::text(&format!("The child said: {answer}"))
             }
-            None if last["status"] == "failed" => {
-                Step::text(&format!("The child failed: {}", json!(said)))
+            (None, Some(_)) => Step::text(&format!("The child failed: {}", json!(said))),
+            (None, None) if said.len() > MOST_TURNS => {
+                Step::text(&format!("It takes too long: {last}"))
             }
-            None if said.len() > MOST_TURNS => Step::text(&format!("It takes too long: {last}")),
-            None => tool("agents_poll", json!({"session_id": session, "wait_ms": POLL_WAIT_MS})),
+            (None, None) => {
+                // Each answer says from where on to wait; before the first there is none.
+                let after = said.iter().filter_map(|answer| answer["after"].as_u64()).next_back();
+                let wait = json!({"after": after.unwrap_or(0), "wait_ms": WAIT_MS});
+                tool("loopback_wait_for_approval", wait)
+            }
         },
     }
 }
@@ -166,10 +182,4 @@ fn decision(plan: &Plan, asked: &Value) -> Value {
     decision["approval_id"] = asked["id"].clone();
     decision["input_digest"] = asked["input_digest"].clone();
     decision
-}
-
-/// Joins what the child said, over all polls.
-fn texts(said: &[Value]) -> String {
-    let events = said.iter().filter_map(|polled| polled["events"].as_array()).flatten();
-    events.filter_map(|event| event["event"]["text"].as_str()).collect::<Vec<_>>().join(" ")
 }

@@ -10,7 +10,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 /// Where a call comes in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(in crate::measures) enum Way {
     /// The bare handler.
     Bare,
     /// `POST /rpc`.
@@ -36,7 +36,7 @@ impl Way {
 const LOOK_INTO_BYTES: usize = 4_096;
 
 /// A caller that is connected.
-pub(super) enum Caller {
+pub(in crate::measures) enum Caller {
     /// By HTTP, with the session of MCP where it has one.
     Http { http: reqwest::Client, way: Way, url: String, token: String, session: Option<String> },
     /// By WebSocket.
@@ -44,7 +44,7 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    pub(super) async fn connect(way: Way, address: &str, token: &str) -> Result<Self> {
+    pub(in crate::measures) async fn connect(way: Way, address: &str, token: &str) -> Result<Self> {
         let path = match way {
             Way::Bare => "",
             Way::Post => "/rpc",
@@ -101,6 +101,18 @@ impl Caller {
         let failed = answer.contains("\"error\":{") || answer.contains("\"isError\":true");
         ensure!(answer.len() > LOOK_INTO_BYTES || !failed, "{method} was answered {answer}");
         Ok(answer)
+    }
+
+    /// Lists the tools that a client of MCP sees. `query` is that of the address.
+    pub(in crate::measures) async fn tools(&self, query: &str) -> Result<Vec<Value>> {
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let (answer, _) = self.post(&list, query).await?;
+        let answer = answer.lines().rev().find_map(|line| {
+            let line = line.strip_prefix("data:").unwrap_or(line);
+            serde_json::from_str::<Value>(line.trim()).ok()
+        });
+        let tools = answer.as_ref().and_then(|answer| answer["result"]["tools"].as_array());
+        Ok(tools.context("no list of tools")?.clone())
     }
 
     /// Begins a session of MCP.

@@ -4,7 +4,7 @@
 //! Callers and server share the machine, so the ratios say more than the figures. `respond` decides for good, so each round first has as many
 //! requests asked as it answers; whoever asked must have the answer at the end.
 
-mod caller;
+pub(super) mod caller;
 mod rival;
 
 use std::time::{Duration, Instant};
