@@ -1,12 +1,12 @@
-// Makes src/lib/wire.ts out of schemas/wire.json, which holds every shape of `plexus-wire`.
+// Makes src/lib/wire.ts, and the same for the TypeScript SDK, out of schemas/wire.json, which holds every shape of `plexus-wire`.
 //
-// `node scripts/wire.mjs` writes the file; with `--check` it fails when the file is stale. What it does not understand in the
+// `node scripts/wire.mjs` writes the files; with `--check` it fails when one is stale. What it does not understand in the
 // schema is an error, so that nothing becomes `any` unnoticed.
 
 import { readFileSync, writeFileSync } from "node:fs";
 
 const SCHEMA = new URL("../../schemas/wire.json", import.meta.url);
-const TARGET = new URL("../src/lib/wire.ts", import.meta.url);
+const TARGETS = ["src/lib/wire.ts", "../sdk/typescript/src/wire.ts"];
 
 const HEAD = `// Every shape of the wire. Made from schemas/wire.json by \`npm run wire\`; do not edit.
 
@@ -106,12 +106,12 @@ function made(document) {
 }
 
 const text = made(JSON.parse(readFileSync(SCHEMA, "utf8")));
-if (process.argv.includes("--check")) {
-  const found = readFileSync(TARGET, "utf8");
-  if (found !== text) {
-    console.error("src/lib/wire.ts is stale: npm run wire writes it anew");
-    process.exit(1);
+for (const name of TARGETS) {
+  const target = new URL(`../${name}`, import.meta.url);
+  if (!process.argv.includes("--check")) {
+    writeFileSync(target, text);
+  } else if (readFileSync(target, "utf8") !== text) {
+    console.error(`${name} is stale: npm run wire writes it anew`);
+    process.exitCode = 1;
   }
-} else {
-  writeFileSync(TARGET, text);
 }
