@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks what a package ships beside the binary: the systemd unit, completions for the shells that are here, and the manual pages.
+# Checks what a package ships beside the binary: the systemd unit, completions for the shells that are here, and the manual pages. Then
+# builds the packages that need no Rust (npm, wheel, .deb), installs each from its file into an empty prefix, and runs what was installed.
 # Needs target/debug/plexus (cargo build -p plexus); tools that are not here are named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -40,3 +41,33 @@ if command -v groff >/dev/null; then
   [ -z "$warnings" ] || { echo "$warnings" | head -n 20 >&2; exit 1; }
 fi
 echo "$(ls "$folder/man" | wc -l) manual pages"
+
+for tool in npm python3 dpkg-deb; do
+  command -v "$tool" >/dev/null || { echo "$tool is not here: no package was built"; exit 0; }
+done
+# The debug build, without what only a debugger reads: a build of the dist profile would take minutes.
+strip -o "$folder/plexus" "$plexus"
+bash packaging/build-packages.sh --fast --binary "$folder/plexus" --out "$folder/packages"
+prefix=$folder/prefix
+mkdir -p "$prefix/deb/var/lib/dpkg/info" "$prefix/deb/var/lib/dpkg/updates"
+touch "$prefix/deb/var/lib/dpkg/status"
+npm install --silent --global --offline --prefix "$prefix/npm" "$folder"/packages/plexus-agents-*.tgz
+python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-index --no-deps --prefix "$prefix/pip" "$folder"/packages/*.whl
+# The prefix has no C library that dpkg could know of.
+dpkg --root="$prefix/deb" --force-depends --force-not-root --install "$folder"/packages/*.deb >"$folder/dpkg" 2>&1 || { cat "$folder/dpkg" >&2; exit 1; }
+for file in lib/systemd/user/plexus.service share/man/man1/plexus-run.1.gz share/bash-completion/completions/plexus; do
+  [ -s "$prefix/deb/usr/$file" ] || { echo "the .deb lacks $file" >&2; exit 1; }
+done
+grep -q '^ExecStart=/usr/bin/plexus serve' "$prefix/deb/usr/lib/systemd/user/plexus.service"
+# The tours wait more than they work, so they run at the same time.
+tours=()
+for installed in npm/bin pip/bin deb/usr/bin; do
+  (
+    version=$("$prefix/$installed/plexus" --version)
+    [ "$version" = "$("$plexus" --version)" ] || { echo "$installed: it says it is $version" >&2; exit 1; }
+    "$prefix/$installed/plexus" demo </dev/null >"$folder/tour-${installed%%/*}" 2>&1 || { cat "$folder/tour-${installed%%/*}" >&2; exit 1; }
+  ) &
+  tours+=($!)
+done
+for tour in "${tours[@]}"; do wait "$tour"; done
+echo "npm, pip and dpkg install a plexus that gives its tour"
