@@ -165,6 +165,8 @@ namespace! {
         rule_test(RuleTestParams) -> RuleTested = RuleTest;
         /// Says what remembering a decision would do.
         rule_preview(RulePreviewParams) -> RulePreviewed = RulePreview;
+        /// Proposes rules that your own decisions speak for.
+        rule_suggest(RuleSuggestParams) -> RuleSuggestions = RuleSuggest;
         /// Makes what a child needs that somebody else starts.
         configure(ConfigureParams) -> Configured = Configure;
     }

@@ -22,6 +22,7 @@
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
 //! - `include`: whether one pattern takes in another, for grants that are handed on.
 //! - `suggest`: the rules a person may want to remember, narrow to wide.
+//! - `propose`: the rules that decisions already taken speak for.
 //! - `file`: the rules of `loopback.toml`.
 //! - `risk`: how much harm a call could do, by its words. It decides nothing.
 
@@ -36,6 +37,7 @@ pub mod notation;
 mod paths;
 mod pattern;
 mod places;
+mod propose;
 mod reach;
 mod risk;
 mod rule;
@@ -52,6 +54,7 @@ pub use file::{RuleFile, RuleFileError, RuleFileProblem};
 pub use include::{Placed, includes};
 pub use paths::{Entry, MAX_LINKS, PathResolver, RealPaths, Unresolved, resolve};
 pub use pattern::{Pattern, PatternError, PatternProblem};
+pub use propose::{Decided, LEAST_EVIDENCE, Proposal, propose};
 pub use risk::assess;
 pub use rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 pub use set::{RuleSet, Ruling, covers};

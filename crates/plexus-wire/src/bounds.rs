@@ -84,6 +84,26 @@ impl Default for PageLimit {
 }
 
 ranged! {
+    /// How many decisions are looked at for rules: each rule is tried on each of them.
+    LastDecisions(u32): 1 to 200
+}
+
+impl LastDecisions {
+    /// Returns the number.
+    #[must_use]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Default for LastDecisions {
+    /// What is looked at when nobody says: 100.
+    fn default() -> Self {
+        Self(100)
+    }
+}
+
+ranged! {
     /// How many milliseconds a call may wait: a minute at most. A longer wait is refused rather
     /// than cut short: a caller that counts on it would be surprised.
     #[derive(Default)]

@@ -20,7 +20,7 @@
 //! - [`session`], [`create`], [`wall`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes
 //!   and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
-//! - [`approval`], [`decision`], [`rule`], [`audit`]: what `loopback` takes and gives.
+//! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and gives.
 //! - [`question`]: questions of an agent to its user.
 //! - [`tool`], [`files`]: a tool call in one form for every agent, its risk, and the files that it
 //!   would change.
@@ -57,6 +57,7 @@ pub mod json;
 pub mod method;
 pub mod params;
 pub mod private_keys;
+pub mod proposal;
 pub mod question;
 pub mod reading;
 pub mod rule;
@@ -74,7 +75,7 @@ pub use agent::*;
 pub use approval::*;
 pub use arbor::*;
 pub use audit::*;
-pub use bounds::{ModeSecs, PageLimit, RuleSecs, Uses, WaitMs};
+pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, Uses, WaitMs};
 pub use budget::*;
 pub use caller::Caller;
 pub use chat::*;
@@ -94,6 +95,7 @@ pub use identity::*;
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use json::{Json, Object};
 pub use method::Method;
+pub use proposal::*;
 pub use question::*;
 pub use reading::*;
 pub use rule::*;

@@ -126,6 +126,7 @@ namespace! {
         RuleRemove = "rule_remove" (RuleRemoveParams) -> Done;
         RuleTest = "rule_test" (RuleTestParams) -> RuleTested;
         RulePreview = "rule_preview" (RulePreviewParams) -> RulePreviewed;
+        RuleSuggest = "rule_suggest" (RuleSuggestParams) -> RuleSuggestions;
         Configure = "configure" (ConfigureParams) -> Configured;
     }
 }

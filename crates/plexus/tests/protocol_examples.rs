@@ -47,6 +47,7 @@ const STORY: &[&str] = &[
     "WAIT UNTIL docs HAS ENDED",
     "agents.follow",
     "loopback.history",
+    "loopback.rule_suggest",
     "agents.get",
     "agents.list",
     "agents.streams",

@@ -658,7 +658,7 @@ export type CreateParams = {
   supervise?: Supervise | null;
   /** Added to the agent's own instructions. */
   system_prompt?: string | null;
-  /** Where the agent works; the directory must exist. */
+  /** Where the agent works; the directory must exist. `~` is the home of the server's user. */
   working_dir: string;
 };
 
@@ -802,6 +802,39 @@ export type FileChange = (
   | { edit: "unknown" }) & {
   /** The path as it was written. */
   path: string;
+};
+
+/** One file. */
+export type FileNow = (
+  /** A text. */
+  | {
+    is: "text";
+    /** All of it. */
+    text: string;
+  }
+  /** Nothing: the call would create it. */
+  | { is: "absent" }
+  /** Something that is not shown. */
+  | {
+    is: "unread";
+    /** Why. */
+    why: string;
+  }) & {
+  /** The path as the call says it. */
+  path: string;
+};
+
+/** Parameters of `files`. */
+export type FilesParams = {
+  /** The approval whose call would change them. */
+  approval_id: ApprovalId;
+};
+
+/** A result of `files`. */
+export type FilesRead = {
+  type: "ok";
+  /** Each file once, in the order of the changes. */
+  files: FileNow[];
 };
 
 /** Parameters of `follow`. */
@@ -1469,6 +1502,24 @@ export type PromptMessage = {
   total_events: number;
 };
 
+/** An allow that decisions already taken speak for. */
+export type ProposedRule = {
+  /** How many of the decisions it would have taken. You allowed each of them. */
+  answers: number;
+  /** How many that you denied it would have allowed. Always 0: no other is proposed. */
+  denied: number;
+  /** The newest of the decisions that it would have taken, at most five. */
+  evidence: ApprovalId[];
+  /** What it means, in words. */
+  label: string;
+  /** The pattern. */
+  pattern: string;
+  /** Which sessions it would hold for. */
+  scope: RuleScope;
+  /** How many sessions asked. */
+  sessions: number;
+};
+
 /** Parameters of `prune`. */
 export type PruneParams = {
   /** What ended longer ago than this many days goes. */
@@ -1830,6 +1881,21 @@ export type RuleRemoveParams = {
 
 /** Which sessions a rule holds for. */
 export type RuleScope = { session: SessionId } | { subtree: SessionId } | "all";
+
+/** Parameters of `rule_suggest`. */
+export type RuleSuggestParams = {
+  /** How many of your newest decisions are looked at (100, at most 200). */
+  last?: number | null;
+};
+
+/** A result of `rule_suggest`. */
+export type RuleSuggestions = {
+  type: "ok";
+  /** How many of your decisions were looked at. */
+  looked_at: number;
+  /** The rules, the narrowest first. None is in force: `rule_add` makes it one. */
+  suggestions: ProposedRule[];
+};
 
 /** Parameters of `rule_test`. */
 export type RuleTestParams = {
@@ -2400,6 +2466,7 @@ export type Methods = {
   "identity.revoke": { params: RevokeParams; result: Revoked };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
+  "loopback.files": { params: FilesParams; result: FilesRead };
   "loopback.history": { params: ApprovalPageParams; result: DecisionList };
   "loopback.mode_set": { params: ModeSetParams; result: Done };
   "loopback.pending": { params: ApprovalPageParams; result: PendingApprovals };
@@ -2409,6 +2476,7 @@ export type Methods = {
   "loopback.rule_add": { params: RuleAddParams; result: RuleAdded };
   "loopback.rule_preview": { params: RulePreviewParams; result: RulePreviewed };
   "loopback.rule_remove": { params: RuleRemoveParams; result: Done };
+  "loopback.rule_suggest": { params: RuleSuggestParams; result: RuleSuggestions };
   "loopback.rule_test": { params: RuleTestParams; result: RuleTested };
   "loopback.rules": { params: RulesParams; result: RuleList };
   "loopback.wait_for_approval": { params: WaitForApprovalParams; result: PendingApprovals };

@@ -1518,6 +1518,24 @@ export type PromptMessage = {
   total_events: number;
 };
 
+/** An allow that decisions already taken speak for. */
+export type ProposedRule = {
+  /** How many of the decisions it would have taken. You allowed each of them. */
+  answers: number;
+  /** How many that you denied it would have allowed. Always 0: no other is proposed. */
+  denied: number;
+  /** The newest of the decisions that it would have taken, at most five. */
+  evidence: ApprovalId[];
+  /** What it means, in words. */
+  label: string;
+  /** The pattern. */
+  pattern: string;
+  /** Which sessions it would hold for. */
+  scope: RuleScope;
+  /** How many sessions asked. */
+  sessions: number;
+};
+
 /** Parameters of `prune`. */
 export type PruneParams = {
   /** What ended longer ago than this many days goes. */
@@ -1879,6 +1897,21 @@ export type RuleRemoveParams = {
 
 /** Which sessions a rule holds for. */
 export type RuleScope = { session: SessionId } | { subtree: SessionId } | "all";
+
+/** Parameters of `rule_suggest`. */
+export type RuleSuggestParams = {
+  /** How many of your newest decisions are looked at (100, at most 200). */
+  last?: number | null;
+};
+
+/** A result of `rule_suggest`. */
+export type RuleSuggestions = {
+  type: "ok";
+  /** How many of your decisions were looked at. */
+  looked_at: number;
+  /** The rules, the narrowest first. None is in force: `rule_add` makes it one. */
+  suggestions: ProposedRule[];
+};
 
 /** Parameters of `rule_test`. */
 export type RuleTestParams = {
@@ -2465,6 +2498,7 @@ export type Methods = {
   "loopback.rule_add": { params: RuleAddParams; result: RuleAdded };
   "loopback.rule_preview": { params: RulePreviewParams; result: RulePreviewed };
   "loopback.rule_remove": { params: RuleRemoveParams; result: Done };
+  "loopback.rule_suggest": { params: RuleSuggestParams; result: RuleSuggestions };
   "loopback.rule_test": { params: RuleTestParams; result: RuleTested };
   "loopback.rules": { params: RulesParams; result: RuleList };
   "loopback.wait_for_approval": { params: WaitForApprovalParams; result: PendingApprovals };

@@ -3,7 +3,8 @@
 //! - this file: the method table, and the methods that list and decide;
 //! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that something
 //!   waits;
-//! - [`rules`], [`preview`]: standing rules, and what they would say of a call;
+//! - [`rules`], [`preview`], [`suggest`]: standing rules, what they would say of a call, and which
+//!   the decisions so far speak for;
 //! - [`files`]: what a call would change; [`handles`]: what the handles of all this stand for.
 
 mod files;
@@ -12,6 +13,7 @@ mod listening;
 mod permit;
 mod preview;
 mod rules;
+mod suggest;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -416,6 +418,7 @@ impl Activation for Loopback {
             .serves::<wire::RuleRemove, _, _>("Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
             .serves::<wire::RuleTest, _, _>("Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
             .serves::<wire::RulePreview, _, _>("Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
+            .serves::<wire::RuleSuggest, _, _>("Proposes rules that your own decisions speak for, narrowest first: each would have allowed several calls that you allowed and none that you denied. None is in force until rule_add makes it one.", reads, with!(rule_suggest))
             .serves::<wire::Configure, _, _>("Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
             .short_list(&["permit", "pending", "respond", "wait_for_approval"])
     }

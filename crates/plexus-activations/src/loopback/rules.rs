@@ -180,7 +180,7 @@ impl Loopback {
 
     /// `all` is the operator's. A session's rules cover strict descendants, never itself, and allow
     /// only what it may allow.
-    async fn checked_scope(
+    pub(super) async fn checked_scope(
         &self,
         caller: &Caller,
         scope: Option<Scope>,

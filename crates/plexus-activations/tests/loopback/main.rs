@@ -25,6 +25,7 @@ mod questions;
 mod races;
 mod rules;
 mod session_token;
+mod suggest;
 mod tokens;
 mod true_input;
 mod with_children;

@@ -214,6 +214,7 @@ const ABOUT_NOBODY: [&str; 23] = [
     "loopback.respond_many",
     "loopback.rules",
     "loopback.rule_remove",
+    "loopback.rule_suggest",
     "identity.code",
     "identity.parent",
     "identity.parents",

@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use plexus_client::wire::{
-    Approval, DecidedApproval, ErrorKind, Remember, RespondParams, Responded, Rule, RuleAddParams,
-    RuleDecision, RuleRemoveParams, RuleScope, RuleTestParams, Said,
+    Approval, DecidedApproval, ErrorKind, LastDecisions, Remember, RespondParams, Responded, Rule,
+    RuleAddParams, RuleDecision, RuleRemoveParams, RuleScope, RuleSuggestParams, RuleTestParams,
+    Said,
 };
 use plexus_client::{Client, ClientError};
 
@@ -257,7 +258,39 @@ pub(super) async fn rules(global: &Global, arguments: Rules) -> Result<u8> {
             screen::line(&if arguments.json { serde_json::to_string(&told)? } else { words })?;
             Ok(exit::OK)
         }
+        Some(RulesCommand::Suggest { last }) => suggest_rules(&client, last, arguments.json).await,
     }
+}
+
+/// Shows what could be a rule, with the evidence and the command that makes it one.
+async fn suggest_rules(client: &Client, last: Option<LastDecisions>, json: bool) -> Result<u8> {
+    let mut params = RuleSuggestParams::default();
+    params.last = last;
+    let told = client.loopback().rule_suggest(&params).await.map_err(failed)?;
+    if json {
+        screen::line(&serde_json::to_string_pretty(&told)?)?;
+        return Ok(exit::OK);
+    }
+    let of = told.looked_at;
+    if told.suggestions.is_empty() {
+        screen::line(&format!("your last {of} decisions speak for no rule"))?;
+    }
+    for rule in &told.suggestions {
+        let pattern = sanitize::one_line(&rule.pattern);
+        screen::line(&format!("{pattern}\n  {}", sanitize::one_line(&rule.label)))?;
+        let sessions = if rule.sessions == 1 { "session" } else { "sessions" };
+        screen::line(&format!(
+            "  would have answered {} of your last {of}, none that you denied ({} {sessions})",
+            rule.answers, rule.sessions
+        ))?;
+        screen::line(&format!("  plexus rules add allow {}", shell_word(&pattern)))?;
+    }
+    Ok(exit::OK)
+}
+
+/// Quotes a text as one word of a shell.
+fn shell_word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 async fn list_rules(client: &Client, json: bool) -> Result<u8> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Parser, Subcommand};
-use plexus_client::wire::{RuleDecision, RuleId, RuleSecs, Uses};
+use plexus_client::wire::{LastDecisions, RuleDecision, RuleId, RuleSecs, Uses};
 
 use crate::config::{Sources, default_data_dir, real_path, user_config_file};
 use crate::serve::ServeOptions;
@@ -318,6 +318,12 @@ pub enum RulesCommand {
         /// As if this session asked.
         #[arg(long, value_name = "NAME|ID")]
         session: Option<String>,
+    },
+    /// Propose rules that your own decisions speak for; none is added by itself.
+    Suggest {
+        /// How many of your newest decisions are looked at [default: 100].
+        #[arg(long, value_name = "NUMBER", value_parser = number::<LastDecisions>)]
+        last: Option<LastDecisions>,
     },
 }
 

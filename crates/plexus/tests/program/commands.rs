@@ -131,6 +131,7 @@ fn rules_are_added_listed_tried_and_removed() {
     assert!(place.works(&["rules"]).contains("Bash(rm:*)"));
     place.works(&["rules", "remove", id]);
     assert!(place.works(&["rules"]).contains("no rules"));
+    assert!(place.works(&["rules", "suggest"]).contains("speak for no rule"));
 }
 
 #[test]

@@ -667,7 +667,7 @@ class CreateParams(TypedDict):
     system_prompt: NotRequired[str | None]
     """Added to the agent's own instructions."""
     working_dir: str
-    """Where the agent works; the directory must exist."""
+    """Where the agent works; the directory must exist. `~` is the home of the server's user."""
 
 
 class CursorDeleteParams(TypedDict):
@@ -837,6 +837,39 @@ class FileChangeUnknown(TypedDict):
     edit: Literal['unknown']
     path: str
     """The path as it was written."""
+
+
+FileNowText = TypedDict('FileNowText', {
+    'is': "Literal['text']",
+    'text': 'str',
+    'path': 'str',
+})
+
+
+FileNowAbsent = TypedDict('FileNowAbsent', {
+    'is': "Literal['absent']",
+    'path': 'str',
+})
+
+
+FileNowUnread = TypedDict('FileNowUnread', {
+    'is': "Literal['unread']",
+    'why': 'str',
+    'path': 'str',
+})
+
+
+class FilesParams(TypedDict):
+    """Parameters of `files`."""
+    approval_id: ApprovalId
+    """The approval whose call would change them."""
+
+
+class FilesRead(TypedDict):
+    """A result of `files`."""
+    type: Literal['ok']
+    files: list[FileNow]
+    """Each file once, in the order of the changes."""
 
 
 class FollowParams(TypedDict):
@@ -1750,6 +1783,24 @@ class PromptMessage(TypedDict):
     """How many events it has."""
 
 
+class ProposedRule(TypedDict):
+    """An allow that decisions already taken speak for."""
+    answers: int
+    """How many of the decisions it would have taken. You allowed each of them."""
+    denied: int
+    """How many that you denied it would have allowed. Always 0: no other is proposed."""
+    evidence: list[ApprovalId]
+    """The newest of the decisions that it would have taken, at most five."""
+    label: str
+    """What it means, in words."""
+    pattern: str
+    """The pattern."""
+    scope: RuleScope
+    """Which sessions it would hold for."""
+    sessions: int
+    """How many sessions asked."""
+
+
 class PruneParams(TypedDict):
     """Parameters of `prune`."""
     older_than_days: int
@@ -2107,6 +2158,21 @@ class RuleScopeSession(TypedDict):
 class RuleScopeSubtree(TypedDict):
     """This session and everything below it."""
     subtree: SessionId
+
+
+class RuleSuggestParams(TypedDict):
+    """Parameters of `rule_suggest`."""
+    last: NotRequired[int | None]
+    """How many of your newest decisions are looked at (100, at most 200)."""
+
+
+class RuleSuggestions(TypedDict):
+    """A result of `rule_suggest`."""
+    type: Literal['ok']
+    looked_at: int
+    """How many of your decisions were looked at."""
+    suggestions: list[ProposedRule]
+    """The rules, the narrowest first. None is in force: `rule_add` makes it one."""
 
 
 class RuleTestParams(TypedDict):
@@ -2722,6 +2788,10 @@ FileChange: TypeAlias = (
 )
 """A change of one file. The texts stay in the tool's input, where JSON Pointers (RFC 6901) find
 them."""
+
+
+FileNow: TypeAlias = FileNowText | FileNowAbsent | FileNowUnread
+"""One file."""
 
 
 Followed: TypeAlias = FollowedEvent | LiveText
