@@ -11,14 +11,13 @@ pub(crate) enum Success {
     Never,
     Always,
     AsRoot,
-    AsUser,
     /// That depends on the machine.
     Varies,
 }
 
 /// One attack: a script that ends with 0 when it succeeded. What is expected has a letter for each
-/// of [`PROFILES`]: `y` it succeeds, `-` it is refused, `r` it succeeds as root, `u` as an ordinary
-/// user, `m` that depends on the machine.
+/// of [`PROFILES`]: `y` it succeeds, `-` it is refused, `r` it succeeds as root, `m` that depends on
+/// the machine.
 pub(crate) struct Attack {
     pub(crate) words: &'static str,
     pub(crate) script: &'static str,
@@ -36,7 +35,6 @@ impl Attack {
             Some('y') => Success::Always,
             Some('-') => Success::Never,
             Some('r') => Success::AsRoot,
-            Some('u') => Success::AsUser,
             _ => Success::Varies,
         }
     }
@@ -244,7 +242,6 @@ fn render() -> Result<String> {
                 Success::Never => "-",
                 Success::Always => "yes",
                 Success::AsRoot => "root",
-                Success::AsUser => "user",
                 Success::Varies => "some machines",
             };
             write!(table, " {word} |")?;
