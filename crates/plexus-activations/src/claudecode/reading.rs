@@ -57,9 +57,9 @@ impl ClaudeCode {
     /// Whether a page tells handles and node ids when the caller does not say. A model gets none,
     /// except by the names of the first stage, which always told them.
     fn tells_handles(&self, call: &Call) -> bool {
-        match (self.namespace, call.reader) {
-            (Namespace::Agents, Reader::Model) => false,
-            (Namespace::Agents, Reader::Program) | (Namespace::ClaudeCode, _) => true,
+        match call.reader {
+            Reader::Program => true,
+            Reader::Model => self.namespace == Namespace::ClaudeCode,
         }
     }
 
