@@ -88,7 +88,8 @@ test("a session that waits is answered in its timeline", async () => {
   const [second] = await target.pending(session.id);
   await here.getByRole("button", { name: /^Deny/ }).click();
   await here.getByLabel(/Why not/).fill("enough");
-  await page.keyboard.press("Enter");
+  // A call that has just come up takes no answer for a moment; a click waits until it does.
+  await here.getByRole("button", { name: /^Deny/ }).click();
   assert.equal((await target.decision(second.id)).message, "enough");
   await page.locator(".row.complete").waitFor();
   await here.waitFor({ state: "detached" });

@@ -82,7 +82,8 @@ test("a plan is sent back with a comment, and the next one approved", async () =
   assert.deepEqual(await here.locator("ol > li").allInnerTexts(), ["look", "change it"], "the plan is set as Markdown");
   await here.getByRole("button", { name: /^Send back/ }).click();
   await here.getByLabel(/What should be different/).fill("test it first");
-  await page.keyboard.press("Enter");
+  // A call that has just come up takes no answer for a moment; a click waits until it does.
+  await here.getByRole("button", { name: /^Send back/ }).click();
   const decision = await target.decision(first.id);
   assert.deepEqual([decision.status, decision.message], ["denied", "test it first"]);
   await here.getByText("Second plan").waitFor();
