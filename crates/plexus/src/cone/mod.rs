@@ -26,6 +26,7 @@ use tokio::io::{AsyncWriteExt as _, Stdin, Stdout};
 use self::conversation::Conversation;
 use self::options::Options;
 use self::provider::{Answer, Piece, StopReason};
+use crate::cli::complain;
 
 /// The longest line of a client: a prompt of this size is beyond the context of any model.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -37,13 +38,13 @@ const MODEL_FAILED: i64 = -32000;
 /// Runs the agent until its input ends.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(file) = args.next().map(PathBuf::from) else {
-        eprintln!("usage: plexus cone FILE");
+        complain("usage: plexus cone FILE");
         return ExitCode::from(2);
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("could not start: {error}");
+            complain(&format!("plexus cone: could not start: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -59,7 +60,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("could not go on: {error}");
+            complain(&format!("plexus cone: could not go on: {error}"));
             ExitCode::FAILURE
         }
     }
