@@ -540,6 +540,22 @@ export type ChatStarted = {
 /** How a chat stands. It ends once. */
 export type ChatStatus = "running" | "complete" | "failed" | "cancelled";
 
+/** Parameters of `cone.create`. */
+export type ConeCreateParams = {
+  /** Limits for it. */
+  budget?: Budget | null;
+  /** Anything you want to find again; an object. */
+  metadata?: JsonObject | null;
+  /** The model, perhaps with `anthropic/` or `openai/` before it, which chooses the API. Without that, models whose names begin with `claude` have the Messages API and all others that of chat completions. */
+  model?: string | null;
+  /** A name, unique among the sessions you create. */
+  name: string;
+  /** The session that is to be its parent. Only the operator may say. */
+  parent?: SessionId | null;
+  /** What the model is told before everything else. */
+  system_prompt?: string | null;
+};
+
 /** Parameters of `configure`. */
 export type ConfigureParams = {
   /** The session whose child somebody else starts. */
@@ -652,7 +668,7 @@ export type CreateParams = {
   name: string;
   /** The session that is to be its parent. Only the operator may say. */
   parent?: SessionId | null;
-  /** `ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say. */
+  /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say). */
   project_settings?: ProjectSettings | null;
   /** `default`, or `all`: ask also about what the CLI would run unasked. */
   supervise?: Supervise | null;
@@ -1481,8 +1497,8 @@ export type Position = {
   tree_id: TreeId;
 };
 
-/** Whether the settings of a repository are read: its hooks run unasked and can answer permissions. */
-export type ProjectSettings = "ignore" | "trust";
+/** What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and can answer permissions. */
+export type ProjectSettings = "ignore" | "instructions" | "trust";
 
 /** The prompt of a chat, and how the chat stands. */
 export type PromptMessage = {
@@ -2459,6 +2475,12 @@ export type Methods = {
   "claudecode.send": { params: SendParams; result: MessageSent };
   "claudecode.streams": { params: StreamsParams; result: StreamList };
   "claudecode.wait": { params: WaitParams; result: Waited };
+  "cone.chat_async": { params: ChatParams; result: ChatStarted };
+  "cone.create": { params: ConeCreateParams; result: SessionCreated };
+  "cone.delete": { params: SessionRef; result: SessionDeleted };
+  "cone.get": { params: SessionRef; result: SessionGot };
+  "cone.list": { params: ListParams; result: SessionList };
+  "cone.poll": { params: PollParams; result: Polled };
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
   "identity.parent": { params: ParentParams; result: ParentIdentity };

@@ -267,7 +267,11 @@ impl Activation for ClaudeCode {
                     .serves::<wire::Delete, _, _>("Ends a conversation and removes its records.", ends, with!(cone_delete))
             }
         };
-        if self.listed { table.short_list(SHORT_LIST) } else { table.called_by_name() }
+        match (self.listed, self.namespace) {
+            (true, Namespace::Agents | Namespace::ClaudeCode) => table.short_list(SHORT_LIST),
+            (true, Namespace::Codex | Namespace::Acp | Namespace::Cone) => table.short_list(&[]),
+            (false, _) => table.called_by_name(),
+        }
     }
 
     async fn health(&self) -> Result<Option<Value>, CallError> {

@@ -552,6 +552,24 @@ class ChatStarted(TypedDict):
     version on."""
 
 
+class ConeCreateParams(TypedDict):
+    """Parameters of `cone.create`."""
+    budget: NotRequired[Budget | None]
+    """Limits for it."""
+    metadata: NotRequired[dict[str, Any] | None]
+    """Anything you want to find again; an object."""
+    model: NotRequired[str | None]
+    """The model, perhaps with `anthropic/` or `openai/` before it, which chooses the API. Without
+    that, models whose names begin with `claude` have the Messages API and all others that of chat
+    completions."""
+    name: str
+    """A name, unique among the sessions you create."""
+    parent: NotRequired[SessionId | None]
+    """The session that is to be its parent. Only the operator may say."""
+    system_prompt: NotRequired[str | None]
+    """What the model is told before everything else."""
+
+
 class ConfigureParams(TypedDict):
     """Parameters of `configure`."""
     session_id: SessionId
@@ -661,7 +679,8 @@ class CreateParams(TypedDict):
     parent: NotRequired[SessionId | None]
     """The session that is to be its parent. Only the operator may say."""
     project_settings: NotRequired[ProjectSettings | None]
-    """`ignore`, or `trust`: read the repository's own settings and hooks. The operator's to say."""
+    """What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
+    `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say)."""
     supervise: NotRequired[Supervise | None]
     """`default`, or `all`: ask also about what the CLI would run unasked."""
     system_prompt: NotRequired[str | None]
@@ -2877,9 +2896,9 @@ PluginId: TypeAlias = str
 process and no other activation of the server has it."""
 
 
-ProjectSettings: TypeAlias = Literal['ignore'] | Literal['trust']
-"""Whether the settings of a repository are read: its hooks run unasked and can answer
-permissions."""
+ProjectSettings: TypeAlias = Literal['ignore'] | Literal['instructions'] | Literal['trust']
+"""What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and
+can answer permissions."""
 
 
 Question: TypeAlias = QuestionChoices | QuestionPlan
