@@ -275,6 +275,7 @@ mod tests {
             &streams,
             Agents::TYPED,
             ClaudeCode::TYPED,
+            Cone::TYPED,
             Loopback::TYPED,
             Arbor::TYPED,
             Identity::TYPED,

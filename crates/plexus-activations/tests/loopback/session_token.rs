@@ -205,7 +205,7 @@ fn handle(owner: &str, method: &str, id: &Value) -> Value {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 23] = [
+const ABOUT_NOBODY: [&str; 24] = [
     "agents.create",
     "agents.kinds",
     "claudecode.create",

@@ -264,9 +264,7 @@ pub(super) async fn rules(global: &Global, arguments: Rules) -> Result<u8> {
 
 /// Shows what could be a rule, with the evidence and the command that makes it one.
 async fn suggest_rules(client: &Client, last: Option<LastDecisions>, json: bool) -> Result<u8> {
-    let mut params = RuleSuggestParams::default();
-    params.last = last;
-    let told = client.loopback().rule_suggest(&params).await.map_err(failed)?;
+    let told = client.loopback().rule_suggest(&RuleSuggestParams { last }).await.map_err(failed)?;
     if json {
         screen::line(&serde_json::to_string_pretty(&told)?)?;
         return Ok(exit::OK);
