@@ -11,8 +11,9 @@ use tokio::process::Command;
 use crate::child::StartError;
 use crate::process::ProcessTree;
 
-/// A program prints its version in well under a second; a busy machine may need some more.
-pub const VERSION_TIMEOUT: Duration = Duration::from_secs(15);
+/// A program prints its version in well under a second, unless its hundred megabytes are read from
+/// a slow disk for the first time, on a machine that has other things to do.
+pub const VERSION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A version line has a few dozen bytes.
 const MAX_ANSWER_BYTES: u64 = 4096;

@@ -117,6 +117,7 @@ const NEW_METHODS: &[&str] = &[
     "identity.parents",
     "identity.revoke",
     "loopback.files",
+    "loopback.rule_suggest",
     "plexus.plugins",
 ];
 
