@@ -89,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "claude_code",
             "agent_api",
             "plexus-wire",
+            "plexus-confine",
             "plexus-core",
             "plexus-store",
             "plexus-activations",

@@ -74,7 +74,9 @@ async fn health_reports_each_activation() {
     let approval = world.wait_for_approval(&session).await;
     let report = world.ok("plexus.health", json!({})).await["activations"].clone();
     let namespaces: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(namespaces, ["agents", "arbor", "claudecode", "health", "identity", "loopback"]);
+    let all =
+        ["acp", "agents", "arbor", "claudecode", "codex", "cone", "health", "identity", "loopback"];
+    assert_eq!(namespaces, all);
     let sessions = &report["agents"];
     assert_eq!(report["claudecode"], *sessions);
     assert_eq!((&sessions["children"], &sessions["warm"]), (&json!(2), &json!(1)));
