@@ -44,7 +44,7 @@ test("a question is answered with one option, several, and own words", async () 
   await page.goto(`${target.url}/#/sessions/${session.id}`);
   await page.locator(".row.content").getByText("the end").waitFor();
   await page.locator(".tool .toggle").first().click();
-  await page.getByText("tests, docs, spelling").waitFor();
+  await page.locator("li", { hasText: "tests, docs, spelling" }).waitFor();
   check();
   await close();
 });
