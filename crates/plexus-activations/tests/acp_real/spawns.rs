@@ -29,7 +29,7 @@ pub(crate) async fn an_agent_creates_a_child_of_its_own_once_it_is_allowed(
         }
         // Claude Code lists tools of MCP servers only when its model has searched for them.
         let listed = tools.into_iter().find(|tool| tool.ends_with(CREATE));
-        let tool = listed.unwrap_or_else(|| format!("mcp__plexus__{CREATE}"));
+        let tool = listed.unwrap_or("mcp__plexus__agents_create");
         Some(Step::tool(tool, json!({"name": name, "working_dir": work})))
     });
     let server = server_with(agent, &cli, &props).await?;
