@@ -54,8 +54,6 @@ macro_rules! all_cases {
             killed,
             [a_killed_server_answers_15_s_later_and_the_tool_runs_once]
         );
-        let suite =
-            cases!(suite, $agent, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
         cases!(
             suite,
             $agent,
@@ -89,6 +87,10 @@ fn main() -> std::process::ExitCode {
             a_prompt_with_a_slash_reaches_the_model,
         ]
     );
+    let suite =
+        cases!(suite, OpenCode, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
+    let suite =
+        cases!(suite, Goose, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
     let suite = cases!(suite, Goose, own, [a_repository_with_plugin_hooks_is_refused]);
     cases!(
         suite,

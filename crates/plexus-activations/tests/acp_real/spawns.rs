@@ -24,12 +24,7 @@ pub(crate) async fn an_agent_creates_a_child_of_its_own_once_it_is_allowed(
         let calls = asked.tool_results().len();
         let name = ["refused", "allowed"].get(calls)?;
         let tools = asked.tool_names();
-        if tools.is_empty() {
-            return None;
-        }
-        // Claude Code lists tools of MCP servers only when its model has searched for them.
-        let listed = tools.into_iter().find(|tool| tool.ends_with(CREATE));
-        let tool = listed.unwrap_or("mcp__plexus__agents_create");
+        let tool = tools.into_iter().find(|tool| tool.ends_with(CREATE))?;
         Some(Step::tool(tool, json!({"name": name, "working_dir": work})))
     });
     let server = server_with(agent, &cli, &props).await?;
