@@ -2,10 +2,9 @@
 # Runs the examples of docs/examples and of plexus-client against a real server whose agent is the simulator. Needs python3, curl and jq.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --quiet -p plexus
-cargo build --quiet -p plexus-client --example supervise
-built=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug
-plexus=$built/plexus
+source scripts/built.sh
+plexus=$(built_plexus)
+supervise=$(built_example supervise)
 
 folder=$(mktemp -d)
 export PLEXUS_DATA_DIR=$folder/data
@@ -36,9 +35,9 @@ python3 docs/examples/supervise.py "$folder/denied" $'sim:\ntool Bash {"command"
 [ ! -e "$folder/denied/made" ] || { echo "supervise.py: it allowed a command" >&2; exit 1; }
 
 # The Rust example does the same.
-"$built/examples/supervise" "$folder/rust" "hello"
+"$supervise" "$folder/rust" "hello"
 [ -e "$folder/rust/plexus-sim.txt" ] || { echo "supervise.rs: the file was not written" >&2; exit 1; }
-"$built/examples/supervise" "$folder/denied" $'sim:\ntool Bash {"command":"touch made"}'
+"$supervise" "$folder/denied" $'sim:\ntool Bash {"command":"touch made"}'
 [ ! -e "$folder/denied/made" ] || { echo "supervise.rs: it allowed a command" >&2; exit 1; }
 
 # Without a terminal the shell example denies.

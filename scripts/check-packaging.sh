@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Checks what a package ships beside the binary: the systemd unit, completions for the shells that are here, and the manual pages. Then
 # builds the packages that need no Rust (npm, wheel, .deb), installs each from its file into an empty prefix, and runs what was installed.
-# Needs target/debug/plexus (cargo build -p plexus); tools that are not here are named and left out.
+# Tools that are not here are named and left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-plexus=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/plexus
+source scripts/built.sh
+plexus=$(built_plexus)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -10,13 +10,9 @@ root=$PWD
 mypy=2.4.1
 setuptools=80.9.0
 
-# PLEXUS_BIN may name a program that is built already.
-if [ -z "${PLEXUS_BIN:-}" ]; then
-  cargo build --quiet -p plexus
-  PLEXUS_BIN=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/plexus
-fi
-export PLEXUS_BIN
-plexus=$PLEXUS_BIN
+source scripts/built.sh
+plexus=$(built_plexus)
+export PLEXUS_BIN=$plexus
 
 python3 sdk/generate.py --check
 node web/scripts/wire.mjs --check

@@ -2,7 +2,11 @@
 # The dashboard: the types that are made from the wire, all types, the committed build against a fresh one, and the browser tests, against the stand-in server and against the real one.
 # Pictures of every view are left in artifacts/dashboard, to be looked at.
 set -euo pipefail
-cd "$(dirname "$0")/../web"
+cd "$(dirname "$0")/.."
+source scripts/built.sh
+plexus=$(built_plexus)
+unset PLEXUS_BIN
+cd web
 # Not `npm ci`: it insists that the lock file names the packages of every platform, which a registry that holds only ours cannot fill in.
 # The versions are those of the lock file all the same, and `check-dist` compares what they build.
 npm install --no-save --no-audit --no-fund --loglevel=error
@@ -10,11 +14,5 @@ npm run --silent check-wire
 npm run --silent check
 npm run --silent check-dist
 npm test --silent
-plexus=../target/debug/plexus
-if [ -x "$plexus" ]; then
-  PLEXUS_BIN=$(realpath "$plexus") npm test --silent
-else
-  echo "the browser tests against the real server need target/debug/plexus: cargo build -p plexus" >&2
-  exit 1
-fi
+PLEXUS_BIN=$plexus npm test --silent
 node tests/screenshots.mjs ../artifacts/dashboard

@@ -28,7 +28,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
   DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked cargo-deny
+command -v cargo-deny >/dev/null 2>&1 || cargo install --quiet --locked --debug cargo-deny
 bash scripts/install-claude-cli.sh
 bash scripts/install-codex-cli.sh
 bash scripts/install-acp-agents.sh

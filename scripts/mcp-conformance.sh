@@ -23,8 +23,8 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$suite $node" ]; then
     echo "$suite $node" >"$stamp"
 fi
 
-cargo build --quiet -p plexus-transport --example conformance_server
-target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
+source scripts/built.sh
+conformance_server=$(built_example conformance_server)
 
 work=$(mktemp -d)
 server=
@@ -35,7 +35,7 @@ finish() {
 }
 trap finish EXIT
 
-"$target/debug/examples/conformance_server" >"$work/url" &
+"$conformance_server" >"$work/url" &
 server=$!
 for _ in $(seq 100); do
     [ -s "$work/url" ] && break

@@ -20,8 +20,8 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$inspector $node" ]; then
     echo "$inspector $node" >"$stamp"
 fi
 
-cargo build --quiet -p plexus
-plexus=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/debug/plexus
+source scripts/built.sh
+plexus=$(built_plexus)
 
 work=$(mktemp -d)
 export PLEXUS_DATA_DIR=$work/data

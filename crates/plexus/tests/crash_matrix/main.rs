@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Cases at a time: most of each is waiting.
-const ABREAST: usize = 6;
+const ABREAST: usize = 12;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

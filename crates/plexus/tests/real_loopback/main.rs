@@ -15,7 +15,7 @@ mod site;
 
 /// Cases at the same time: most of them wait for a client to come back.
 #[cfg(target_os = "linux")]
-const AT_A_TIME: usize = 4;
+const AT_A_TIME: usize = 8;
 
 /// Adds cases to a suite, each once for each channel.
 #[cfg(target_os = "linux")]

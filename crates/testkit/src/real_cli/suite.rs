@@ -12,8 +12,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use super::RealCli;
 use crate::{netns, real_claude};
 
-/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB.
-const CASES_AT_A_TIME: usize = 2;
+/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB, and then
+/// most of a case is waiting.
+const CASES_AT_A_TIME: usize = 4;
 
 /// The deadline of one case; most take a few seconds on an idle machine, the slowest wait half a minute for a client to come back.
 const CASE_DEADLINE: Duration = Duration::from_secs(240);
