@@ -1,8 +1,9 @@
-//! Every statement of the contract, over the scripted backend, over `claude_code` with the simulator,
-//! over `codex` with a scripted server, and over `acp` with a scripted agent.
+//! Every statement of the contract (docs/agent-api-contract.md), over the scripted backend, over
+//! `claude_code` with the simulator, over `codex` with a scripted server, and over `acp` with a
+//! scripted agent.
 //!
-//! A statement that does not apply is reported as ignored. Which ones may be is written down here, so that a capability that
-//! goes missing cannot pass for a statement that does not apply.
+//! A statement that does not apply is reported as ignored. Which ones may be is written down here,
+//! so that a capability that goes missing cannot pass for a statement that does not apply.
 
 #![allow(
     clippy::unwrap_used,
