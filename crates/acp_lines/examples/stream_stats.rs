@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p acp_lines --example stream_stats -- FILE…`
 //!
-//! What a recording is made of is in [`agent_lines::recording`]. A line is unknown when nobody knows
-//! its method, or the kind of its update.
+//! What a recording is made of is in [`agent_lines::recording`]. A line is unknown when nobody
+//! knows its method, or the kind of its update.
 
 use std::process::ExitCode;
 

@@ -9,8 +9,9 @@ use crate::{
 
 /// One kind of agent.
 ///
-/// [`validate::check`](crate::validate::check) and [`gate::open`](crate::gate::open) do the part that is the same for all
-/// of them; the feature `conformance` holds an implementation to the contract.
+/// [`validate::check`](crate::validate::check) and [`gate::open`](crate::gate::open) do the part
+/// that is the same for all of them; the feature `conformance` holds an implementation to the
+/// contract.
 pub trait AgentWrapperBackend: Send + Sync {
     /// The kind this backend runs.
     fn kind(&self) -> AgentWrapperKind;
@@ -26,7 +27,8 @@ pub trait AgentWrapperBackend: Send + Sync {
         request: AgentWrapperRunRequest,
     ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>>;
 
-    /// The same, with a handle to cancel it. Refused by a backend that does not advertise `agent_api.control.cancel.v1`.
+    /// The same, with a handle to cancel it. Refused by a backend that does not advertise
+    /// `agent_api.control.cancel.v1`.
     fn run_control(
         &self,
         _request: AgentWrapperRunRequest,

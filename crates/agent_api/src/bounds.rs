@@ -1,7 +1,7 @@
 //! The limits of an event, and the one place that enforces them.
 //!
-//! The [`gate`](crate::gate) passes every event through [`bounded`] on its way to the reader, so no backend can forget it.
-//! All sizes are bytes of UTF-8; JSON is counted as `serde_json` writes it.
+//! The [`gate`](crate::gate) passes every event through [`bounded`] on its way to the reader, so no
+//! backend can forget it. All sizes are bytes of UTF-8; JSON is counted as `serde_json` writes it.
 
 use std::io;
 
@@ -25,16 +25,19 @@ pub const MAX_MODEL_ID_BYTES: usize = 128;
 pub const MAX_ADD_DIRS: usize = 16;
 /// The longest path of an additional directory.
 pub const MAX_ADD_DIR_BYTES: usize = 1_024;
-/// Events that may wait for the reader. A full channel makes the agent wait: with the limits above it holds a few MiB at most.
+/// Events that may wait for the reader. A full channel makes the agent wait: with the limits above
+/// it holds a few MiB at most.
 pub const EVENT_CHANNEL_CAPACITY: usize = 32;
 
 /// Ends a message that was cut.
 const CUT_MARK: &str = "…(truncated)";
 
-/// Yields `event` within its limits: as it is, cut, or, for a long text, in several pieces whose order is kept.
+/// Yields `event` within its limits: as it is, cut, or, for a long text, in several pieces whose
+/// order is kept.
 ///
-/// What does not belong to a kind is taken off: a text event keeps no message, an error and a status no text. A text event
-/// without text yields nothing. The facet of a text that was split stays with its first piece.
+/// What does not belong to a kind is taken off: a text event keeps no message, an error and a
+/// status no text. A text event without text yields nothing. The facet of a text that was split
+/// stays with its first piece.
 pub fn bounded(mut event: AgentWrapperEvent) -> Pieces {
     event.channel.take_if(|channel| channel.len() > MAX_CHANNEL_BYTES);
     if let Some(message) = &mut event.message {

@@ -33,7 +33,8 @@ pub const EXEC_NON_INTERACTIVE: &str = "agent_api.exec.non_interactive";
 /// A request may drop the agent's own checks, since the host isolates it.
 pub const EXEC_EXTERNAL_SANDBOX: &str = "agent_api.exec.external_sandbox.v1";
 
-/// What a backend can do, as ids. What is here is true; what is not here is refused before anything starts.
+/// What a backend can do, as ids. What is here is true; what is not here is refused before anything
+/// starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentWrapperCapabilities {
     /// The ids, in order.

@@ -17,7 +17,8 @@ pub enum AgentWrapperEventKind {
     ToolResult,
     /// The run goes on, and this is how: perhaps a `message`, perhaps a facet in `data`, no `text`.
     Status,
-    /// Something failed: a `message` in our own words, and no `text`. A run that fails ends with one of these.
+    /// Something failed: a `message` in our own words, and no `text`. A run that fails ends with
+    /// one of these.
     Error,
     /// The agent did something that its backend has no name for.
     Unknown,

@@ -9,8 +9,9 @@
 //! | `agent_api.session.resume.v1` | `{"selector": "last"}` or `{"selector": "id", "id": "…"}` | a new session |
 //! | `agent_api.session.fork.v1` | the same, not together with `resume` | a new session |
 //!
-//! Only values are looked at here; which keys a backend takes at all, and in which order things are refused, is
-//! [`validate`](crate::validate). No message repeats a value: a caller may have put a secret there.
+//! Only values are looked at here; which keys a backend takes at all, and in which order things are
+//! refused, is [`validate`](crate::validate). No message repeats a value: a caller may have put a
+//! secret there.
 
 use serde_json::{Map, Value};
 
@@ -86,7 +87,8 @@ impl CoreExtensions {
                 EXEC_ADD_DIRS => core.add_dirs = add_dirs(key, value)?,
                 SESSION_RESUME => core.resume = Some(selector(key, value)?),
                 SESSION_FORK => core.fork = Some(selector(key, value)?),
-                // `agent_api.run` and its like are advertised but are no extensions; a backend's own keys are its own.
+                // `agent_api.run` and its like are advertised but are no extensions; a backend's
+                // own keys are its own.
                 other if other.starts_with("agent_api.") => {
                     return Err(wrong(key, "takes no value"));
                 }

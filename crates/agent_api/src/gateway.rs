@@ -61,7 +61,8 @@ impl AgentWrapperGateway {
         backend.run_control(request).await
     }
 
-    /// Finds the backend and refuses what no backend may accept, so that the rule holds for a careless one too.
+    /// Finds the backend and refuses what no backend may accept, so that the rule holds for a
+    /// careless one too.
     fn checked(
         &self,
         kind: &AgentWrapperKind,

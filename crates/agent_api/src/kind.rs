@@ -25,7 +25,9 @@ impl AgentWrapperKind {
             Ok(Self(name.into()))
         } else {
             Err(AgentWrapperError::InvalidAgentKind {
-                message: "an agent kind is a small letter followed by small letters, digits and underscores".to_owned(),
+                message: "an agent kind is a small letter followed by small letters, digits and \
+                    underscores"
+                    .to_owned(),
             })
         }
     }

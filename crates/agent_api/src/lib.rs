@@ -1,29 +1,28 @@
 //! One run contract for any agent: bounded live events, and a completion that resolves last.
 //!
-//! A program that knows this crate alone can start an agent, show its progress while it works, cancel it, and know truthfully
-//! how it ended, whichever agent it is.
+//! A program that knows this crate alone can start an agent, show its progress while it works,
+//! cancel it, and know truthfully how it ended, whichever agent it is.
 //!
-//! Run an agent, print its text as it comes, and cancel it on Ctrl-C (with the feature `claude_code`):
+//! Run an agent, print its text as it comes, and cancel it on Ctrl-C (with the feature
+//! `claude_code`):
 //!
 #![cfg_attr(feature = "claude_code", doc = "```no_run")]
 #![cfg_attr(not(feature = "claude_code"), doc = "```ignore")]
 //! use std::{io::Write, sync::Arc};
 //!
-//! use agent_api::{
-//!     AgentWrapperEventKind, AgentWrapperGateway, AgentWrapperKind, AgentWrapperOutcome, AgentWrapperRunControl,
-//!     AgentWrapperRunRequest,
-//!     backends::claude_code::{AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig},
-//! };
-//! use futures::StreamExt;
+//! use agent_api::{ AgentWrapperEventKind, AgentWrapperGateway, AgentWrapperKind,
+//! AgentWrapperOutcome, AgentWrapperRunControl, AgentWrapperRunRequest,
+//! backends::claude_code::{AGENT_KIND, ClaudeCodeBackend, ClaudeCodeBackendConfig}, }; use
+//! futures::StreamExt;
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let mut gateway = AgentWrapperGateway::new();
 //!     gateway.register(Arc::new(ClaudeCodeBackend::new(ClaudeCodeBackendConfig::default())))?;
 //!
-//!     let request = AgentWrapperRunRequest::new("What is this project about?");
-//!     let kind = AgentWrapperKind::new(AGENT_KIND)?;
-//!     let AgentWrapperRunControl { mut handle, cancel } = gateway.run_control(&kind, request).await?;
+//!     let request = AgentWrapperRunRequest::new("What is this project about?"); let kind =
+//!     AgentWrapperKind::new(AGENT_KIND)?; let AgentWrapperRunControl { mut handle, cancel } =
+//!     gateway.run_control(&kind, request).await?;
 //!
 //!     tokio::spawn(async move {
 //!         if tokio::signal::ctrl_c().await.is_ok() {

@@ -13,7 +13,8 @@ pub struct AgentWrapperRunRequest {
     pub working_dir: Option<PathBuf>,
     /// The longest that the run may take, from its start to the end of its process.
     pub timeout: Option<Duration>,
-    /// Environment of the run. It is laid over the backend's own; this process' environment stays as it is.
+    /// Environment of the run. It is laid over the backend's own; this process' environment stays
+    /// as it is.
     pub env: BTreeMap<String, String>,
     /// Values by capability id; a key that the backend does not advertise is refused.
     pub extensions: BTreeMap<String, Value>,
@@ -33,7 +34,8 @@ impl AgentWrapperRunRequest {
     }
 }
 
-/// Shows the names of the environment and not its values: those are where keys live, and a request ends up in logs.
+/// Shows the names of the environment and not its values: those are where keys live, and a request
+/// ends up in logs.
 impl fmt::Debug for AgentWrapperRunRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentWrapperRunRequest")

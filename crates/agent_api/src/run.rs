@@ -15,13 +15,15 @@ pub type DynAgentWrapperCompletion =
 
 /// A run: what it does, and how it ends.
 ///
-/// `completion` resolves once the process has exited **and** `events` has yielded its end. Whoever does not want the
-/// events drops them; the run then goes on to its end unseen. Dropping both cancels it.
+/// `completion` resolves once the process has exited **and** `events` has yielded its end. Whoever
+/// does not want the events drops them; the run then goes on to its end unseen. Dropping both
+/// cancels it.
 #[must_use = "dropping the handle cancels the run"]
 pub struct AgentWrapperRunHandle {
     /// What happens, in order, each thing once. A reader that is slow makes the agent wait.
     pub events: DynAgentWrapperEventStream,
-    /// How it ended. Await it after the end of `events`, or without them, or beside them; never instead of them.
+    /// How it ended. Await it after the end of `events`, or without them, or beside them; never
+    /// instead of them.
     pub completion: DynAgentWrapperCompletion,
 }
 
@@ -43,16 +45,18 @@ pub struct AgentWrapperRunControl {
 
 /// Ends a run before its time.
 ///
-/// From the moment of [`cancel`](Self::cancel) no event is forwarded, `events` ends, the agent and everything it started
-/// die, and then `completion` is `Err(Backend { message: "cancelled" })`, also when the run had come to its end but nobody
-/// had seen it, and whether or not anybody reads `events` to its end. After `completion` was observed, it does nothing.
+/// From the moment of [`cancel`](Self::cancel) no event is forwarded, `events` ends, the agent and
+/// everything it started die, and then `completion` is `Err(Backend { message: "cancelled" })`,
+/// also when the run had come to its end but nobody had seen it, and whether or not anybody reads
+/// `events` to its end. After `completion` was observed, it does nothing.
 #[derive(Clone)]
 pub struct AgentWrapperCancelHandle {
     act: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl AgentWrapperCancelHandle {
-    /// Makes a handle of what to do when somebody cancels. `act` may be called any number of times, from any thread.
+    /// Makes a handle of what to do when somebody cancels. `act` may be called any number of times,
+    /// from any thread.
     pub fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
         Self { act: Arc::new(act) }
     }
@@ -72,8 +76,8 @@ impl fmt::Debug for AgentWrapperCancelHandle {
 /// How a run that came to an end of its own ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentWrapperCompletion {
-    /// How the process exited. A run that failed before a process was started has the status of a command that failed
-    /// (code 1).
+    /// How the process exited. A run that failed before a process was started has the status of a
+    /// command that failed (code 1).
     pub status: ExitStatus,
     /// Whether the agent did what it was asked.
     pub outcome: AgentWrapperOutcome,

@@ -1,8 +1,9 @@
 //! What is refused before anything is started, and in which order.
 //!
-//! First the prompt, then the keys of the extensions, then values, the directories among them, and at last combinations. A
-//! request that is wrong in two ways gets the error of the earlier step, whichever backend it goes to: [`check`] is the one
-//! place of that order. A backend with keys of its own looks at their values after it.
+//! First the prompt, then the keys of the extensions, then values, the directories among them, and
+//! at last combinations. A request that is wrong in two ways gets the error of the earlier step,
+//! whichever backend it goes to: [`check`] is the one place of that order. A backend with keys of
+//! its own looks at their values after it.
 
 use std::{
     env,
@@ -38,8 +39,8 @@ pub struct CheckedRequest {
 
 /// Checks `request` against what `capabilities` offer.
 ///
-/// `default_working_dir` is the backend's, for a request without one; without either it is this process' own. A relative
-/// directory is resolved against this process' own at this moment.
+/// `default_working_dir` is the backend's, for a request without one; without either it is this
+/// process' own. A relative directory is resolved against this process' own at this moment.
 pub fn check(
     agent_kind: &AgentWrapperKind,
     capabilities: &AgentWrapperCapabilities,
@@ -105,12 +106,14 @@ pub(crate) fn check_keys(
     }
 }
 
-/// An environment that no process can be given is refused here rather than by a failure to start one.
+/// An environment that no process can be given is refused here rather than by a failure to start
+/// one.
 fn check_env(request: &AgentWrapperRunRequest) -> Result<(), AgentWrapperError> {
     let name_is_wrong = |name: &str| name.is_empty() || name.contains(['=', '\0']);
     if request.env.iter().any(|(name, value)| name_is_wrong(name) || value.contains('\0')) {
         return Err(AgentWrapperError::invalid_request(
-            "an environment name must not be empty or hold `=`, and neither name nor value may hold a NUL character",
+            "an environment name must not be empty or hold `=`, and neither name nor value may \
+             hold a NUL character",
         ));
     }
     Ok(())

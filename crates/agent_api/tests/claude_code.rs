@@ -1,5 +1,5 @@
-//! What only the `claude_code` backend promises, over the simulator: the ends of a process in our own words, lines that
-//! cannot be read, long prompts, and secrets that reach no log.
+//! What only the `claude_code` backend promises, over the simulator: the ends of a process in our
+//! own words, lines that cannot be read, long prompts, and secrets that reach no log.
 
 #![allow(
     clippy::unwrap_used,
@@ -185,8 +185,8 @@ mod linux {
         Ok(())
     }
 
-    /// The secret is in the environment, in raw lines readable and not, on stderr, in a tool's input and output, in thinking, and
-    /// in the reasons of two kinds of failure.
+    /// The secret is in the environment, in raw lines readable and not, on stderr, in a tool's
+    /// input and output, in thinking, and in the reasons of two kinds of failure.
     async fn planted_secrets_reach_no_event_no_error_and_no_log() -> Result<()> {
         let secret = SECRET.to_owned();
         let scenarios = [

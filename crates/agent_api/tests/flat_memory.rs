@@ -38,7 +38,8 @@ mod linux {
     /// By then every buffer has its size.
     const WARM: u32 = 20_000;
 
-    /// The reader sleeps after this many events, so it is always behind: the agent writes many times faster.
+    /// The reader sleeps after this many events, so it is always behind: the agent writes many
+    /// times faster.
     const READ_AT_ONCE: u32 = 200;
 
     /// A leak of a hundred bytes an event would be twice this.

@@ -1,9 +1,11 @@
 //! No type of a backend's crate is in the public interface.
 //!
-//! The compiler's own check for this (`exported_private_dependencies`) is not stable, so this one reads the sources. It sees
-//! every signature, public field, alias, re-export and implementation that is written out, and takes a name for a type of the
-//! backend's crate when the file imports it from there or spells the path out. It does not see through macros or through a
-//! private alias in another file; there are none here, and `the_check_sees_what_it_looks_for` shows what it does see.
+//! The compiler's own check for this (`exported_private_dependencies`) is not stable, so this one
+//! reads the sources. It sees every signature, public field, alias, re-export and implementation
+//! that is written out, and takes a name for a type of the backend's crate when the file imports it
+//! from there or spells the path out. It does not see through macros or through a private alias in
+//! another file; there are none here, and `the_check_sees_what_it_looks_for` shows what it does
+//! see.
 
 #![allow(
     clippy::unwrap_used,
@@ -54,7 +56,8 @@ fn the_check_sees_what_it_looks_for() {
         "pub trait A { fn f(&self, _: claude_code::Text); }",
         "pub trait A { type B: Into<claude_code::Text>; }",
         "pub struct A; impl A { pub fn f(&self) -> claude_code::Text { todo!() } }",
-        "pub struct A; impl From<claude_code::Text> for A { fn from(_: claude_code::Text) -> A { A } }",
+        "pub struct A; impl From<claude_code::Text> for A { fn from(_: claude_code::Text) -> A { \
+         A } }",
         "pub fn f<T: Into<claude_code::Text>>(_: T) {}",
         "pub fn f<T>(_: T) where T: Into<claude_code::Text> {}",
         "pub mod m { pub fn f(_: claude_code::Text) {} }",
@@ -66,7 +69,8 @@ fn the_check_sees_what_it_looks_for() {
         "use claude_code::Text; struct A { a: Text } pub struct B { a: Text }",
         "use claude_code::Text; pub(crate) fn f(_: Text) {}",
         "pub struct A; impl A { fn f(&self) -> claude_code::Text { todo!() } }",
-        "pub mod claude_code; pub use self::claude_code::A; pub fn f(_: crate::backends::claude_code::A) {}",
+        "pub mod claude_code; pub use self::claude_code::A; pub fn f(_: \
+         crate::backends::claude_code::A) {}",
         "pub fn f() { let _: claude_code::Text; }",
         "#[cfg(test)] mod tests { pub fn f(_: claude_code::Text) {} }",
     ];
@@ -160,7 +164,8 @@ impl Finder {
                 item.items.iter().for_each(|item| self.trait_item(item));
             }
             Item::Impl(item) => {
-                // An implementation of a trait is public wherever its parts are; a private one is looked at all the same.
+                // An implementation of a trait is public wherever its parts are; a private one is
+                // looked at all the same.
                 if let Some((_, path, _)) = &item.trait_ {
                     self.visit_path(path);
                 }

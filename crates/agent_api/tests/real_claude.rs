@@ -1,8 +1,8 @@
-//! The contract over `claude_code` with the real CLI, which talks to a stand-in for its service: every statement, and the ends
-//! that only the real CLI can show.
+//! The contract over `claude_code` with the real CLI, which talks to a stand-in for its service:
+//! every statement, and the ends that only the real CLI can show.
 //!
-//! Where the CLI or the network namespace that it is locked into cannot be had, everything here is ignored, and the reason is
-//! printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure.
+//! Where the CLI or the network namespace that it is locked into cannot be had, everything here is
+//! ignored, and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure.
 
 #![allow(
     clippy::unwrap_used,
@@ -120,7 +120,8 @@ mod linux {
                 if all > MAX_SCRIPTED_BYTES {
                     return None;
                 }
-                // The CLI writes a line for each delta, so pieces of one text are as many events as texts would be.
+                // The CLI writes a line for each delta, so pieces of one text are as many events as
+                // texts would be.
                 vec![Step::text(&"x".repeat(all)).slowly(*bytes, 0)]
             }
             Scenario::Fail { secret } => vec![Step::text(secret).failing(Failure::Status(400))],

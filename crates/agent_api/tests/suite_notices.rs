@@ -1,4 +1,5 @@
-//! The conformance suite notices a backend that breaks a rule: each fault is caught by the statement that forbids it.
+//! The conformance suite notices a backend that breaks a rule: each fault is caught by the
+//! statement that forbids it.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,9 @@
-//! How fast a stream-json log is read, beside what else could read it, in one run: `cargo bench -p claude_code`.
+//! How fast a stream-json log is read, beside what else could read it, in one run:
+//! `cargo bench -p claude_code`.
 //!
-//! The log is generated from recorded lines of the real CLI, with texts and tool results of other lengths put in. Every
-//! reader gets the same lines, in memory. The best of several rounds counts: the machine's other work only ever slows one down.
+//! The log is generated from recorded lines of the real CLI, with texts and tool results of other
+//! lengths put in. Every reader gets the same lines, in memory. The best of several rounds counts:
+//! the machine's other work only ever slows one down.
 
 #![allow(
     clippy::expect_used,
@@ -23,7 +25,8 @@ const MEGABYTES: usize = 110;
 const ROUNDS: usize = 5;
 
 fn main() {
-    // `cargo test --all-targets` runs benchmarks too, without this word, and only wants to know that they start.
+    // `cargo test --all-targets` runs benchmarks too, without this word, and only wants to know
+    // that they start.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -170,8 +173,8 @@ fn read_block(block: &ContentBlock) -> usize {
     }
 }
 
-/// A log of at least `bytes`: by size about two fifths stream events, one fifth messages and two fifths tool results of 1
-/// to 50 KB.
+/// A log of at least `bytes`: by size about two fifths stream events, one fifth messages and two
+/// fifths tool results of 1 to 50 KB.
 fn generate(bytes: usize) -> String {
     let template = |file: &str, wanted: &dyn Fn(&Value) -> bool| -> Value {
         let path =
@@ -233,7 +236,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % below
     }
 
-    /// Text as tools print it: words, lines, quotes, paths, and now and then something that is not ASCII.
+    /// Text as tools print it: words, lines, quotes, paths, and now and then something that is not
+    /// ASCII.
     fn text(&mut self, shortest: usize, longest: usize) -> String {
         const WORDS: [&str; 16] = [
             "let",

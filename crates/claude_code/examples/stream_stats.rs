@@ -1,4 +1,5 @@
-//! Counts what is in stream-json logs: one line of JSON for each file, or for standard input when none is named.
+//! Counts what is in stream-json logs: one line of JSON for each file, or for standard input when
+//! none is named.
 //!
 //! `cargo run -p claude_code --example stream_stats -- FILE…`
 

@@ -1,10 +1,14 @@
 //! Runs the Claude Code CLI and yields its stream-json as typed events while the child lives.
 //!
 //! In reading order:
-//! - [`ClaudeStreamJsonParser`] turns one line into one [`ClaudeStreamJsonEvent`]; [`event`] says what can be in it.
-//! - [`ClaudeClient`] starts the CLI and hands out its events; dropping the handle ends everything the child started.
-//! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a restart.
-//! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair of streams.
+//! - [`ClaudeStreamJsonParser`] turns one line into one [`ClaudeStreamJsonEvent`]; [`event`] says
+//!   what can be in it.
+//! - [`ClaudeClient`] starts the CLI and hands out its events; dropping the handle ends everything
+//!   the child started.
+//! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a
+//!   restart.
+//! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair
+//!   of streams.
 //!
 //! Types that grow with the CLI are `#[non_exhaustive]`: a match on them has an arm for what comes
 //! tomorrow, which is best treated like `Unknown`.

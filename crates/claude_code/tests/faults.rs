@@ -146,7 +146,8 @@ async fn a_kill_during_start_leaves_nothing() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_grandchild_in_its_own_session_is_found_after_its_parents_are_gone() {
-    // The parent of the sleeper has exited long before the child does: no tree leads to it any more.
+    // The parent of the sleeper has exited long before the child does: no tree leads to it any
+    // more.
     let child = Scripted::new(
         r#"(setsid sh -c 'sleep 1000 & echo > detached; sleep 1000' < /dev/null > /dev/null 2>&1 &) ; while [ ! -e detached ]; do sleep 0.02; done; echo '{"type":"a"}'"#,
     );

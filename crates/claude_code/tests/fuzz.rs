@@ -1,7 +1,8 @@
-//! Statement 10: arbitrary bytes never panic, never loop, never allocate more than a small multiple of the line.
+//! Statement 10: arbitrary bytes never panic, never loop, never allocate more than a small multiple
+//! of the line.
 //!
-//! Runs in the ordinary suite with a fixed seed. `FUZZ_CASES` sets the number of cases and `FUZZ_SEED` another seed;
-//! both are printed, so that a finding can be had again.
+//! Runs in the ordinary suite with a fixed seed. `FUZZ_CASES` sets the number of cases and
+//! `FUZZ_SEED` another seed; both are printed, so that a finding can be had again.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 #![allow(
@@ -30,8 +31,9 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const DEFAULT_CASES: u32 = 3_000;
 const DEFAULT_SEED: u64 = 20_261_115;
 
-/// An index of 16 bytes for each value of two bytes, typed blocks of 32 for each three, and the line itself; vectors that grow
-/// by doubling allocate up to four times of what they need in the end.
+/// An index of 16 bytes for each value of two bytes, typed blocks of 32 for each three, and the
+/// line itself; vectors that grow by doubling allocate up to four times of what they need in the
+/// end.
 const MULTIPLE: usize = 64;
 
 /// What a parser and an error cost for a line of no length.

@@ -57,10 +57,14 @@ async fn s11_argv_has_the_flags_and_the_prompt_last() {
         .extra_arg("--replay-user-messages");
     let output = within("the run", child.client().print(request)).await.expect("runs");
     assert!(output.status.success());
-    let expected = "--print --output-format stream-json --verbose --resume 7d1f --fork-session --strict-mcp-config \
-        --include-partial-messages --model opus --append-system-prompt be~brief --permission-prompt-tool mcp__x__y \
-        --permission-mode default --settings {} --setting-sources user --mcp-config mcp.json --add-dir /a --add-dir /b \
-        --allowedTools Read,Bash(ls:*) --disallowedTools SendMessage --max-turns 3 --replay-user-messages --";
+    let expected = "--print --output-format stream-json --verbose --resume 7d1f --fork-session \
+        --strict-mcp-config \
+        --include-partial-messages --model opus --append-system-prompt be~brief \
+        --permission-prompt-tool mcp__x__y \
+        --permission-mode default --settings {} --setting-sources user --mcp-config mcp.json \
+        --add-dir /a --add-dir /b \
+        --allowedTools Read,Bash(ls:*) --disallowedTools SendMessage --max-turns 3 \
+        --replay-user-messages --";
     let argv = child.read("argv");
     let (flags, last) = argv.trim_end().rsplit_once('\n').expect("several arguments");
     assert_eq!(flags.replace(' ', "~").replace('\n', " "), expected);
@@ -140,7 +144,8 @@ async fn s12_a_bad_line_is_one_error_in_its_place() {
 #[tokio::test]
 async fn s13_a_full_channel_makes_the_child_wait_and_drops_nothing() {
     const LINES: usize = 3000;
-    // Each line has about a kilobyte: together far more than the channel, the reader's buffer and the pipe hold.
+    // Each line has about a kilobyte: together far more than the channel, the reader's buffer and
+    // the pipe hold.
     let child = Scripted::new(&format!(
         r#"pad=$(printf '%01000d' 0); i=0
         while [ $i -lt {LINES} ]; do echo "{{\"type\":\"n\",\"session_id\":\"$i\",\"pad\":\"$pad\"}}"; i=$((i+1)); done; echo x > done"#
@@ -173,7 +178,8 @@ async fn s14_a_line_over_the_limit_is_skipped_with_its_true_size() {
     assert_eq!((error.code, error.line_bytes), (Code::LineTooLong, Some(5_000_000)));
 }
 
-/// A child with a grandchild in its group, and on Linux one in a session of its own, as the CLI's tools are.
+/// A child with a grandchild in its group, and on Linux one in a session of its own, as the CLI's
+/// tools are.
 fn family(ending: &str) -> String {
     let detached = if cfg!(target_os = "linux") {
         "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &"
@@ -338,7 +344,8 @@ async fn s20_a_child_that_writes_before_it_reads_cannot_deadlock_us() {
 #[tokio::test]
 async fn s21_termination_asks_with_sigterm_first() {
     let child = Scripted::new(&family(
-        // Short naps: a shell that is asked just before it starts a nap looks at its trap only after it.
+        // Short naps: a shell that is asked just before it starts a nap looks at its trap only
+        // after it.
         "trap 'echo asked > asked; exit 143' TERM; echo > ready; while :; do sleep 0.1; done",
     ));
     let handle = start(&child.client()).await;

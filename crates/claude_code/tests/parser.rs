@@ -173,8 +173,8 @@ fn s06_the_three_ways_to_parse_agree_on_every_fixture() {
     }
 }
 
-/// What is typed, without the order of keys in the JSON inside it: how often it has each byte. Digits are left out, because a
-/// tree of `serde_json` may round the last one of a float.
+/// What is typed, without the order of keys in the JSON inside it: how often it has each byte.
+/// Digits are left out, because a tree of `serde_json` may round the last one of a float.
 fn in_any_order(event: &ClaudeStreamJsonEvent) -> Vec<u32> {
     let mut counts = vec![0; 256];
     for byte in format!("{:?}", event.body).bytes().filter(|byte| !byte.is_ascii_digit()) {

@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p codex_app --example stream_stats -- FILE…`
 //!
-//! What a recording is made of is in [`agent_lines::recording`]. A line is unknown when nobody knows
-//! its method, or the type of its item.
+//! What a recording is made of is in [`agent_lines::recording`]. A line is unknown when nobody
+//! knows its method, or the type of its item.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! What a child has written, read from its run directory: the shim puts every line there before the server knows of it.
+//! What a child has written, read from its run directory: the shim puts every line there before the
+//! server knows of it.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};

@@ -6,7 +6,8 @@ use clap::Parser;
 use plexus_bench::sizes::Sizes;
 use plexus_bench::{measure, measures, report};
 
-/// Measures a whole server with simulated children. Every figure stands beside its limit or a rival from the same run.
+/// Measures a whole server with simulated children. Every figure stands beside its limit or a rival
+/// from the same run.
 #[derive(Parser, Debug)]
 #[command(name = "plexus-bench", version, max_term_width = 100)]
 struct Arguments {
@@ -45,7 +46,8 @@ async fn main() -> ExitCode {
     } else {
         report::table::render(&outcome)
     });
-    // A figure that misses its aim is still a measurement; one that could not be taken is a failure of the run.
+    // A figure that misses its aim is still a measurement; one that could not be taken is a failure
+    // of the run.
     if outcome.missing.iter().any(|missing| missing.is_required) {
         ExitCode::FAILURE
     } else {

@@ -1,4 +1,5 @@
-//! What a measure is, and how all of them are run: one after the other, so that none disturbs another.
+//! What a measure is, and how all of them are run: one after the other, so that none disturbs
+//! another.
 
 use std::time::{Duration, Instant};
 
@@ -50,7 +51,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs the measures. What goes wrong in one of them leaves its figures missing and the others alone.
+/// Runs the measures. What goes wrong in one of them leaves its figures missing and the others
+/// alone.
 pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
     let started = Instant::now();
     let (mut figures, mut missing) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! Stores that are filled directly: a million events through children would take longer than all measures together.
+//! Stores that are filled directly: a million events through children would take longer than all
+//! measures together.
 //!
 //! The server must be stopped meanwhile; it opens what was prepared as its own.
 
@@ -15,7 +16,8 @@ use serde_json::json;
 /// Sessions in one commit.
 const SESSIONS_AT_ONCE: usize = 500;
 
-/// Opens the store of a stopped server. Not flushed at every commit: nobody is promised these events.
+/// Opens the store of a stopped server. Not flushed at every commit: nobody is promised these
+/// events.
 pub fn open(data_dir: &Path) -> Result<SqliteStore> {
     let options = SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(data_dir) };
     SqliteStore::open(&options).context("could not open the store")
@@ -64,8 +66,8 @@ fn event(number: u32) -> NewEvent {
     NewEvent::now("content", JsonText::from(json!({"type": "content", "text": text})))
 }
 
-/// Hangs branches on a node, each on the middle of the one before, and returns the end of the last. A path to it passes through
-/// `branches` chains before it reaches `node`.
+/// Hangs branches on a node, each on the middle of the one before, and returns the end of the last.
+/// A path to it passes through `branches` chains before it reaches `node`.
 pub async fn add_branches(
     store: &SqliteStore,
     session: &SessionRecord,

@@ -36,7 +36,8 @@ impl Server {
         Self::start_on("", settings).await
     }
 
-    /// The same for a server whose store is the database of this URL; an empty one means a file of its own.
+    /// The same for a server whose store is the database of this URL; an empty one means a file of
+    /// its own.
     pub async fn start_on(database_url: &str, settings: &[(&str, String)]) -> Result<Self> {
         let work = tempfile::Builder::new()
             .prefix("plexus-bench-")

@@ -1,4 +1,5 @@
-//! The whole program in its smallest size: every figure of the design is taken, against a real server with simulated children.
+//! The whole program in its smallest size: every figure of the design is taken, against a real
+//! server with simulated children.
 
 #![cfg(target_os = "linux")]
 

@@ -1,6 +1,7 @@
 //! Supervises one session: allows it to write files in its own directory and nothing else.
 //!
-//! `cargo run -p plexus-client --example supervise DIRECTORY PROMPT`; a server must run (`plexus serve`).
+//! `cargo run -p plexus-client --example supervise DIRECTORY PROMPT`; a server must run
+//! (`plexus serve`).
 
 #![allow(clippy::print_stdout, reason = "an example shows what it sees")]
 

@@ -91,9 +91,11 @@ pub trait Activation: Send + Sync + 'static {
     }
 }
 
-/// Hears of calls that failed, for whoever keeps the record of who tried what. Set with [`HubContext::watch_failures`].
+/// Hears of calls that failed, for whoever keeps the record of who tried what. Set with
+/// [`HubContext::watch_failures`].
 #[async_trait]
 pub trait FailureWatcher: Send + Sync + 'static {
-    /// `caller` called `method` and got `error`. The caller is answered once this returns, so that what it was told is on record.
+    /// `caller` called `method` and got `error`. The caller is answered once this returns, so that
+    /// what it was told is on record.
     async fn failed(&self, caller: &Caller, method: &str, error: &CallError);
 }

@@ -1,8 +1,8 @@
 //! One answer of a method, and the change that comes with giving it.
 //!
 //! A door may refuse an answer for which it has no room. A method that changed something for the
-//! answer (a reader's position, say) would then have lost it. Such a change is therefore part of the
-//! [`Answer`], and a door makes it only after it has taken the answer.
+//! answer (a reader's position, say) would then have lost it. Such a change is therefore part of
+//! the [`Answer`], and a door makes it only after it has taken the answer.
 
 use futures::future::BoxFuture;
 use plexus_wire::CallError;
@@ -16,7 +16,8 @@ use crate::method::raw;
 pub type OnGiven = BoxFuture<'static, Result<(), CallError>>;
 
 /// An answer that was not given yet.
-#[must_use = "an answer that is dropped was not given, and the change that comes with it is not made"]
+#[must_use = "an answer that is dropped was not given, and the change that comes with it is not \
+    made"]
 pub struct Answer {
     value: Box<RawValue>,
     on_given: Option<OnGiven>,

@@ -1,4 +1,5 @@
-//! Who may call: a [`Caller`] comes from a token and from nothing else, and each method says which kinds it is for.
+//! Who may call: a [`Caller`] comes from a token and from nothing else, and each method says which
+//! kinds it is for.
 
 use plexus_wire::Caller;
 

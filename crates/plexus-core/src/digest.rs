@@ -1,4 +1,5 @@
-//! The digest that binds a decision to the input its decider saw: SHA-256, in hex, of the canonical JSON (RFC 8785).
+//! The digest that binds a decision to the input its decider saw: SHA-256, in hex, of the canonical
+//! JSON (RFC 8785).
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -12,7 +13,8 @@ pub fn input_digest(input: &Value) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes `value` as RFC 8785 wants it: keys by their UTF-16 code units, numbers as ECMAScript prints them, nothing escaped without need.
+/// Writes `value` as RFC 8785 wants it: keys by their UTF-16 code units, numbers as ECMAScript
+/// prints them, nothing escaped without need.
 pub fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
@@ -45,17 +47,19 @@ pub fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// serde_json escapes exactly what RFC 8785 wants escaped, with the same short forms, and writes the rest as UTF-8.
+/// serde_json escapes exactly what RFC 8785 wants escaped, with the same short forms, and writes
+/// the rest as UTF-8.
 fn write_string(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// The largest integer that a double holds exactly; beyond it ECMAScript would print another number than was meant.
+/// The largest integer that a double holds exactly; beyond it ECMAScript would print another number
+/// than was meant.
 const MAX_EXACT: u64 = 1 << 53;
 
 fn write_number(number: &serde_json::Number, out: &mut String) {
-    // Integers beyond 2^53 keep their digits: two inputs that differ must never share a digest, and that matters more here
-    // than agreement with an engine that cannot tell them apart.
+    // Integers beyond 2^53 keep their digits: two inputs that differ must never share a digest, and
+    // that matters more here than agreement with an engine that cannot tell them apart.
     if let Some(n) = number.as_u64().filter(|n| *n > MAX_EXACT) {
         out.push_str(&n.to_string());
     } else if let Some(n) = number.as_i64() {

@@ -1,9 +1,11 @@
-//! How long something took, counted in buckets: what a store and an activation note, and what the metrics page shows.
+//! How long something took, counted in buckets: what a store and an activation note, and what the
+//! metrics page shows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper ends of the buckets, in microseconds: from a commit on a fast disk to a person who was away for a day.
+/// The upper ends of the buckets, in microseconds: from a commit on a fast disk to a person who was
+/// away for a day.
 const BOUNDS_MICROS: [u64; 16] = [
     100,
     500,
@@ -42,7 +44,8 @@ impl Latency {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Returns what was noted so far. The numbers are read one by one, so a reading is not of one instant.
+    /// Returns what was noted so far. The numbers are read one by one, so a reading is not of one
+    /// instant.
     #[must_use]
     pub fn read(&self) -> LatencyReading {
         let mut count = 0;

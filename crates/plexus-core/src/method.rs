@@ -1,8 +1,10 @@
 //! What a method is: a name, a description, schemas, who may call it, and a typed handler.
 //!
-//! An activation builds its [`MethodTable`] once, one line for each method: a marker of `plexus-wire` that says its name,
-//! its parameters and its result, and an async function. An activation of somebody else's names its own types instead:
-//! a parameter struct (`Deserialize + JsonSchema`) and a result (`Serialize + JsonSchema`). Doors learn everything that is special about a method from its [`MethodDescriptor`]; they name no method.
+//! An activation builds its [`MethodTable`] once, one line for each method: a marker of
+//! `plexus-wire` that says its name, its parameters and its result, and an async function. An
+//! activation of somebody else's names its own types instead: a parameter struct
+//! (`Deserialize + JsonSchema`) and a result (`Serialize + JsonSchema`). Doors learn everything
+//! that is special about a method from its [`MethodDescriptor`]; they name no method.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,7 +55,8 @@ impl Call {
     }
 }
 
-/// A place to report progress to; reports are dropped when the door is slow, since only the newest matters.
+/// A place to report progress to; reports are dropped when the door is slow, since only the newest
+/// matters.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Option<tokio::sync::watch::Sender<String>>);
 
@@ -76,7 +79,8 @@ impl Progress {
 /// One item of a streaming method.
 #[derive(Clone, Debug)]
 pub struct StreamItem {
-    /// The cursor after this item: handed back, the stream goes on behind it. Items that are never stored have none.
+    /// The cursor after this item: handed back, the stream goes on behind it. Items that are never
+    /// stored have none.
     pub cursor: Option<String>,
     /// The item, serialised once for all its readers.
     pub body: Arc<RawValue>,
@@ -139,20 +143,23 @@ pub enum Shape {
 pub enum WireForm {
     /// A result like any other.
     Ordinary,
-    /// Over MCP: one text block that holds exactly the JSON of the result; no structured content, never an error result, nothing appended.
-    /// A failure is turned into the denial that [`MethodDescriptor::closed_on_failure`] writes.
+    /// Over MCP: one text block that holds exactly the JSON of the result; no structured content,
+    /// never an error result, nothing appended. A failure is turned into the denial that
+    /// [`MethodDescriptor::closed_on_failure`] writes.
     ExactText,
 }
 
 /// How a blocked MCP call is picked up again by another process of the server.
 ///
-/// Dropping such a call only stops the waiting: a lost connection is not a change of mind. What a client no longer wants is told
-/// to [`MethodDescriptor::on_cancel`].
+/// Dropping such a call only stops the waiting: a lost connection is not a change of mind. What a
+/// client no longer wants is told to [`MethodDescriptor::on_cancel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resume {
-    /// The parameter that names the work, for example `tool_use_id`. It travels in the stream's event ids.
+    /// The parameter that names the work, for example `tool_use_id`. It travels in the stream's
+    /// event ids.
     pub key: &'static str,
-    /// The method (of the same activation) that joins the open work, with `key` as its only parameter. It is listed nowhere.
+    /// The method (of the same activation) that joins the open work, with `key` as its only
+    /// parameter. It is listed nowhere.
     pub rejoin: &'static str,
 }
 
@@ -167,15 +174,18 @@ pub enum Door {
     Internal,
 }
 
-/// How a method's answer is offered as something to read and to listen to, at doors that have such a thing (MCP resources).
+/// How a method's answer is offered as something to read and to listen to, at doors that have such
+/// a thing (MCP resources).
 ///
 /// The method may be [`Door::Internal`]: then it is offered in this form only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResourceForm {
-    /// Its address, with `{parameter}` where the value of a (text) parameter of the method goes: `plexus://sessions/{session_id}/events`.
+    /// Its address, with `{parameter}` where the value of a (text) parameter of the method goes:
+    /// `plexus://sessions/{session_id}/events`.
     pub uri: &'static str,
-    /// The streaming method (of the same activation, perhaps listed nowhere) that has an item whenever the answer may have changed. It is
-    /// called with the same parameters, and listens before its stream is returned.
+    /// The streaming method (of the same activation, perhaps listed nowhere) that has an item
+    /// whenever the answer may have changed. It is called with the same parameters, and listens
+    /// before its stream is returned.
     pub changes: &'static str,
 }
 
@@ -228,8 +238,8 @@ pub struct MethodDescriptor {
     pub wire: WireForm,
     /// Whether a blocked call survives a restart of the server, and how.
     pub resume: Option<Resume>,
-    /// The method (of the same activation, listed nowhere) that ends the work of a resumable call whose client cancelled it, with the
-    /// key of [`Resume`] as its only parameter.
+    /// The method (of the same activation, listed nowhere) that ends the work of a resumable call
+    /// whose client cancelled it, with the key of [`Resume`] as its only parameter.
     pub on_cancel: Option<&'static str>,
     /// Whether it changes nothing before its answer is given, so that a door without room for the
     /// answer may refuse it and be asked again.
@@ -257,8 +267,9 @@ impl MethodDescriptor {
         format!("{}_{}", self.namespace.replace('.', "_"), self.name)
     }
 
-    /// Writes what the caller of a [`WireForm::ExactText`] method is told when the call failed: a denial with the reason. Such a caller
-    /// reads anything else as an accident of the transport, and a failure must never look like consent.
+    /// Writes what the caller of a [`WireForm::ExactText`] method is told when the call failed: a
+    /// denial with the reason. Such a caller reads anything else as an accident of the transport,
+    /// and a failure must never look like consent.
     #[must_use]
     pub fn closed_on_failure(&self, error: &CallError) -> String {
         let mut message = format!("Plexus could not {}.", error.message);
@@ -318,8 +329,8 @@ impl MethodTable {
         self
     }
 
-    /// Adds a method of the wire with one answer. `adjust` sets what differs from the defaults (for parents, ordinary,
-    /// listed).
+    /// Adds a method of the wire with one answer. `adjust` sets what differs from the defaults (for
+    /// parents, ordinary, listed).
     #[must_use]
     pub fn serves<M, F, Fut>(
         self,
@@ -369,7 +380,8 @@ impl MethodTable {
         )
     }
 
-    /// Adds a method of the wire whose answer is a stream (or, by `adjust`, either), built by the handler itself.
+    /// Adds a method of the wire whose answer is a stream (or, by `adjust`, either), built by the
+    /// handler itself.
     #[must_use]
     pub fn streams<M, F, Fut>(
         self,
@@ -385,7 +397,8 @@ impl MethodTable {
         self.streaming::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
     }
 
-    /// Adds a method that the wire does not know, with one typed answer. `adjust` sets what differs from the defaults (for parents, ordinary, listed).
+    /// Adds a method that the wire does not know, with one typed answer. `adjust` sets what differs
+    /// from the defaults (for parents, ordinary, listed).
     #[must_use]
     pub fn unary<P, R, F, Fut>(
         self,
@@ -407,7 +420,8 @@ impl MethodTable {
         })
     }
 
-    /// Adds a method that the wire does not know, whose answer is a stream (or, by `adjust`, either).
+    /// Adds a method that the wire does not know, whose answer is a stream (or, by `adjust`,
+    /// either).
     #[must_use]
     pub fn streaming<P, I, F, Fut>(
         self,

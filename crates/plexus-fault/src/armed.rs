@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// How long the thread that struck does nothing more: far longer than the kernel takes to stop all the others.
+/// How long the thread that struck does nothing more: far longer than the kernel takes to stop all
+/// the others.
 const UNTIL_STOPPED: Duration = Duration::from_millis(100);
 
 /// What to do at a point.

@@ -1,14 +1,20 @@
-//! Named points at which a test may kill or freeze one of our processes. In a build for use there is nothing of them.
+//! Named points at which a test may kill or freeze one of our processes. In a build for use there
+//! is nothing of them.
 //!
-//! The crash matrix (`crates/plexus/tests/crash_matrix`) has to stop a server, a shim or a simulated child at an exact place: between a commit and
-//! its wake, between a temporary file and its rename. Such a place carries a line like `plexus_fault::point!("decision.committed")`. Without the feature
-//! `armed` the macros expand to nothing, so that not even the names reach the program; with it, a point does nothing until the process finds its own
-//! orders in its environment:
+//! The crash matrix (`crates/plexus/tests/crash_matrix`) has to stop a server, a shim or a
+//! simulated child at an exact place: between a commit and its wake, between a temporary file and
+//! its rename. Such a place carries a line like `plexus_fault::point!("decision.committed")`.
+//! Without the feature `armed` the macros expand to nothing, so that not even the names reach the
+//! program; with it, a point does nothing until the process finds its own orders in its
+//! environment:
 //!
-//! - `PLEXUS_FAULT=NAME:ACTION[@N]`, several separated by commas: what to do when `NAME` is reached for the `N`th time (the first when absent).
-//!   `kill` and `freeze` stop this very process; `error` is for [`fails!`] alone, and holds while there is a file `NAME` in the directory below.
-//! - `PLEXUS_FAULT_DIR=DIR`: where a point that strikes leaves `NAME@N` with the number of its process. It strikes only while that file is missing, so
-//!   once among all processes that have the same orders, and a test sees that it was reached at all.
+//! - `PLEXUS_FAULT=NAME:ACTION[@N]`, several separated by commas: what to do when `NAME` is reached
+//!   for the `N`th time (the first when absent). `kill` and `freeze` stop this very process;
+//!   `error` is for [`fails!`] alone, and holds while there is a file `NAME` in the directory
+//!   below.
+//! - `PLEXUS_FAULT_DIR=DIR`: where a point that strikes leaves `NAME@N` with the number of its
+//!   process. It strikes only while that file is missing, so once among all processes that have the
+//!   same orders, and a test sees that it was reached at all.
 //!
 //! A release of Plexus cannot be built with the feature: see the error below.
 
@@ -22,7 +28,8 @@ mod armed;
 #[cfg(feature = "armed")]
 pub use armed::{cut, fails, reached};
 
-/// Marks a place where a test may stop the process. With `when`, only if the condition holds; it is not evaluated in a build for use.
+/// Marks a place where a test may stop the process. With `when`, only if the condition holds; it is
+/// not evaluated in a build for use.
 #[cfg(feature = "armed")]
 #[macro_export]
 macro_rules! point {
@@ -62,7 +69,8 @@ macro_rules! fails {
     };
 }
 
-/// Gives back the first half of some bytes when a test wants to strike between two parts of a write, else all of them.
+/// Gives back the first half of some bytes when a test wants to strike between two parts of a
+/// write, else all of them.
 #[cfg(feature = "armed")]
 #[macro_export]
 macro_rules! cut {

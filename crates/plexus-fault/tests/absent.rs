@@ -1,4 +1,5 @@
-//! A build for use has no fault points: the feature that compiles them in is off by default everywhere, and a release refuses it.
+//! A build for use has no fault points: the feature that compiles them in is off by default
+//! everywhere, and a release refuses it.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
@@ -9,7 +10,8 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
 }
 
-/// Compiles one program against the sources of this crate, as a build for use does, and returns whether that worked and what was said.
+/// Compiles one program against the sources of this crate, as a build for use does, and returns
+/// whether that worked and what was said.
 fn compile(into: &Path, flags: &[&str]) -> (bool, String) {
     let rustc = |arguments: &[&str]| {
         let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))

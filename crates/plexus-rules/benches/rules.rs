@@ -1,6 +1,8 @@
-//! What a decision costs with 1,000 rules, beside a naive matcher that compares strings with every rule in turn.
+//! What a decision costs with 1,000 rules, beside a naive matcher that compares strings with every
+//! rule in turn.
 //!
-//! The naive one is the rival to beat in time; it is not one in safety: it allows `git status; evil`, and says so below.
+//! The naive one is the rival to beat in time; it is not one in safety: it allows
+//! `git status; evil`, and says so below.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -12,7 +14,8 @@ use serde_json::{Value, json};
 
 const RULES: usize = 1_000;
 
-/// A mix such as months of `remember` leave behind: mostly commands, some paths and hosts, a few denies.
+/// A mix such as months of `remember` leave behind: mostly commands, some paths and hosts, a few
+/// denies.
 fn patterns() -> Vec<(Decision, String)> {
     let mut patterns: Vec<(Decision, String)> = (0..RULES - 4)
         .map(|n| match n % 10 {

@@ -10,7 +10,8 @@ use super::files::Family;
 use super::notation::{self, NETWORK_TOOL};
 use super::paths::PathResolver;
 
-/// One tool call and where it comes from. Everything a decision depends on is in here, so that it can be repeated.
+/// One tool call and where it comes from. Everything a decision depends on is in here, so that it
+/// can be repeated.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The tool and what it would act on.
@@ -30,9 +31,9 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The tool's name in the notation of rules. It follows from what the call would act on, so that
-    /// a rule means the same for every agent; only a call whose target is not known goes by the name
-    /// that its agent gives it.
+    /// The tool's name in the notation of rules. It follows from what the call would act on, so
+    /// that a rule means the same for every agent; only a call whose target is not known goes by
+    /// the name that its agent gives it.
     pub(super) fn rule_tool(&self) -> Cow<'a, str> {
         let ToolCall { tool_name, target, .. } = self.tool;
         let one_of = |family: Family| family.tools().contains(&tool_name.as_str());

@@ -9,7 +9,8 @@
 //! does_not_match = ["Bash(git stash)"]
 //! ```
 //!
-//! A file with one bad rule is refused whole, with the line: half of a set of rules is a set that nobody wrote.
+//! A file with one bad rule is refused whole, with the line: half of a set of rules is a set that
+//! nobody wrote.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ use uuid::Uuid;
 use super::pattern::{Pattern, PatternError};
 use super::rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 
-/// The namespace of the ids of rules from files: the same rule has the same id after every reload, so that its use count and
-/// its audit go on. It must never change.
+/// The namespace of the ids of rules from files: the same rule has the same id after every reload,
+/// so that its use count and its audit go on. It must never change.
 const FILE_RULES: Uuid = Uuid::from_u128(0x3f0b_7a52_91c4_5d1e_8a6f_0d24_7e61_b9c8);
 
 /// The rules of one file.
@@ -85,7 +86,8 @@ struct RawRule {
 }
 
 impl RuleFile {
-    /// Reads the text of `file`. Expiries count from `now`, in seconds since 1970; examples are checked against `context`.
+    /// Reads the text of `file`. Expiries count from `now`, in seconds since 1970; examples are
+    /// checked against `context`.
     ///
     /// # Errors
     /// With the first thing that is wrong, and its line.

@@ -1,7 +1,8 @@
-//! Whether one pattern takes in another: every call that the second fits, the first fits too. What cannot be proved is no.
+//! Whether one pattern takes in another: every call that the second fits, the first fits too. What
+//! cannot be proved is no.
 //!
-//! Grants are compared with this when a session hands something on. It compares what is written; where links lead is looked at
-//! when a call is decided.
+//! Grants are compared with this when a session hands something on. It compares what is written;
+//! where links lead is looked at when a call is decided.
 
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use super::pattern::{CommandPattern, Kind, Pattern};
 use super::rule::{Decision, Rule};
 use super::set::fits;
 
-/// A pattern and the directory in which its relative paths start; `None` when it is used in several.
+/// A pattern and the directory in which its relative paths start; `None` when it is used in
+/// several.
 #[derive(Clone, Copy)]
 pub struct Placed<'a> {
     /// The pattern.
@@ -79,7 +81,8 @@ fn within(inner: Family, outer: Family) -> bool {
     inner.tools().iter().all(|tool| outer.tools().contains(tool))
 }
 
-/// Asked of the engine itself, with the words that `inner` begins with: what it does not let through as a command, it does not include.
+/// Asked of the engine itself, with the words that `inner` begins with: what it does not let
+/// through as a command, it does not include.
 fn command_included(
     outer: &Pattern,
     inner: &CommandPattern,

@@ -1,12 +1,14 @@
 //! Rules: what answers a permission request before anybody is asked.
 //!
-//! Pure: no store, no clock, no async. The only look at the world is [`PathResolver`], which follows symbolic links. The
-//! loopback activation owns the rules and their use counts; it asks [`RuleSet::decide`] for live requests and for
-//! `rule_test` alike, so that the two can never disagree.
+//! Pure: no store, no clock, no async. The only look at the world is [`PathResolver`], which
+//! follows symbolic links. The loopback activation owns the rules and their use counts; it asks
+//! [`RuleSet::decide`] for live requests and for `rule_test` alike, so that the two can never
+//! disagree.
 //!
-//! One principle runs through all of it: **an allow needs proof, a doubt is asked**. Whatever is not fully understood (a
-//! command that does not parse, a path that cannot be followed, a URL with a user name in it) is no match for an allow,
-//! and may be a match for a deny. That is why matching has three answers (yes, no and maybe) and not two.
+//! One principle runs through all of it: **an allow needs proof, a doubt is asked**. Whatever is
+//! not fully understood (a command that does not parse, a path that cannot be followed, a URL with
+//! a user name in it) is no match for an allow, and may be a match for a deny. That is why matching
+//! has three answers (yes, no and maybe) and not two.
 //!
 //! In reading order:
 //! - `pattern`: the CLI's own notation, parsed once, with errors that name the column.
@@ -16,7 +18,8 @@
 //! - `set`: all rules, indexed, and the one function that decides.
 //! - `shell`: what a Bash command would run, as far as it can be known.
 //! - `known`: the arguments of programs that are known to be harmless, in tables.
-//! - `bash`, `files`, `web`: matching for commands, paths and URLs; `target` is the path of a call, `wildcards` the end of a path pattern.
+//! - `bash`, `files`, `web`: matching for commands, paths and URLs; `target` is the path of a call,
+//!   `wildcards` the end of a path pattern.
 //! - `edits`: the edits that the mode `accept_edits` allows.
 //! - `places`: which path rules may fit, found by their directory.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
@@ -60,7 +63,8 @@ pub use rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 pub use set::{RuleSet, Ruling, covers};
 pub use suggest::{Suggestion, narrowest, suggest};
 
-/// How a pattern fits a call. Allows count only with [`Fit::Yes`]; a deny or an ask that may fit is asked.
+/// How a pattern fits a call. Allows count only with [`Fit::Yes`]; a deny or an ask that may fit is
+/// asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// The pattern does not describe this call.

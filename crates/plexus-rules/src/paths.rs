@@ -1,8 +1,8 @@
 //! Following `..` and symbolic links, one step at a time, also for files that do not exist yet.
 //!
-//! `std::fs::canonicalize` fails on a missing file, and trying its parents instead would miss a dangling link: a Write
-//! through one creates the link's target. So we walk as the kernel does. What was true when we looked may change before the
-//! tool runs; a rule is no sandbox.
+//! `std::fs::canonicalize` fails on a missing file, and trying its parents instead would miss a
+//! dangling link: a Write through one creates the link's target. So we walk as the kernel does.
+//! What was true when we looked may change before the tool runs; a rule is no sandbox.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -28,10 +28,12 @@ pub trait PathResolver: Send + Sync {
     /// Says what stands at `path`, whose parent was already followed.
     ///
     /// # Errors
-    /// When it cannot be known, for example because a directory may not be searched. The call is then asked.
+    /// When it cannot be known, for example because a directory may not be searched. The call is
+    /// then asked.
     fn look(&self, path: &Path) -> io::Result<Entry>;
 
-    /// Says whether `path` exists and no step of it is a link, in one look. `false` says nothing: then every step is looked at.
+    /// Says whether `path` exists and no step of it is a link, in one look. `false` says nothing:
+    /// then every step is looked at.
     fn leads_straight(&self, _path: &Path) -> bool {
         false
     }
@@ -72,7 +74,8 @@ impl PathResolver for RealPaths {
         Ok(names)
     }
 
-    // Most paths have no link in them, and a look at the disk is what a decision costs most: the kernel walks all steps in one.
+    // Most paths have no link in them, and a look at the disk is what a decision costs most: the
+    // kernel walks all steps in one.
     #[cfg(target_os = "linux")]
     fn leads_straight(&self, path: &Path) -> bool {
         use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -93,7 +96,8 @@ pub enum Unresolved {
     /// More than [`MAX_LINKS`] links.
     #[error("more than {MAX_LINKS} symbolic links")]
     TooManyLinks,
-    /// `/proc` shows another tree to each process, so what we see there is not what the child will see.
+    /// `/proc` shows another tree to each process, so what we see there is not what the child will
+    /// see.
     #[error("the path leads through /proc, which differs from process to process")]
     Proc,
     /// The file system did not say.
@@ -101,8 +105,8 @@ pub enum Unresolved {
     Io(#[from] io::Error),
 }
 
-/// Returns where `path` really is: no `.`, no `..`, no link. What does not exist yet is placed below its nearest existing
-/// ancestor.
+/// Returns where `path` really is: no `.`, no `..`, no link. What does not exist yet is placed
+/// below its nearest existing ancestor.
 ///
 /// # Errors
 /// When that cannot be known; see [`Unresolved`].
@@ -155,7 +159,8 @@ pub fn resolve(paths: &dyn PathResolver, path: &Path) -> Result<PathBuf, Unresol
     Ok(here)
 }
 
-/// The path itself, if it leads nowhere else: no `..` and no link in it. Only its last step may be missing.
+/// The path itself, if it leads nowhere else: no `..` and no link in it. Only its last step may be
+/// missing.
 fn straight(paths: &dyn PathResolver, path: &Path) -> Result<Option<PathBuf>, Unresolved> {
     if path.components().any(|step| step == Component::ParentDir) || path.starts_with("/proc") {
         return Ok(None);

@@ -1,8 +1,9 @@
-//! Patterns in the CLI's own notation, parsed once: `Bash(git diff:*)`, `Read(/src/**)`, `WebFetch(domain:example.org)`,
-//! `mcp__github__*`.
+//! Patterns in the CLI's own notation, parsed once: `Bash(git diff:*)`, `Read(/src/**)`,
+//! `WebFetch(domain:example.org)`, `mcp__github__*`.
 //!
-//! What the CLI would read and we do not (a `*` in the middle of a command, a subdomain wildcard) is an error and never
-//! silently something narrower: a deny that means less than its author thinks is worse than one that is refused.
+//! What the CLI would read and we do not (a `*` in the middle of a command, a subdomain wildcard)
+//! is an error and never silently something narrower: a deny that means less than its author thinks
+//! is worse than one that is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -39,7 +40,8 @@ pub(crate) enum Kind {
 /// A pattern for one simple command.
 #[derive(Debug, Clone)]
 pub(crate) enum CommandPattern {
-    /// This command: as the whole text, or as one part of a compound when it is made of plain words.
+    /// This command: as the whole text, or as one part of a compound when it is made of plain
+    /// words.
     Exact { text: String, words: Option<Vec<String>> },
     /// These words, then any plain arguments.
     Prefix { words: Vec<String> },
@@ -78,7 +80,8 @@ pub enum PatternProblem {
     #[error("`*` is understood at the end, as `:*`; write `\\*` for a star of the command itself")]
     Wildcard,
     #[error(
-        "the words before `:*` must be plain words, without operators, quotes that hide expansions, or variables"
+        "the words before `:*` must be plain words, without operators, quotes that hide \
+         expansions, or variables"
     )]
     NotPlainWords,
     #[error("control characters are not allowed")]

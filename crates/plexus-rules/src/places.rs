@@ -1,7 +1,8 @@
 //! Which path rules may have something to say about a path: those whose directory it is in.
 //!
-//! Rules are found by their directory, so that a thousand of them cost as much as the path has steps. What is found here is only looked at: whether
-//! it fits is for [`PathPattern`] to say. What is not found would not have fitted, and the property in `files/tests.rs` holds that.
+//! Rules are found by their directory, so that a thousand of them cost as much as the path has
+//! steps. What is found here is only looked at: whether it fits is for [`PathPattern`] to say. What
+//! is not found would not have fitted, and the property in `files/tests.rs` holds that.
 
 use std::collections::HashMap;
 
@@ -40,7 +41,8 @@ impl PathRules {
         let mut near = Vec::new();
         for (&anchor, places) in &self.0 {
             let anchors = target.anchors(anchor);
-            // Who reads a directory meets the rules for what is below it; and where something is not known, every deny may fit.
+            // Who reads a directory meets the rules for what is below it; and where something is
+            // not known, every deny may fit.
             if target.reach == Reach::Tree || target.real().is_none() || anchors.is_empty() {
                 near.extend_from_slice(&places.guarding);
             }

@@ -1,5 +1,5 @@
-//! Matching of connections that a wall asks about: `Network(domain:example.org)` is that host on the
-//! ports of the web, and `Network(domain:example.org:8443)` that host on that port.
+//! Matching of connections that a wall asks about: `Network(domain:example.org)` is that host on
+//! the ports of the web, and `Network(domain:example.org:8443)` that host on that port.
 
 use super::pattern::{PatternProblem, Refusal};
 

@@ -1,5 +1,5 @@
-//! A rule: a decision, the calls it is about, the sessions it holds for, and the examples that prove it means what its
-//! author thinks.
+//! A rule: a decision, the calls it is about, the sessions it holds for, and the examples that
+//! prove it means what its author thinks.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use super::paths::PathResolver;
 use super::pattern::Pattern;
 use super::set::fits;
 
-/// Who made a rule. A session's rule never holds for that session itself: nobody approves themselves.
+/// Who made a rule. A session's rule never holds for that session itself: nobody approves
+/// themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {

@@ -21,14 +21,15 @@ pub struct Ruling {
     pub decision: Decision,
     /// The rule that decided; nothing when no rule did and somebody is asked.
     pub rule: Option<RuleId>,
-    /// Every rule the decision rests on, `rule` first. Several when a compound command is allowed part by part: each of them
-    /// counts as used.
+    /// Every rule the decision rests on, `rule` first. Several when a compound command is allowed
+    /// part by part: each of them counts as used.
     pub used: Vec<RuleId>,
     /// Why, for the person who tests a rule or reads the audit.
     pub why: String,
 }
 
-/// A set of rules, ready to decide. Build it anew when a rule changes: that is cheap beside a permission request.
+/// A set of rules, ready to decide. Build it anew when a rule changes: that is cheap beside a
+/// permission request.
 #[derive(Debug, Default)]
 pub struct RuleSet {
     /// Sorted by id, so that the order in which rules were added cannot matter.
@@ -84,8 +85,8 @@ impl RuleSet {
         &self.rules
     }
 
-    /// Decides a call: deny beats ask beats allow, and what no rule covers is asked. Live requests and `rule_test` both come
-    /// through here.
+    /// Decides a call: deny beats ask beats allow, and what no rule covers is asked. Live requests
+    /// and `rule_test` both come through here.
     #[must_use]
     pub fn decide(&self, call: &Call<'_>) -> Ruling {
         self.find(call, &|at| self.rules.get(at).is_some_and(|rule| rule.holds_for(call))).verdict()
@@ -263,7 +264,8 @@ fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
     rules.into_iter().flatten().copied()
 }
 
-/// What was found for one call. The smallest position, which is the smallest id, wins within each kind.
+/// What was found for one call. The smallest position, which is the smallest id, wins within each
+/// kind.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     rules: &'a [Rule],
@@ -360,8 +362,8 @@ impl Findings<'_> {
     }
 }
 
-/// Says whether this rule by itself decides the call: the question behind releasing pending approvals and behind examples.
-/// The rule must hold for the caller.
+/// Says whether this rule by itself decides the call: the question behind releasing pending
+/// approvals and behind examples. The rule must hold for the caller.
 #[must_use]
 pub fn covers(rule: &Rule, call: &Call<'_>) -> bool {
     rule.holds_for(call) && fits(rule, call).is_ok()

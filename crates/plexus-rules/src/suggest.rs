@@ -1,5 +1,5 @@
-//! The rules a person may want to remember for a call, narrow to wide. Each one is tried on the call before it is offered,
-//! so that remembering it always covers what was asked.
+//! The rules a person may want to remember for a call, narrow to wide. Each one is tried on the
+//! call before it is offered, so that remembering it always covers what was asked.
 
 use plexus_wire::{ShellLanguage, ToolTarget};
 
@@ -52,8 +52,9 @@ pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
     offered
 }
 
-/// Returns the narrowest rule that covers the call; nothing when only the whole tool would, though its calls can be told
-/// apart. Remembering the whole of Bash because one command could not be written down would be a surprise.
+/// Returns the narrowest rule that covers the call; nothing when only the whole tool would, though
+/// its calls can be told apart. Remembering the whole of Bash because one command could not be
+/// written down would be a surprise.
 #[must_use]
 pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
     let tool = call.rule_tool();

@@ -140,7 +140,8 @@ impl<'a> Target<'a> {
         std::iter::once(&self.written).chain(self.real().filter(|_| self.leads_elsewhere))
     }
 
-    /// The directories that a pattern may start in: as written, and where they really are. None when that is not known.
+    /// The directories that a pattern may start in: as written, and where they really are. None
+    /// when that is not known.
     pub(super) fn anchors(&self, anchor: Anchor) -> &[Spelling] {
         match anchor {
             Anchor::Root => &self.root,

@@ -1,7 +1,9 @@
-//! Matching of URLs: `WebFetch(domain:example.org)` is that host and no other, not even a host below it.
+//! Matching of URLs: `WebFetch(domain:example.org)` is that host and no other, not even a host
+//! below it.
 //!
-//! For an allow the host must be the pattern's in the plainest spelling: no user name, no escapes, no look-alike letters, no
-//! port of its own. Two programs that parse URLs agree on those, and on little else.
+//! For an allow the host must be the pattern's in the plainest spelling: no user name, no escapes,
+//! no look-alike letters, no port of its own. Two programs that parse URLs agree on those, and on
+//! little else.
 
 use url::{Host, Url};
 

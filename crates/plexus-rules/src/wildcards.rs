@@ -1,4 +1,5 @@
-//! The wildcards of a path pattern, and the part of them by which most paths are told apart without a regular expression.
+//! The wildcards of a path pattern, and the part of them by which most paths are told apart without
+//! a regular expression.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -14,13 +15,14 @@ pub(super) struct Wildcards {
     literal: Pairs,
 }
 
-/// A set of pairs of letters that stand beside each other in a text, in lower case. Two pairs may count as one, so that a path may seem to
-/// have a pair that it has not, never the other way round.
+/// A set of pairs of letters that stand beside each other in a text, in lower case. Two pairs may
+/// count as one, so that a path may seem to have a pair that it has not, never the other way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pairs(u128);
 
 impl Pairs {
-    /// Those of a path. Beyond ASCII one letter has several cases, so such a path counts as one that has all.
+    /// Those of a path. Beyond ASCII one letter has several cases, so such a path counts as one
+    /// that has all.
     pub(super) fn of_path(folded: &str, text: &str) -> Self {
         if text.is_ascii() { Self::of(folded.as_bytes()) } else { Self(u128::MAX) }
     }
@@ -49,7 +51,8 @@ impl Wildcards {
         })
     }
 
-    /// Whether a part of this path may fit at all, in any case. `false` is certain and costs next to nothing: a thousand rules are told apart by it.
+    /// Whether a part of this path may fit at all, in any case. `false` is certain and costs next
+    /// to nothing: a thousand rules are told apart by it.
     pub(super) fn may_fit_in(&self, path: &Spelling) -> bool {
         path.pairs.0 & self.literal.0 == self.literal.0
     }
@@ -71,8 +74,9 @@ impl PartialEq for Wildcards {
     }
 }
 
-/// Returns the runs of characters that the glob takes for themselves. A run ends where a character has, or may have, another meaning: `**` takes
-/// in the slashes beside it, a backslash belongs to the next one, and behind the first bracket it would need a parser to tell what is literal, so
+/// Returns the runs of characters that the glob takes for themselves. A run ends where a character
+/// has, or may have, another meaning: `**` takes in the slashes beside it, a backslash belongs to
+/// the next one, and behind the first bracket it would need a parser to tell what is literal, so
 /// the search ends there. Less than there is costs time; more would be an error.
 fn literals(glob: &str) -> impl Iterator<Item = &str> {
     let before_brackets = glob.split(['[', '{', '\\']).next().unwrap_or_default();

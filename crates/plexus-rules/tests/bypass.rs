@@ -1,4 +1,5 @@
-//! Calls that try to get past a rule, and harmless ones that must not be stopped. The cases are in `tests/data`.
+//! Calls that try to get past a rule, and harmless ones that must not be stopped. The cases are in
+//! `tests/data`.
 
 #![allow(
     clippy::unwrap_used,
@@ -97,8 +98,8 @@ fn every_harmless_call_is_allowed() {
 
 #[test]
 fn a_command_that_cannot_be_read_is_never_more_than_asked_while_a_deny_may_be_meant() {
-    // Whatever the rules above ask about, a rule for the whole tool allows; a deny beside it must not be got past by being
-    // unreadable.
+    // Whatever the rules above ask about, a rule for the whole tool allows; a deny beside it must
+    // not be got past by being unreadable.
     let rules = allows(&["Bash".into()]);
     let guarded = RuleSet::new(
         rules.rules().iter().cloned().chain([common::rule(Decision::Deny, "Bash(evil:*)")]),

@@ -1,4 +1,5 @@
-//! How rules decide together: precedence, scopes and bounds, denies behind wrappers, examples, suggestions and files.
+//! How rules decide together: precedence, scopes and bounds, denies behind wrappers, examples,
+//! suggestions and files.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,8 @@
-//! Our reading of commands against a real shell: whatever is allowed is given to `bash`, which must run nothing but what
-//! the rules name, and write nothing.
+//! Our reading of commands against a real shell: whatever is allowed is given to `bash`, which must
+//! run nothing but what the rules name, and write nothing.
 //!
-//! The programs do not exist: `bash` is started with an empty PATH and a handler that writes down what it was asked to run.
+//! The programs do not exist: `bash` is started with an empty PATH and a handler that writes down
+//! what it was asked to run.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +21,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// What commands are put together from: allowed words, a forbidden one, and everything that shells find special.
+/// What commands are put together from: allowed words, a forbidden one, and everything that shells
+/// find special.
 const PIECES: &[&str] = &[
     "git status",
     "git status",
@@ -106,8 +108,8 @@ fn run(command: &str, directory: &Path) -> Vec<String> {
     let log = directory.join("log");
     let work = directory.join("work");
     std::fs::create_dir_all(&work).unwrap();
-    // The handler writes the words between bars, so that no word can look like two. `cat` is not there: the group waits for
-    // background jobs by itself.
+    // The handler writes the words between bars, so that no word can look like two. `cat` is not
+    // there: the group waits for background jobs by itself.
     let script = format!("{{ {command}\n}}\nwait");
     Command::new("/bin/bash")
         .args(["--norc", "--noprofile", "-c", &script])
@@ -151,7 +153,8 @@ fn the_handler_sees_what_bash_runs() {
 fn bash_runs_nothing_but_what_the_rules_name() {
     let rules = rules();
     let directory = tempfile::tempdir().unwrap();
-    // A fixed seed: the suite must not fail on one machine and pass on another. Another seed is a good way to spend a night.
+    // A fixed seed: the suite must not fail on one machine and pass on another. Another seed is a
+    // good way to spend a night.
     let seed = std::env::var("RULES_SHELL_SEED")
         .ok()
         .and_then(|seed| seed.parse::<u8>().ok())
@@ -164,7 +167,8 @@ fn bash_runs_nothing_but_what_the_rules_name() {
     let mut allowed = 0;
     for _ in 0..COMMANDS {
         let pieces = commands.new_tree(&mut runner).unwrap().current();
-        // Most random texts are asked at once; starting with an allowed command makes more of them interesting.
+        // Most random texts are asked at once; starting with an allowed command makes more of them
+        // interesting.
         let command = if pieces.len() % 2 == 0 {
             format!("git status{}", pieces.concat())
         } else {

@@ -1,4 +1,5 @@
-//! The shim's command line. It is read by hand: a handful of flags do not pay for a parser's memory in every child's shim.
+//! The shim's command line. It is read by hand: a handful of flags do not pay for a parser's memory
+//! in every child's shim.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -6,8 +7,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to call the shim.
-pub(crate) const USAGE: &str = "usage: plexus shim --dir RUN_DIR [--stdin inbox|null|file:PATH] [--grace-ms 5000] \
-[--segment-bytes 8388608] [--backlog-bytes 268435456] [--idle-secs 300] [--orphan-secs 604800] [--leash-secs N] \
+pub(crate) const USAGE: &str = "usage: plexus shim --dir RUN_DIR [--stdin inbox|null|file:PATH] \
+    [--grace-ms 5000] \
+[--segment-bytes 8388608] [--backlog-bytes 268435456] [--idle-secs 300] [--orphan-secs 604800] \
+[--leash-secs N] \
 -- PROGRAM [ARGS...]";
 
 /// Everything a shim is told.
@@ -21,13 +24,15 @@ pub struct Options {
     pub grace: Duration,
     /// How large a journal segment gets before the next line goes into a new one.
     pub segment_bytes: u64,
-    /// How much journal may wait for the server before the shim stops reading. A single line may exceed it.
+    /// How much journal may wait for the server before the shim stops reading. A single line may
+    /// exceed it.
     pub backlog_bytes: u64,
     /// How long a child that is marked idle lives after a server was last seen.
     pub idle: Duration,
     /// How long any child lives without output after a server was last seen.
     pub orphan: Duration,
-    /// How long the child may live at all after a server was last seen; `None` for as long as it likes.
+    /// How long the child may live at all after a server was last seen; `None` for as long as it
+    /// likes.
     pub leash: Option<Duration>,
     /// The program, found through `PATH` when it has no slash. No shell is involved.
     pub program: OsString,
@@ -68,7 +73,8 @@ impl Options {
             segment_bytes: 8 * 1024 * 1024,
             backlog_bytes: 256 * 1024 * 1024,
             idle: Duration::from_secs(300),
-            // A week: long enough for a machine that was left over the holidays, short enough not to be for ever.
+            // A week: long enough for a machine that was left over the holidays, short enough not
+            // to be for ever.
             orphan: Duration::from_secs(604_800),
             leash: None,
             program: program.into(),
@@ -146,7 +152,8 @@ impl Options {
         if self.program.is_empty() {
             return Err(UsageError("the program is empty".to_owned()));
         }
-        // With less, a segment that is still open could fill the backlog alone, and the server can take only closed ones.
+        // With less, a segment that is still open could fill the backlog alone, and the server can
+        // take only closed ones.
         if self.segment_bytes == 0 || self.backlog_bytes / 2 < self.segment_bytes {
             return Err(UsageError(
                 "--backlog-bytes must be at least twice --segment-bytes".to_owned(),

@@ -1,11 +1,12 @@
-//! The time that deadlines count in: it goes on while the machine sleeps and ignores whoever sets the clock.
+//! The time that deadlines count in: it goes on while the machine sleeps and ignores whoever sets
+//! the clock.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment, as time since the system started, sleep included. [`std::time::Instant`] stands still while the machine sleeps,
-/// and a leash must not.
+/// A moment, as time since the system started, sleep included. [`std::time::Instant`] stands still
+/// while the machine sleeps, and a leash must not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 

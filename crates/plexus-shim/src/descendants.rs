@@ -1,8 +1,10 @@
-//! Everything the child started, wherever it moved: found, stopped, killed and reaped, until the kernel says that none is left.
+//! Everything the child started, wherever it moved: found, stopped, killed and reaped, until the
+//! kernel says that none is left.
 //!
-//! The shim is the subreaper of its descendants: one whose parent ends becomes a child of the shim, whatever session or
-//! process group it put itself into. So the shim has a descendant exactly as long as it has a child, and "no child" is the
-//! one answer of the kernel that is true at a single moment. Walking `/proc` only finds whom to signal.
+//! The shim is the subreaper of its descendants: one whose parent ends becomes a child of the shim,
+//! whatever session or process group it put itself into. So the shim has a descendant exactly as
+//! long as it has a child, and "no child" is the one answer of the kernel that is true at a single
+//! moment. Walking `/proc` only finds whom to signal.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -15,12 +17,12 @@ use crate::clock::Moment;
 use crate::layout::{Stat, signal_process};
 use crate::signals::Signals;
 
-/// How long descendants have to be gone after they were killed. A process in an uninterruptible call takes its time; one of
-/// another user never goes at our word.
+/// How long descendants have to be gone after they were killed. A process in an uninterruptible
+/// call takes its time; one of another user never goes at our word.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often we look for newcomers before the first kill of a round. Each look stops everybody it finds, so the next one
-/// finds only what was forked in between.
+/// How often we look for newcomers before the first kill of a round. Each look stops everybody it
+/// finds, so the next one finds only what was forked in between.
 const STOP_ROUNDS: u32 = 16;
 
 /// How long to wait for the killed to be gone before looking again; their exits wake us earlier.
@@ -66,9 +68,11 @@ impl Family {
         }
     }
 
-    /// Kills the child and all its descendants and reaps them. Returns how many are left when our patience is over.
+    /// Kills the child and all its descendants and reaps them. Returns how many are left when our
+    /// patience is over.
     pub(crate) fn end_all(&mut self, signals: &mut Signals) -> usize {
-        // Runs from the first kill on: a machine that sleeps between the two must not make us leave them stopped and alive.
+        // Runs from the first kill on: a machine that sleeps between the two must not make us leave
+        // them stopped and alive.
         let mut deadline = None;
         loop {
             signals.clear_child();
@@ -82,7 +86,8 @@ impl Family {
                 return living.len();
             }
             for (pid, start) in living {
-                // One that cannot be signalled is found again by the next look, and counted when our patience is over.
+                // One that cannot be signalled is found again by the next look, and counted when
+                // our patience is over.
                 drop(signal_process(pid, start, Signal::KILL));
             }
             deadline.get_or_insert_with(|| Moment::now().plus(KILL_PATIENCE));
@@ -93,8 +98,8 @@ impl Family {
     }
 }
 
-/// Stops every living descendant and returns them. A stopped process cannot fork, so this ends even when they fork faster
-/// than we kill.
+/// Stops every living descendant and returns them. A stopped process cannot fork, so this ends even
+/// when they fork faster than we kill.
 fn stop_all() -> HashSet<(i32, u64)> {
     let mut stopped = HashSet::new();
     for _ in 0..STOP_ROUNDS {
@@ -111,7 +116,8 @@ fn stop_all() -> HashSet<(i32, u64)> {
     stopped
 }
 
-/// Returns pid and start time of everybody below this process who still lives, as one walk of `/proc` shows it.
+/// Returns pid and start time of everybody below this process who still lives, as one walk of
+/// `/proc` shows it.
 fn living_descendants() -> Vec<(i32, u64)> {
     // No `/proc` means nobody to find; the caller sees that somebody is left all the same.
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

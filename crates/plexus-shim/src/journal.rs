@@ -1,7 +1,9 @@
-//! The child's output on disk: segments of whole lines, a full disk that is waited out, and back-pressure.
+//! The child's output on disk: segments of whole lines, a full disk that is waited out, and
+//! back-pressure.
 //!
-//! The loop puts bytes into [`Journal::queue`] and calls [`Journal::flush`]. While anything is left in the queue the loop
-//! reads no more from the child, so the child waits in its write and nothing is lost.
+//! The loop puts bytes into [`Journal::queue`] and calls [`Journal::flush`]. While anything is left
+//! in the queue the loop reads no more from the child, so the child waits in its write and nothing
+//! is lost.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,11 +14,12 @@ use crate::clock::Moment;
 use crate::layout::{RunDir, SegmentNo, create_private};
 use crate::lines::KEPT_CAPACITY;
 
-/// How long to wait before a write that failed is tried again. Room on a disk appears when somebody makes it; a second is
-/// soon enough and costs nothing.
+/// How long to wait before a write that failed is tried again. Room on a disk appears when somebody
+/// makes it; a second is soon enough and costs nothing.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many numbers in a row somebody else may have taken in the journal before we say that it cannot be written.
+/// How many numbers in a row somebody else may have taken in the journal before we say that it
+/// cannot be written.
 const MAX_TAKEN_NAMES: u32 = 1_000;
 
 /// Writes the journal of one run.
@@ -67,7 +70,8 @@ impl Journal {
         &mut self.queue
     }
 
-    /// Writes what is queued, as far as the disk takes it. What it does not take stays queued: never lost, never twice.
+    /// Writes what is queued, as far as the disk takes it. What it does not take stays queued:
+    /// never lost, never twice.
     pub(crate) fn flush(&mut self, now: Moment) {
         if self.retry_at.is_some_and(|at| now < at) {
             return;
@@ -105,15 +109,15 @@ impl Journal {
         self.last_error.as_ref()
     }
 
-    /// Returns whether the server should take some before more is read. In the middle of a line it never is: the server can
-    /// take only what is complete.
+    /// Returns whether the server should take some before more is read. In the middle of a line it
+    /// never is: the server can take only what is complete.
     pub(crate) fn is_backlogged(&self) -> bool {
         let complete: u64 = self.complete.iter().map(|(_, size)| size).sum();
         self.at_line_border && complete.saturating_add(self.written) > self.backlog_bytes
     }
 
-    /// Looks which complete segments the server has removed, and completes the current one when it is full, so that the
-    /// server can take that as well.
+    /// Looks which complete segments the server has removed, and completes the current one when it
+    /// is full, so that the server can take that as well.
     pub(crate) fn look_for_room(&mut self) {
         let run = &self.run;
         self.complete.retain(|(number, _)| std::fs::symlink_metadata(run.segment(*number)).is_ok());
@@ -122,7 +126,8 @@ impl Journal {
         }
     }
 
-    /// Writes one slice of the queue from `done` on, which ends where a segment has to, and returns its length.
+    /// Writes one slice of the queue from `done` on, which ends where a segment has to, and returns
+    /// its length.
     fn write_some(&mut self, done: usize) -> io::Result<usize> {
         let rest = self.queue.get(done..).unwrap_or_default();
         if rest.is_empty() {

@@ -9,7 +9,8 @@ use crate::layout::RunDir;
 /// The lease is never looked at more often than this.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
-/// The lease is looked at this many times within the shortest limit: that bounds how wrong a set clock can make us.
+/// The lease is looked at this many times within the shortest limit: that bounds how wrong a set
+/// clock can make us.
 const LOOKS_PER_LIMIT: u32 = 8;
 
 /// Why a child is ended for want of a server.
@@ -27,8 +28,8 @@ pub(crate) enum Lapse {
 
 /// Watches the lease of one run.
 ///
-/// The file's time of change is only compared with itself: how long ago it changed counts in [`Moment`]s, so setting the
-/// system's clock neither ends a child early nor lets it live on.
+/// The file's time of change is only compared with itself: how long ago it changed counts in
+/// [`Moment`]s, so setting the system's clock neither ends a child early nor lets it live on.
 #[derive(Debug)]
 pub(crate) struct Lease {
     run: RunDir,
@@ -66,8 +67,9 @@ impl Lease {
         // A lease that cannot be read has not been touched.
         let seen = self.run.lease_touched_at().ok().flatten();
         if seen.is_some() && seen != self.seen {
-            // It changed since we last looked. When the file's time says when, and that fits, we believe it; otherwise we
-            // take the earliest moment it can have been, since a leash must rather end too early than too late.
+            // It changed since we last looked. When the file's time says when, and that fits, we
+            // believe it; otherwise we take the earliest moment it can have been, since a leash
+            // must rather end too early than too late.
             let since_look = now.since(self.looked_at);
             let age = seen
                 .and_then(|at| SystemTime::now().duration_since(at).ok())

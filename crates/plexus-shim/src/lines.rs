@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A line of stdout up to this length is held until its newline is there and then written at once. The server reads no longer
-/// line than this, so everything it can read it sees whole.
+/// A line of stdout up to this length is held until its newline is there and then written at once.
+/// The server reads no longer line than this, so everything it can read it sees whole.
 pub const WHOLE_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What of a line of stdout is kept. The rest, up to its newline, is left out: a line without an end would otherwise fill the
-/// disk, since the server can take only what is complete.
+/// What of a line of stdout is kept. The rest, up to its newline, is left out: a line without an
+/// end would otherwise fill the disk, since the server can take only what is complete.
 pub const MAX_LINE_BYTES: u64 = 128 * 1024 * 1024;
 
 /// What of a line of stderr is kept: it is there for people, and a page of it tells them enough.
@@ -64,7 +64,8 @@ impl StdoutLines {
         }
     }
 
-    /// Returns whether the journal ends in the middle of a line, so that no other may be written now.
+    /// Returns whether the journal ends in the middle of a line, so that no other may be written
+    /// now.
     pub(crate) fn in_pieces(&self) -> bool {
         self.passed_on > 0
     }
@@ -176,7 +177,8 @@ struct StderrLine<'a> {
 
 fn push_stderr(text: &str, journal: &mut Vec<u8>) {
     let line = StderrLine { kind: "plexus_stderr", text };
-    // Two strings into memory: there is nothing in this that can fail, and if there were, no half line may stay.
+    // Two strings into memory: there is nothing in this that can fail, and if there were, no half
+    // line may stay.
     let before = journal.len();
     match serde_json::to_writer(&mut *journal, &line) {
         Ok(()) => journal.push(b'\n'),

@@ -1,6 +1,7 @@
 //! Signals as readable descriptors, so that the loop waits for them like for anything else.
 //!
-//! Handlers rather than ignoring: an ignored signal stays ignored in the child, a handled one is back to its default there.
+//! Handlers rather than ignoring: an ignored signal stays ignored in the child, a handled one is
+//! back to its default there.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -43,12 +44,14 @@ impl Signals {
         self.child.as_fd()
     }
 
-    /// Returns how often we were asked to end since the last call. Two signals in quick succession may count as one.
+    /// Returns how often we were asked to end since the last call. Two signals in quick succession
+    /// may count as one.
     pub(crate) fn take_end_requests(&mut self) -> usize {
         drain(&mut self.end)
     }
 
-    /// Empties the pipe that SIGCHLD fills; the caller reaps afterwards, so that no exit falls between.
+    /// Empties the pipe that SIGCHLD fills; the caller reaps afterwards, so that no exit falls
+    /// between.
     pub(crate) fn clear_child(&mut self) {
         drain(&mut self.child);
     }

@@ -1,4 +1,5 @@
-//! From a command line to a held child: becomes a process of its own, starts the child, writes `pid.json`.
+//! From a command line to a held child: becomes a process of its own, starts the child, writes
+//! `pid.json`.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,7 +22,8 @@ use crate::signals::Signals;
 
 /// The child was held to its end and `exit.json` says how that was.
 pub const EXIT_HELD: u8 = 0;
-/// The child was not started, or not held to its end; `exit.json` says why when it could be written.
+/// The child was not started, or not held to its end; `exit.json` says why when it could be
+/// written.
 pub const EXIT_NOT_STARTED: u8 = 1;
 /// The command line was not understood; nothing was touched.
 pub const EXIT_USAGE: u8 = 2;
@@ -52,7 +54,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Err(failure) => {
             complain(&failure);
             if failure.is_ours_to_record() {
-                // Whoever waits for this directory reads the reason there. When that fails too, stderr and the code remain.
+                // Whoever waits for this directory reads the reason there. When that fails too,
+                // stderr and the code remain.
                 drop(run.write_exit(&ExitFile::without_status(failure.to_string())));
             }
             EXIT_NOT_STARTED
@@ -105,8 +108,9 @@ impl From<LayoutError> for StartFailure {
 
 fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let step = |what| move |error: io::Error| StartFailure::Step(what, error);
-    // It is made by whoever starts us. A server that came after a crash and gave this run up has removed it; a shim that was slow to
-    // start must not bring it back, with a child that nobody would look for.
+    // It is made by whoever starts us. A server that came after a crash and gave this run up has
+    // removed it; a shim that was slow to start must not bring it back, with a child that nobody
+    // would look for.
     if !run.journal().is_dir() {
         return Err(StartFailure::Abandoned);
     }
@@ -132,7 +136,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     lead_a_session().map_err(step("lead a session"))?;
     set_child_subreaper(Some(getpid()))
         .map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
-    // The server does without huge pages, which is inherited; a child may well gain from them. An old system that knows no such setting has not changed it.
+    // The server does without huge pages, which is inherited; a child may well gain from them. An
+    // old system that knows no such setting has not changed it.
     let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
 
@@ -142,7 +147,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     // The child has them; what we hold ourselves is little, and stays so.
     let _unknown = rustix::thread::disable_transparent_huge_pages(true);
     if let Err(error) = unblock_pipes(&child) {
-        // It is newborn and unheld: nobody else would end it. What kill and wait say changes nothing about why we fail.
+        // It is newborn and unheld: nobody else would end it. What kill and wait say changes
+        // nothing about why we fail.
         let _ = child.kill().and_then(|()| child.wait());
         return Err(StartFailure::Step("hold the child's pipes", error));
     }
@@ -155,7 +161,8 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
         return Err(error.into());
     }
     plexus_fault::point!("shim.pid.written");
-    // From here on the files speak. Nobody may be left to read our stderr, and its pipe must not keep a server waiting.
+    // From here on the files speak. Nobody may be left to read our stderr, and its pipe must not
+    // keep a server waiting.
     let left = rustix::stdio::dup2_stderr(&null).map_err(io::Error::from);
     // The child has its working directory; ours must not keep a file system busy.
     if let Err(error) = left.and_then(|()| std::env::set_current_dir("/")) {
@@ -164,23 +171,25 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     Ok(hold)
 }
 
-/// Makes this process the leader of a new session, so that neither a terminal's signals nor the end of the server's session
-/// reach it.
+/// Makes this process the leader of a new session, so that neither a terminal's signals nor the end
+/// of the server's session reach it.
 fn lead_a_session() -> io::Result<()> {
     if setsid().is_ok() {
         return Ok(());
     }
-    // Refused to whoever leads a process group. The parent's group is one that we may join, to leave our own.
+    // Refused to whoever leads a process group. The parent's group is one that we may join, to
+    // leave our own.
     match getppid().and_then(group_of).map(|parents| setpgid(None, Some(parents))) {
         Some(Ok(())) => setsid().map(drop).map_err(io::Error::from),
-        // We lead a session already, or the parent has gone, or its group has no number here. A group of our own that hears no hang-up
-        // is as far from a terminal as matters.
+        // We lead a session already, or the parent has gone, or its group has no number here. A
+        // group of our own that hears no hang-up is as far from a terminal as matters.
         Some(Err(_)) | None => Ok(()),
     }
 }
 
-/// Returns the process group of a process, if it has a number here: in a container that was entered from outside, the session and group of whoever
-/// entered have none. The kernel says 0 then, which the calls of `rustix` for this do not expect.
+/// Returns the process group of a process, if it has a number here: in a container that was entered
+/// from outside, the session and group of whoever entered have none. The kernel says 0 then, which
+/// the calls of `rustix` for this do not expect.
 fn group_of(process: Pid) -> Option<Pid> {
     let group = Stat::read(process.as_raw_pid())?.group;
     if group > 0 { Pid::from_raw(group) } else { None }
@@ -206,7 +215,8 @@ fn spawn(options: &Options, run: &RunDir) -> Result<Child, StartFailure> {
         .map_err(|error| StartFailure::Spawn(options.program.clone(), error))
 }
 
-/// Makes our ends of the pipes non-blocking. The child's ends are other descriptions of the same pipes and stay as they are.
+/// Makes our ends of the pipes non-blocking. The child's ends are other descriptions of the same
+/// pipes and stay as they are.
 fn unblock_pipes(child: &Child) -> io::Result<()> {
     let pipes = [
         child.stdin.as_ref().map(AsFd::as_fd),

@@ -1,4 +1,5 @@
-//! From the inbox into the child's stdin, one message at a time, without ever waiting for the child.
+//! From the inbox into the child's stdin, one message at a time, without ever waiting for the
+//! child.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
@@ -12,8 +13,8 @@ use rustix::fs::OFlags;
 
 use crate::layout::{InboxSeq, LayoutError, MAX_INBOX_BYTES, RunDir, check_message};
 
-/// How many steps (a message loaded, a piece written) are taken before signals and output get their turn again: somebody may
-/// fill the inbox as fast as we empty it.
+/// How many steps (a message loaded, a piece written) are taken before signals and output get their
+/// turn again: somebody may fill the inbox as fast as we empty it.
 const STEPS_PER_TURN: u32 = 256;
 
 /// Why forwarding stopped.
@@ -107,8 +108,9 @@ impl Stdin {
         self.sending = None;
     }
 
-    /// Sends what the inbox holds, until the pipe is full, nothing is left, or it is somebody else's turn. An error is one of
-    /// the inbox's files; they are as they were, and trying again is safe.
+    /// Sends what the inbox holds, until the pipe is full, nothing is left, or it is somebody
+    /// else's turn. An error is one of the inbox's files; they are as they were, and trying again
+    /// is safe.
     pub(crate) fn forward(&mut self) -> Result<Turn, LayoutError> {
         for _ in 0..STEPS_PER_TURN {
             if self.pipe.is_none() {
@@ -144,12 +146,13 @@ impl Stdin {
         }
     }
 
-    /// Lists the inbox, and closes stdin when that is asked for and nothing is left to send. Returns whether there is any.
+    /// Lists the inbox, and closes stdin when that is asked for and nothing is left to send.
+    /// Returns whether there is any.
     fn list(&mut self) -> Result<bool, LayoutError> {
         let mut state = self.run.inbox_state()?;
         if state.close_waiting && state.waiting.is_empty() {
-            // A listing that runs while files appear may show the later and miss the earlier. Whatever was put before
-            // `close` is there by now, so a second one shows it.
+            // A listing that runs while files appear may show the later and miss the earlier.
+            // Whatever was put before `close` is there by now, so a second one shows it.
             state = self.run.inbox_state()?;
         }
         self.waiting = state.waiting.into();
@@ -174,7 +177,8 @@ impl Stdin {
             Ok(count) => sending.done += count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            // The child closed its end, or is gone. What it did not get stays in the inbox, where the server sees it.
+            // The child closed its end, or is gone. What it did not get stays in the inbox, where
+            // the server sees it.
             Err(_) => self.close(),
         }
         match self.sending.take_if(|sending| sending.done == sending.line.len()) {
@@ -204,8 +208,8 @@ impl Stdin {
     }
 }
 
-/// Reads a message with its newline. Only a plain file of bounded size is read: a link is not followed and a pipe is not
-/// waited for.
+/// Reads a message with its newline. Only a plain file of bounded size is read: a link is not
+/// followed and a pipe is not waited for.
 fn read_message(path: &Path) -> io::Result<Loaded> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file: File = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

@@ -10,8 +10,8 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use crate::layout::{RunDir, make_bell};
 
-/// How often to look into the inbox when the kernel does not tell us of every file: whoever puts one by other means than
-/// [`RunDir::put_inbox`] does not ring.
+/// How often to look into the inbox when the kernel does not tell us of every file: whoever puts
+/// one by other means than [`RunDir::put_inbox`] does not ring.
 const LOOK_BY_ONESELF: Duration = Duration::from_secs(1);
 
 /// How the shim learns of new files.
@@ -72,7 +72,8 @@ fn take_events(fd: &OwnedFd) -> bool {
     let mut events = inotify::Reader::new(fd, &mut buffer);
     let mut changed = false;
     while let Ok(event) = events.next() {
-        // Temporary names and our own renames are no news. An event without a name is a lost or general one: look.
+        // Temporary names and our own renames are no news. An event without a name is a lost or
+        // general one: look.
         let is_news = event.file_name().is_none_or(|name| {
             let name = name.to_bytes();
             !name.starts_with(b".") && !name.ends_with(b".sent") && !name.ends_with(b".bad")

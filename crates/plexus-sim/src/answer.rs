@@ -11,7 +11,8 @@ pub(crate) enum Answer {
     Deny { message: String },
     /// The tool does not run and the turn ends; the message is lost.
     DenyAndInterrupt,
-    /// The tool does not run because the answer cannot be used, or will never come. The call counts as denied.
+    /// The tool does not run because the answer cannot be used, or will never come. The call counts
+    /// as denied.
     Unusable { message: String },
     /// The question itself failed. The model sees a tool error; nobody denied anything.
     Failed { error: String },
@@ -71,7 +72,8 @@ pub(crate) fn parse_tool_result(result: &Value) -> Answer {
     if result.get("isError") == Some(&Value::Bool(true)) {
         return Answer::Failed { error: first_text.unwrap_or("unknown error").to_owned() };
     }
-    // Structured content replaces the text in the CLI's eyes, even when the right text stands beside it.
+    // Structured content replaces the text in the CLI's eyes, even when the right text stands
+    // beside it.
     if result.get("structuredContent").is_some() {
         return Answer::Failed { error: NOT_ONE_TEXT.to_owned() };
     }
@@ -88,8 +90,10 @@ fn unusable(from: Answerer) -> Answer {
         Answerer::ControlChannel => "canUseTool callback",
     };
     let message = format!(
-        "The {from} returned an invalid permission result. Expected {{behavior: 'allow', updatedInput?: object}} or \
-         {{behavior: 'deny', message: string}}. updatedPermissions may hold at most 4096 updates, rules and directories \
+        "The {from} returned an invalid permission result. Expected {{behavior: 'allow', \
+         updatedInput?: object}} or \
+         {{behavior: 'deny', message: string}}. updatedPermissions may hold at most 4096 updates, \
+         rules and directories \
          in all."
     );
     Answer::Unusable { message }

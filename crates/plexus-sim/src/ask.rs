@@ -37,7 +37,8 @@ pub(crate) struct ToolCall {
     pub(crate) raw_input: Box<RawValue>,
     pub(crate) input: Value,
     pub(crate) manners: Manners,
-    /// The answer to come, for a call that was asked about while its message was still being written.
+    /// The answer to come, for a call that was asked about while its message was still being
+    /// written.
     pub(crate) early_answer: Option<oneshot::Receiver<Answer>>,
 }
 
@@ -77,7 +78,8 @@ impl Sim {
             Ok(result) => answer::parse_tool_result(&result),
             Err(CallError::NoSuchTool { available }) => Answer::NobodyToAsk {
                 error: format!(
-                    "Error: MCP tool {tool} (passed via --permission-prompt-tool) not found. Available MCP tools: {}",
+                    "Error: MCP tool {tool} (passed via --permission-prompt-tool) not found. \
+                     Available MCP tools: {}",
                     if available.is_empty() { "none" } else { &available }
                 ),
             },
@@ -168,6 +170,8 @@ impl Sim {
 
 fn stream_closed() -> Answer {
     let message =
-        "Tool permission request failed: AbortError: Tool permission stream closed before response received".to_owned();
+        "Tool permission request failed: AbortError: Tool permission stream closed before \
+         response received"
+            .to_owned();
     Answer::Unusable { message }
 }

@@ -1,5 +1,5 @@
-//! Turns that nobody asked for: background tasks, which are Bash commands that go on after their tool call has returned and
-//! announce their end, and wake-ups.
+//! Turns that nobody asked for: background tasks, which are Bash commands that go on after their
+//! tool call has returned and announce their end, and wake-ups.
 
 use std::cell::RefCell;
 use std::fs;
@@ -133,7 +133,8 @@ impl Sim {
         self.emit_system("task_started", started);
         ToolOutput {
             content: json!(format!(
-                "Command running in background with ID: {id}. Output is being written to: {}. You will be notified when \
+                "Command running in background with ID: {id}. Output is being written to: {}. You \
+                 will be notified when \
                  it completes. To check interim output, use Read on that file path.",
                 output_file.display()
             )),
@@ -155,7 +156,8 @@ impl Sim {
         }));
     }
 
-    /// Tells what has happened, and what the model is to be told. `None` for a task that was stopped meanwhile.
+    /// Tells what has happened, and what the model is to be told. `None` for a task that was
+    /// stopped meanwhile.
     pub(crate) fn announce(&self, news: News) -> Option<Notification> {
         let (task_id, code) = match news {
             News::Ended { task_id, code } => (task_id, code),

@@ -1,4 +1,5 @@
-//! The Bash tool: a real shell in a session of its own, so that a signal to our process group misses it, as with the CLI.
+//! The Bash tool: a real shell in a session of its own, so that a signal to our process group
+//! misses it, as with the CLI.
 
 use std::fs::File;
 use std::io;
@@ -9,10 +10,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// How long output is waited for after the shell has ended: something it left running may hold the pipe for ever.
+/// How long output is waited for after the shell has ended: something it left running may hold the
+/// pipe for ever.
 const GRACE_FOR_OUTPUT: Duration = Duration::from_millis(100);
 
-/// A program that starts another one in a new session. Without it, a process group of its own has to do.
+/// A program that starts another one in a new session. Without it, a process group of its own has
+/// to do.
 const SETSID: &str = "/usr/bin/setsid";
 
 /// A running shell. Dropping it kills whatever is left of it and its children.
@@ -106,7 +109,8 @@ impl Drop for Shell {
             self.pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?))
         {
             use rustix::process::{Signal, kill_process, kill_process_group};
-            // Before `setsid` has run there is no group yet, and the process itself is all there is. Both may be gone.
+            // Before `setsid` has run there is no group yet, and the process itself is all there
+            // is. Both may be gone.
             if kill_process_group(pid, Signal::KILL).is_err() {
                 let _ = kill_process(pid, Signal::KILL);
             }

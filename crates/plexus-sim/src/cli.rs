@@ -1,7 +1,8 @@
-//! The command line: the flags of the real CLI that the simulator understands, read the way the real CLI reads them.
+//! The command line: the flags of the real CLI that the simulator understands, read the way the
+//! real CLI reads them.
 //!
-//! Written by hand because the real parser has habits of its own: some options take every word up to the next option, an
-//! unknown option is exit code 1, and everything after `--` is the prompt.
+//! Written by hand because the real parser has habits of its own: some options take every word up
+//! to the next option, an unknown option is exit code 1, and everything after `--` is the prompt.
 
 use std::ffi::OsString;
 
@@ -72,13 +73,15 @@ pub(crate) enum UsageError {
     #[error("Error: --input-format=stream-json requires output-format=stream-json.")]
     NeedsStreamOutput,
     #[error(
-        "Error: --replay-user-messages requires both --input-format=stream-json and --output-format=stream-json."
+        "Error: --replay-user-messages requires both --input-format=stream-json and \
+         --output-format=stream-json."
     )]
     NeedsStreamInput,
     #[error("Error: Invalid session ID. Must be a valid UUID.")]
     BadSessionId,
     #[error(
-        "Error: --session-id can only be used with --continue or --resume if --fork-session is also specified."
+        "Error: --session-id can only be used with --continue or --resume if --fork-session is \
+         also specified."
     )]
     SessionIdWithResume,
     #[error("Error: {0} cannot be used by root or by a simulator")]
@@ -117,7 +120,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         match flag.as_str() {
             "-v" | "--version" => return Ok(Invocation::Version),
             "-h" | "--help" => return Ok(Invocation::Help),
-            // The simulator has no other mode than print, no hooks, no telemetry and no settings files: nothing to do.
+            // The simulator has no other mode than print, no hooks, no telemetry and no settings
+            // files: nothing to do.
             "-p"
             | "--print"
             | "--strict-mcp-config"

@@ -189,7 +189,8 @@ impl Sim {
         cancelled
     }
 
-    /// Ends the current turn, if there is one, and says what is still queued. Returns how the turn ended.
+    /// Ends the current turn, if there is one, and says what is still queued. Returns how the turn
+    /// ended.
     pub(crate) fn interrupt(&self, request_id: &str, turn_runs: bool) -> Option<Ending> {
         self.cancel_questions();
         let queue = self.queue.borrow();

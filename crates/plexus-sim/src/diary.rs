@@ -1,7 +1,9 @@
-//! What the simulator really did, in its own words: one line for each tool that ran, before it runs.
+//! What the simulator really did, in its own words: one line for each tool that ran, before it
+//! runs.
 //!
-//! Whoever tests a supervisor compares this with what was allowed. It is written when `PLEXUS_SIM_DIARY` names a file, in one write for each line, so
-//! that several processes can share it.
+//! Whoever tests a supervisor compares this with what was allowed. It is written when
+//! `PLEXUS_SIM_DIARY` names a file, in one write for each line, so that several processes can share
+//! it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

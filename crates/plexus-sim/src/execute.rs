@@ -1,4 +1,5 @@
-//! Running the tool calls of one message: judged by the rules, asked about where needed, then really run.
+//! Running the tool calls of one message: judged by the rules, asked about where needed, then
+//! really run.
 
 use std::time::Duration;
 
@@ -19,14 +20,19 @@ use crate::turn::{TurnEnd, result_block};
 use crate::wire::{PermissionDecision, ToolResultMeta, line_id};
 
 /// What the model is told of a call that was stopped before it ran.
-const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a \
-                        file edit, the new_string was NOT written to the file). STOP what you are doing and wait for \
+const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was \
+    rejected (eg. if it was a \
+                        file edit, the new_string was NOT written to the file). STOP what you are \
+                        doing and wait for \
                         the user to tell you how to proceed.";
 
 /// What the model is told when nobody can be asked.
-const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It requires approval, and this session has no \
-                                   approval surface — nobody can answer a permission prompt here — so it was denied \
-                                   automatically. The action was NOT performed; do not claim that it was.";
+const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It requires approval, \
+    and this session has no \
+                                   approval surface — nobody can answer a permission prompt here \
+                                   — so it was denied \
+                                   automatically. The action was NOT performed; do not claim that \
+                                   it was.";
 
 const BY_AN_ANSWER: PermissionDecision =
     PermissionDecision { decision: "accept", source: "user_temporary", reason_type: None };
@@ -51,8 +57,8 @@ struct Executed {
 }
 
 impl Sim {
-    /// Notes a call of the message that is being written. The first one, and Reads right behind each other, are asked about
-    /// at once: the CLI does not wait for the end of the message.
+    /// Notes a call of the message that is being written. The first one, and Reads right behind
+    /// each other, are asked about at once: the CLI does not wait for the end of the message.
     pub(crate) fn open_tool(&self, call: &mut ToolCall) {
         let mut turn = self.turn.borrow_mut();
         let at_once = turn.open_tools.iter().all(|open| open.name == "Read" && call.name == "Read");
@@ -76,7 +82,8 @@ impl Sim {
         }
     }
 
-    /// Runs the calls of one message and writes their results: Reads at the same time, everything else one by one.
+    /// Runs the calls of one message and writes their results: Reads at the same time, everything
+    /// else one by one.
     pub(crate) async fn run_tools(&self, mut calls: Vec<ToolCall>) -> Result<Last, TurnEnd> {
         let mut last = Last::default();
         for group in calls.chunk_by_mut(|one, next| one.name == "Read" && next.name == "Read") {
@@ -105,7 +112,8 @@ impl Sim {
             Ruling::NoSuchTool => {
                 let name = &call.name;
                 let error = format!(
-                    "Error: No such tool available: {name}. {name} is disabled for this session, in subagents as well \
+                    "Error: No such tool available: {name}. {name} is disabled for this session, \
+                     in subagents as well \
                      as here."
                 );
                 self.conclude(call, ToolOutput::use_error(&error), None, None)
@@ -169,7 +177,8 @@ impl Sim {
             "permission_denied",
             json!({
                 "tool_name": call.name, "tool_use_id": call.id, "decision_reason_type": "asyncAgent",
-                "decision_reason": "no approval surface in this session; permission request denied automatically",
+                "decision_reason": "no approval surface in this session; permission request \
+                    denied automatically",
                 "message": NO_APPROVAL_SURFACE,
             }),
         );
@@ -280,7 +289,8 @@ impl Sim {
             if let Some(task) = tool.announced {
                 self.emit_announced_end(task, "stopped");
             }
-            // A tool that ran was allowed to; only a question that got no answer counts as a denial.
+            // A tool that ran was allowed to; only a question that got no answer counts as a
+            // denial.
             if tool.stage == ToolStage::Asking {
                 self.note_denial(&tool.name, &tool.id, &tool.input);
             }

@@ -1,9 +1,10 @@
 //! Shell commands that run unasked in the CLI's default mode.
 //!
-//! A short list on purpose: the commands that the notes on the CLI name, and those of the recorded runs. Anything that this
-//! file does not understand asks, which is the safe way to be wrong.
+//! A short list on purpose: the commands that the notes on the CLI name, and those of the recorded
+//! runs. Anything that this file does not understand asks, which is the safe way to be wrong.
 
-/// Commands that only read, whatever their arguments, as long as those stay inside the working directory.
+/// Commands that only read, whatever their arguments, as long as those stay inside the working
+/// directory.
 const READERS: &[&str] =
     &["ls", "cat", "grep", "find", "echo", "sleep", "ps", "pwd", "head", "tail", "wc", "true"];
 
@@ -16,7 +17,8 @@ const FIND_ACTIONS: &[&str] =
 
 /// Tells whether every part of a command line is harmless. `is_inside` judges paths.
 pub(crate) fn is_harmless(command: &str, is_inside: impl Fn(&str) -> bool) -> bool {
-    // Substitutions, redirections, quotes and backgrounding can hide another command: such lines ask.
+    // Substitutions, redirections, quotes and backgrounding can hide another command: such lines
+    // ask.
     if command.trim().is_empty()
         || command.contains(['$', '`', '>', '<', '\\', '\n', '(', '{', '\'', '"'])
     {

@@ -81,7 +81,8 @@ impl Last {
     fn fill_value(&self, value: &mut Value) -> Result<(), Unresolved> {
         match value {
             Value::String(text) => {
-                // A string that is nothing but one reference becomes the value itself, numbers and lists included.
+                // A string that is nothing but one reference becomes the value itself, numbers and
+                // lists included.
                 let whole = text.strip_prefix(OPEN).and_then(|path| path.strip_suffix('}'));
                 *value = match whole.filter(|path| !path.contains('}')) {
                     Some(path) => self.find(path)?.clone(),

@@ -1,4 +1,5 @@
-//! The `plexus-sim` program: the simulator under a name of its own, for a `--claude-bin` that takes no subcommand.
+//! The `plexus-sim` program: the simulator under a name of its own, for a `--claude-bin` that takes
+//! no subcommand.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,9 @@
-//! The MCP servers of `--mcp-config`: connecting, listing their tools, and calling them with rmcp's client.
+//! The MCP servers of `--mcp-config`: connecting, listing their tools, and calling them with rmcp's
+//! client.
 //!
-//! A connection is made at the start and again when it is needed and gone: a server that came late still works, and one that
-//! was lost is found again. What the transport can repair by itself (a lost stream that had event ids, a session that the
-//! server no longer knows) is left to it.
+//! A connection is made at the start and again when it is needed and gone: a server that came late
+//! still works, and one that was lost is found again. What the transport can repair by itself (a
+//! lost stream that had event ids, a session that the server no longer knows) is left to it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Stdio;
@@ -25,13 +26,16 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::wire::{McpServerStatus, VERSION};
 
-/// How long the first turn waits for servers that do not answer; they are `pending` in its `init` then.
+/// How long the first turn waits for servers that do not answer; they are `pending` in its `init`
+/// then.
 const PATIENCE_AT_START: Duration = Duration::from_secs(5);
-/// How long a silent call over HTTP lives when its server entry names no limit; progress starts it anew.
+/// How long a silent call over HTTP lives when its server entry names no limit; progress starts it
+/// anew.
 const SILENT_CALL_LIMIT: Duration = Duration::from_secs(300);
 /// How often a lost stream is looked for again before its call is given up, as the CLI does.
 const RECONNECTS: usize = 2;
-/// The rest before the second look. The CLI rests again for as long as the server said, which for ours is this; rmcp forgets it after the first look.
+/// The rest before the second look. The CLI rests again for as long as the server said, which for
+/// ours is this; rmcp forgets it after the first look.
 const SECOND_LOOK: Duration = Duration::from_secs(15);
 
 type Connection = RunningService<RoleClient, ClientConfig>;
@@ -318,7 +322,8 @@ fn model_name(server: &str, tool: &str) -> String {
     format!("mcp__{}__{}", plain(server), plain(tool))
 }
 
-/// Puts environment variables in place of `${NAME}` and `${NAME:-default}`; an unset one stays as it is written.
+/// Puts environment variables in place of `${NAME}` and `${NAME:-default}`; an unset one stays as
+/// it is written.
 fn expand(text: &str) -> String {
     let mut expanded = String::new();
     let mut rest = text;

@@ -1,8 +1,9 @@
 //! Standard output: whole lines, in order, written by a thread of their own.
 //!
-//! [`Out::line`] never waits, so that a line can be written in the middle of a change of state. The thread flushes whenever
-//! nothing more is waiting: a single line is out at once, a burst goes out in large writes. A reader that stops reading stops
-//! only the thread; whoever produces much asks [`Out::room`] first and waits there, as the real CLI does.
+//! [`Out::line`] never waits, so that a line can be written in the middle of a change of state. The
+//! thread flushes whenever nothing more is waiting: a single line is out at once, a burst goes out
+//! in large writes. A reader that stops reading stops only the thread; whoever produces much asks
+//! [`Out::room`] first and waits there, as the real CLI does.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// Bytes that may wait for a slow reader before the story stands still. Two pipe buffers: enough to never starve the writer.
+/// Bytes that may wait for a slow reader before the story stands still. Two pipe buffers: enough to
+/// never starve the writer.
 const MAX_WAITING_BYTES: usize = 128 * 1024;
 
 /// A cheap handle to the one writer of stdout.
@@ -58,7 +60,8 @@ impl Out {
     pub(crate) fn raw(&self, mut bytes: Vec<u8>) {
         bytes.push(b'\n');
         self.waiting.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
-        // The writer only goes away when nobody can read stdout any more. The real CLI goes on then, and so do we.
+        // The writer only goes away when nobody can read stdout any more. The real CLI goes on
+        // then, and so do we.
         let _ = self.lines.send(Message::Line(bytes));
     }
 

@@ -1,5 +1,5 @@
-//! What a permission question on the control channel says about its tool call: a description, a reason, and the rules that
-//! would make it unnecessary next time.
+//! What a permission question on the control channel says about its tool call: a description, a
+//! reason, and the rules that would make it unnecessary next time.
 
 use std::path::Path;
 
@@ -73,8 +73,8 @@ pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -
     question
 }
 
-/// The input as the CLI completes it before it asks: absolute paths, and the default of `replace_all`. `None` if it is
-/// complete as the model wrote it.
+/// The input as the CLI completes it before it asks: absolute paths, and the default of
+/// `replace_all`. `None` if it is complete as the model wrote it.
 pub(crate) fn completed_input(call: &ToolCall, cwd: &Path) -> Option<Value> {
     if !matches!(call.name.as_str(), "Read" | "Write" | "Edit") {
         return None;

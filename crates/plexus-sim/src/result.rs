@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use crate::wire::{PromptedBy, line_id};
 
-/// What one answer of the made-up model costs. A conversation adds it up over all its turns, as the real CLI does.
+/// What one answer of the made-up model costs. A conversation adds it up over all its turns, as the
+/// real CLI does.
 const COST_OF_A_MESSAGE_USD: f64 = 0.0008;
 const INPUT_TOKENS_OF_A_MESSAGE: u64 = 100;
 const OUTPUT_TOKENS_OF_A_MESSAGE: u64 = 20;
@@ -263,7 +264,8 @@ pub(crate) fn api_error_type(status: u16) -> &'static str {
     }
 }
 
-/// The line of a `--resume` that names no conversation. The real one has fewer fields than any other result.
+/// The line of a `--resume` that names no conversation. The real one has fewer fields than any
+/// other result.
 pub(crate) fn unknown_conversation(session_id: &str, error: &str) -> impl Serialize {
     #[derive(Serialize)]
     struct Line {

@@ -1,7 +1,8 @@
 //! What asks: which tool calls run unasked, which are refused unasked, and which need an answer.
 //!
-//! The rules come from the command line (`--allowedTools`, `--disallowedTools`, `--settings`), from answers that carried
-//! `updatedPermissions`, and from the permission mode. What is left is judged as the CLI judges it in its default mode.
+//! The rules come from the command line (`--allowedTools`, `--disallowedTools`, `--settings`), from
+//! answers that carried `updatedPermissions`, and from the permission mode. What is left is judged
+//! as the CLI judges it in its default mode.
 
 use std::path::{Path, PathBuf};
 

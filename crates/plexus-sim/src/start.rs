@@ -34,7 +34,8 @@ enum StartError {
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
     #[error(
-        "Error: Input must be provided either through stdin or as a prompt argument when using --print"
+        "Error: Input must be provided either through stdin or as a prompt argument when using \
+         --print"
     )]
     NoPrompt,
     #[error("--as wants `claude` or `codex`")]
@@ -45,7 +46,8 @@ enum StartError {
 
 /// Runs the simulator with the words after its name, and returns what the process should exit with.
 ///
-/// It takes over the process: stdin, stdout and the signals SIGINT, SIGTERM and SIGHUP. Call it once, from `main`.
+/// It takes over the process: stdin, stdout and the signals SIGINT, SIGTERM and SIGHUP. Call it
+/// once, from `main`.
 pub fn main_with_args(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match start(args) {
         Ok(Exit::Code(code)) => ExitCode::from(code),
@@ -101,7 +103,8 @@ async fn run_with(options: Options) -> Result<Exit, StartError> {
     if prompt.is_none() && !options.stream_input {
         return Err(StartError::NoPrompt);
     }
-    // Signals are caught only now: until the prompt is there, they may end the process in their own way.
+    // Signals are caught only now: until the prompt is there, they may end the process in their own
+    // way.
     let signals = Signals::new()?;
     let transcript = match Transcript::open(&options, &cwd.to_string_lossy()) {
         Ok(transcript) => transcript,

@@ -1,7 +1,7 @@
 //! Standard input, read by a thread of its own.
 //!
-//! Lines that arrive together are handed on together: whoever writes a prompt and an `interrupt` in one go gets both looked
-//! at before the prompt begins, as with the real CLI.
+//! Lines that arrive together are handed on together: whoever writes a prompt and an `interrupt` in
+//! one go gets both looked at before the prompt begins, as with the real CLI.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,5 @@
-//! The tools that really do something after approval: Bash, Read, Write, Edit, and every tool of an MCP server.
+//! The tools that really do something after approval: Bash, Read, Write, Edit, and every tool of an
+//! MCP server.
 
 use std::fs;
 use std::io;
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 use crate::bash::{Output, Shell};
 use crate::rules::resolve;
 
-/// Tools that the model is offered besides those of MCP servers, in the order of the CLI's own list.
+/// Tools that the model is offered besides those of MCP servers, in the order of the CLI's own
+/// list.
 pub(crate) const BUILT_IN: &[&str] =
     &["Task", "Bash", "Edit", "Read", "Skill", "ToolSearch", "Write"];
 
@@ -133,7 +135,9 @@ fn read(path: &Path, cwd: &Path) -> ToolOutput {
         "filePath": path, "content": content, "numLines": lines.len(), "startLine": 1, "totalLines": lines.len(),
     }});
     let text = match content.as_str() {
-        "" => "<system-reminder>Warning: the file exists but the contents are empty.</system-reminder>".to_owned(),
+        "" => "<system-reminder>Warning: the file exists but the contents are \
+            empty.</system-reminder>"
+            .to_owned(),
         _ => numbered.join("\n"),
     };
     ToolOutput { content: json!(text), is_error: None, detail }
@@ -207,6 +211,7 @@ fn text<'a>(input: &'a Value, key: &str) -> Option<&'a str> {
 
 fn missing(tool: &str, key: &str) -> ToolOutput {
     ToolOutput::use_error(&format!(
-        "InputValidationError: {tool} failed due to the following issue: The required parameter `{key}` is missing"
+        "InputValidationError: {tool} failed due to the following issue: The required parameter \
+         `{key}` is missing"
     ))
 }

@@ -1,7 +1,9 @@
-//! The lines of stream-json as the CLI writes them: one type for each, fields in the order of the recorded runs.
+//! The lines of stream-json as the CLI writes them: one type for each, fields in the order of the
+//! recorded runs.
 //!
-//! The order matters in places: a `result` does not begin with `"type"`, and a permission request has its `request_id` near
-//! the head of the line and its `tool_use_id` at the end. Types with named fields keep that order; maps would sort it away.
+//! The order matters in places: a `result` does not begin with `"type"`, and a permission request
+//! has its `request_id` near the head of the line and its `tool_use_id` at the end. Types with
+//! named fields keep that order; maps would sort it away.
 
 use serde::Serialize;
 use serde_json::Value;

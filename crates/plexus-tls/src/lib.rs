@@ -1,7 +1,8 @@
-//! Whose word is taken for it that the other side of a TLS connection is who it says: the authorities of this machine, or those of one file.
+//! Whose word is taken for it that the other side of a TLS connection is who it says: the
+//! authorities of this machine, or those of one file.
 //!
-//! Webhooks and the way to a shared database ask here, so that both mean the same by it. There is no way to leave the check of the certificate or
-//! of the host's name out.
+//! Webhooks and the way to a shared database ask here, so that both mean the same by it. There is
+//! no way to leave the check of the certificate or of the host's name out.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,8 @@ pub enum TrustError {
     },
     /// None was named, and this machine has none.
     #[error(
-        "this machine knows no certificate authority{why}; install its ca-certificates or name a file with {setting}"
+        "this machine knows no certificate authority{why}; install its ca-certificates or name a \
+         file with {setting}"
     )]
     Machine {
         /// What the configuration would call a file.
@@ -40,8 +42,9 @@ pub enum TrustError {
     Unusable(#[source] rustls::Error),
 }
 
-/// How others are spoken to over TLS. With a file nobody else's word is taken than that of the authorities in it. Both are read now, and not again.
-/// `setting` is what the configuration calls the file, for errors.
+/// How others are spoken to over TLS. With a file nobody else's word is taken than that of the
+/// authorities in it. Both are read now, and not again. `setting` is what the configuration calls
+/// the file, for errors.
 ///
 /// # Errors
 /// When no authority is known.

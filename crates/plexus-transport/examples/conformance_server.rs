@@ -1,7 +1,9 @@
-//! A server for the official MCP conformance suite: our doors, with the tools and resources whose names the suite has fixed.
+//! A server for the official MCP conformance suite: our doors, with the tools and resources whose
+//! names the suite has fixed.
 //!
-//! `scripts/mcp-conformance.sh` starts it. The suite sends no token, so this server adds one to every request: it is for tests only, and
-//! listens on a loopback port of the system's choice, which it prints.
+//! `scripts/mcp-conformance.sh` starts it. The suite sends no token, so this server adds one to
+//! every request: it is for tests only, and listens on a loopback port of the system's choice,
+//! which it prints.
 #![expect(clippy::print_stdout, reason = "the script reads the address from here")]
 
 use std::sync::Arc;
@@ -67,7 +69,8 @@ impl Activation for Suite {
                 "simple_text",
                 "Says one thing.",
                 |_| {},
-                |_call, _params: Nothing| async { said("This is a simple text response for testing.") },
+                |_call, _params: Nothing| async { said("This is a simple text response for \
+                    testing.") },
             )
             .unary(
                 "error_handling",
@@ -104,7 +107,8 @@ impl Activation for Suite {
                 "static_text",
                 "A fixed text.",
                 |method| method.resource = Some(ResourceForm { uri: "test://static-text", changes: "never_changes" }),
-                |_call, _params: Nothing| async { said("This is the content of the static text resource.") },
+                |_call, _params: Nothing| async { said("This is the content of the static text \
+                    resource.") },
             )
             .unary(
                 "watched",

@@ -34,7 +34,8 @@ pub struct Doors {
     pub(crate) bytes: Arc<Shares>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) mcp: Arc<McpState>,
-    /// Cancelled when the server stops: streams that would go on for ever end then, and their readers come back with a cursor.
+    /// Cancelled when the server stops: streams that would go on for ever end then, and their
+    /// readers come back with a cursor.
     pub(crate) closing: CancellationToken,
     /// What an MCP client is told about the whole server before it calls anything.
     pub(crate) instructions: Option<Arc<str>>,
@@ -74,7 +75,8 @@ impl Doors {
         }
     }
 
-    /// Adds what an MCP client is told about the whole server: how its methods work together, in a few lines.
+    /// Adds what an MCP client is told about the whole server: how its methods work together, in a
+    /// few lines.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = Some(instructions.into());

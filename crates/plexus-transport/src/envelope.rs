@@ -1,4 +1,5 @@
-//! JSON-RPC 2.0, read and written. Errors have the shape of the design: `{code, message, data: {kind, message, hint, …}}`.
+//! JSON-RPC 2.0, read and written. Errors have the shape of the design:
+//! `{code, message, data: {kind, message, hint, …}}`.
 
 use plexus_core::CallError;
 use serde::{Deserialize, Serialize};
@@ -146,7 +147,8 @@ pub(crate) fn failure(id: Option<&RawValue>, error: &CallError) -> String {
     })
 }
 
-/// Writes one item of a stream: `{"jsonrpc":"2.0","method":"stream","params":{"id":CALL,"event":…}}`.
+/// Writes one item of a stream:
+/// `{"jsonrpc":"2.0","method":"stream","params":{"id":CALL,"event":…}}`.
 pub(crate) fn stream_item(id: &RawValue, event: &RawValue, cursor: Option<&str>) -> String {
     #[derive(Serialize)]
     struct Item<'a> {

@@ -1,4 +1,5 @@
-//! `POST /hooks/respond`: an answer to a webhook. It needs no token of a caller: it brings the one-time token that it was told, in its body.
+//! `POST /hooks/respond`: an answer to a webhook. It needs no token of a caller: it brings the
+//! one-time token that it was told, in its body.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,7 +1,8 @@
 //! The token, `Host` and `Origin` of a request, and the caller that they make.
 //!
-//! A page on another site can make a browser send requests to this host (DNS rebinding, plain cross-site requests); it cannot choose `Host`
-//! and `Origin`. A program on this machine can choose both, and is held off by the token.
+//! A page on another site can make a browser send requests to this host (DNS rebinding, plain
+//! cross-site requests); it cannot choose `Host` and `Origin`. A program on this machine can choose
+//! both, and is held off by the token.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ pub struct AllowedHosts {
 }
 
 impl AllowedHosts {
-    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and whatever `more` names (each `host` or `host:port`).
+    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and whatever `more` names (each
+    /// `host` or `host:port`).
     pub fn loopback(port: u16, more: impl IntoIterator<Item = String>) -> Self {
         let mut hosts: BTreeSet<String> = ["localhost", "127.0.0.1", "[::1]"]
             .iter()
@@ -50,7 +52,8 @@ impl AllowedHosts {
     }
 }
 
-/// Refuses a request that was not meant for us: another `Host`, or an `Origin` that is not exactly ours.
+/// Refuses a request that was not meant for us: another `Host`, or an `Origin` that is not exactly
+/// ours.
 pub(crate) async fn require_our_host(
     State(doors): State<Doors>,
     request: Request,
@@ -74,8 +77,10 @@ fn check_host(
     let mut named = headers.get_all(header::HOST).iter();
     let host = named.next().and_then(|host| host.to_str().ok()).or(authority).unwrap_or_default();
     if named.next().is_some() || !hosts.admits_host(host) {
-        return Err(CallError::forbidden("take a request for another host")
-            .with_hint("use the address that the server printed, or name yours with allowed_hosts in plexus.toml"));
+        return Err(CallError::forbidden("take a request for another host").with_hint(
+            "use the address that the server printed, or name yours with allowed_hosts \
+                in plexus.toml",
+        ));
     }
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
@@ -118,7 +123,8 @@ pub(crate) async fn require_token(
     }
 }
 
-/// A token and the caller that it stood for when its request came, for doors that stay open longer than one request.
+/// A token and the caller that it stood for when its request came, for doors that stay open longer
+/// than one request.
 #[derive(Clone)]
 pub(crate) struct Presented {
     token: SecretToken,
@@ -134,7 +140,8 @@ impl Presented {
     /// Looks at the token again.
     ///
     /// # Errors
-    /// `unauthorized` when it no longer stands for its caller; the store's error when nobody can tell.
+    /// `unauthorized` when it no longer stands for its caller; the store's error when nobody can
+    /// tell.
     pub(crate) async fn check(&self, auth: &dyn Authenticator) -> Result<(), CallError> {
         match auth.authenticate(&self.token).await? {
             caller if caller == self.caller => Ok(()),
@@ -147,7 +154,8 @@ impl Presented {
         self.check(auth).await.is_err_and(|error| error.kind == ErrorKind::Unauthorized)
     }
 
-    /// Resolves when the token was revoked, or the server stops: whatever goes on for long ends then.
+    /// Resolves when the token was revoked, or the server stops: whatever goes on for long ends
+    /// then.
     pub(crate) async fn over(self, doors: Doors) {
         let revoked = async {
             loop {
@@ -182,7 +190,8 @@ fn refuse_and_close(error: &CallError) -> Response {
     response
 }
 
-/// Answers a request that never became a call: an HTTP status, and the same error object as everywhere else.
+/// Answers a request that never became a call: an HTTP status, and the same error object as
+/// everywhere else.
 pub(crate) fn refuse(status: StatusCode, error: &CallError) -> Response {
     let mut response =
         (status, [(header::CONTENT_TYPE, "application/json")], envelope::failure(None, error))

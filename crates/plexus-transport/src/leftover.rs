@@ -1,7 +1,9 @@
-//! What is left of a request's body when its answer is there: the connection then says that it closes, and closes without losing the answer.
+//! What is left of a request's body when its answer is there: the connection then says that it
+//! closes, and closes without losing the answer.
 //!
-//! A refusal (no token, another host, too large) is given before the body was read. The rest of that body stands where the next request
-//! would, so the connection cannot be used again; a client that is not told so sends its next call into a connection that is being closed.
+//! A refusal (no token, another host, too large) is given before the body was read. The rest of
+//! that body stands where the next request would, so the connection cannot be used again; a client
+//! that is not told so sends its next call into a connection that is being closed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,8 +18,8 @@ use futures::StreamExt;
 use http_body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 
-/// How long the rest of a body is read and thrown away. A server that answers and closes at once makes the other side's kernel discard the
-/// answer together with what it had not sent yet.
+/// How long the rest of a body is read and thrown away. A server that answers and closes at once
+/// makes the other side's kernel discard the answer together with what it had not sent yet.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Answers with `connection: close` when the body was not read to its end.

@@ -1,7 +1,8 @@
 //! The doors: MCP, JSON-RPC and SSE, with identity and limits.
 //!
-//! A door turns bytes into a call of the hub and its reply into bytes. It names no method: whatever is special about one is in its
-//! [`MethodDescriptor`](plexus_core::MethodDescriptor). In reading order:
+//! A door turns bytes into a call of the hub and its reply into bytes. It names no method: whatever
+//! is special about one is in its [`MethodDescriptor`](plexus_core::MethodDescriptor). In reading
+//! order:
 //! - [`limits`]: every bound of the doors, with its reason.
 //! - [`doors`]: what the doors are built from, and the router that holds them all.
 //! - `identity`: the token, `Host` and `Origin` of a request, and the caller that they make.
@@ -15,10 +16,12 @@
 //! - `socket`: `/rpc` as a WebSocket, many calls and streams at once; `outbox` is what waits to be
 //!   written to it.
 //! - `events`: `/events`, the stream of events as SSE.
-//! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a restart.
+//! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a
+//!   restart.
 //! - `sign_in`: the dashboard's one-time code becomes a token.
 //! - `hooks`: answers to webhooks, each with the one-time token it was told.
-//! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to the parent.
+//! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to
+//!   the parent.
 //! - `wire`: the bytes of one connection, with its place and a client's patience to read.
 //! - `listen`: the listener: connections bounded, slow clients timed out.
 

@@ -1,11 +1,13 @@
-//! Every bound of the doors, with its reason. Reaching one is an answer (`busy`, 413, 503), never an accident.
+//! Every bound of the doors, with its reason. Reaching one is an answer (`busy`, 413, 503), never
+//! an accident.
 
 use std::time::Duration;
 
 /// The bounds that a configuration may change.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Largest request body and WebSocket message. A prompt may be 10 MiB and is escaped on the wire.
+    /// Largest request body and WebSocket message. A prompt may be 10 MiB and is escaped on the
+    /// wire.
     pub body_bytes: usize,
     /// Open connections over all doors, WebSockets included; each is one descriptor.
     pub connections: usize,
@@ -23,7 +25,8 @@ pub struct Limits {
     pub held_bytes: usize,
     /// The same for one caller. Whoever does not read what it asked for meets this bound.
     pub held_bytes_per_caller: usize,
-    /// How long a client may take to send its request headers, and how long a connection may stay silent between requests.
+    /// How long a client may take to send its request headers, and how long a connection may stay
+    /// silent between requests.
     pub header_timeout: Duration,
     /// How long a client may take to send its body.
     pub body_timeout: Duration,
@@ -34,7 +37,8 @@ pub struct Limits {
     pub socket_ping: Duration,
     /// How long a WebSocket on which no call is under way is kept.
     pub socket_idle: Duration,
-    /// How often the token behind an open stream or socket is looked at again: one that was revoked ends it.
+    /// How often the token behind an open stream or socket is looked at again: one that was revoked
+    /// ends it.
     pub token_check: Duration,
     /// MCP sessions kept, at about 50 KiB each. Clients rarely end theirs, so one more pushes out
     /// an idle one: its client is answered 404 and begins a new one.
@@ -107,7 +111,8 @@ pub(crate) const MAX_EXCHANGE_BYTES: usize = 4 * 1024;
 /// How long a client that shows no token may take to send its body, which is small.
 pub(crate) const TOKENLESS_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Calls in one JSON-RPC batch. A batch is answered as a whole, so its size bounds how long a caller waits for its first answer.
+/// Calls in one JSON-RPC batch. A batch is answered as a whole, so its size bounds how long a
+/// caller waits for its first answer.
 pub(crate) const MAX_BATCH: usize = 100;
 
 /// Bytes of answers in one JSON-RPC batch, after which its other calls are refused: a page of
@@ -125,10 +130,12 @@ pub(crate) const MAX_CALLS_PER_SOCKET: usize = 256;
 /// 128 KiB would be 1.5 GiB for all.
 pub(crate) const SOCKET_BUFFER: usize = 8 * 1024;
 
-/// Messages waiting to be written to one WebSocket. Small: a stream's own task is what waits when the client is slow.
+/// Messages waiting to be written to one WebSocket. Small: a stream's own task is what waits when
+/// the client is slow.
 pub(crate) const SOCKET_QUEUE: usize = 64;
 
-/// Answers to webhooks under way at the same time. Each is one small transaction, so more than this is no person.
+/// Answers to webhooks under way at the same time. Each is one small transaction, so more than this
+/// is no person.
 pub(crate) const MAX_HOOK_ANSWERS: usize = 64;
 
 /// Largest answer to a webhook: a token, a word and a reason.
@@ -137,17 +144,20 @@ pub(crate) const MAX_HOOK_ANSWER_BYTES: usize = 64 * 1024;
 /// How often a silent SSE stream says that it lives.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// How often a blocked MCP call tells its client that it lives. Clients give up on a silent call after 60 s to 300 s.
+/// How often a blocked MCP call tells its client that it lives. Clients give up on a silent call
+/// after 60 s to 300 s.
 pub(crate) const PROGRESS_EVERY: Duration = Duration::from_secs(15);
 
 /// Least time between two progress notifications of one call, however much its method reports.
 pub(crate) const PROGRESS_AT_MOST_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the client of a resumable call should wait before it comes back. It tries twice, after this and after this again, so the
-/// number is half of the longest restart that a waiting call survives, and the least delay after a short one.
+/// How long the client of a resumable call should wait before it comes back. It tries twice, after
+/// this and after this again, so the number is half of the longest restart that a waiting call
+/// survives, and the least delay after a short one.
 pub(crate) const RESUME_RETRY: Duration = Duration::from_secs(15);
 
-/// How long a resumable call whose connection was lost can still be cancelled: a little longer than its client tries to come back.
+/// How long a resumable call whose connection was lost can still be cancelled: a little longer than
+/// its client tries to come back.
 pub(crate) const RESUME_GRACE: Duration = Duration::from_secs(60);
 
 /// Resumable calls of one caller whose connection was lost and that can still be cancelled: as many

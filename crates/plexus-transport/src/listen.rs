@@ -22,10 +22,12 @@ use crate::{identity, leftover};
 /// How long open connections may take to finish what they do when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long to rest when the system refuses another connection (no descriptors left), instead of spinning.
+/// How long to rest when the system refuses another connection (no descriptors left), instead of
+/// spinning.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
-/// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and lets open calls finish for a short while.
+/// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and
+/// lets open calls finish for a short while.
 pub async fn serve(
     listener: TcpListener,
     router: Router,

@@ -117,7 +117,8 @@ impl Shares {
     fn all_is_used_up(&self) -> CallError {
         let Bound { action, total, .. } = self.bound;
         let message = format!(
-            "{action}: all callers together may hold {} at once ({total}), of which {} are the operator's",
+            "{action}: all callers together may hold {} at once ({total}), of which {} are the \
+             operator's",
             self.total,
             self.for_operator()
         );

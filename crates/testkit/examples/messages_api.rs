@@ -1,7 +1,9 @@
-//! Runs the stand-in for the Messages API by hand: prints its address and serves until it is stopped.
+//! Runs the stand-in for the Messages API by hand: prints its address and serves until it is
+//! stopped.
 //!
-//! `cargo run -p testkit --example messages_api`, then start the CLI with `ANTHROPIC_BASE_URL` set to that address. What the
-//! prompt may say is in `testkit::messages_api::script`. With `-v` each request is printed as one line of JSON.
+//! `cargo run -p testkit --example messages_api`, then start the CLI with `ANTHROPIC_BASE_URL` set
+//! to that address. What the prompt may say is in `testkit::messages_api::script`. With `-v` each
+//! request is printed as one line of JSON.
 
 use testkit::messages_api::MessagesApi;
 

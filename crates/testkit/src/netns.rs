@@ -1,8 +1,9 @@
 //! Moves a whole test program into a network that has only loopback.
 //!
-//! The real CLI must never reach a real host, whatever it decides to do. A program that calls [`enter_or_explain`] first thing
-//! in `main` is started again, once, inside a network namespace of its own; what it starts (stand-ins, servers, the CLI) shares
-//! that namespace. A namespace needs root or unprivileged user namespaces; where neither is had, the caller is told why.
+//! The real CLI must never reach a real host, whatever it decides to do. A program that calls
+//! [`enter_or_explain`] first thing in `main` is started again, once, inside a network namespace of
+//! its own; what it starts (stand-ins, servers, the CLI) shares that namespace. A namespace needs
+//! root or unprivileged user namespaces; where neither is had, the caller is told why.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
@@ -14,10 +15,11 @@ const INSIDE: &str = "PLEXUS_TEST_NETNS";
 /// Brings loopback up, then becomes the program that it is given.
 const ENTER: &str = r#"ip link set lo up && exec "$@""#;
 
-/// Returns once this program runs in a network namespace that has only loopback; else says why it cannot.
+/// Returns once this program runs in a network namespace that has only loopback; else says why it
+/// cannot.
 ///
-/// The first call replaces the process by itself, with the same arguments and environment, inside the namespace. Call it at the
-/// start of `main`, before threads, files and children exist.
+/// The first call replaces the process by itself, with the same arguments and environment, inside
+/// the namespace. Call it at the start of `main`, before threads, files and children exist.
 pub fn enter_or_explain() -> Result<(), String> {
     if std::env::var_os(INSIDE).is_some() {
         return only_loopback();
@@ -35,7 +37,8 @@ pub fn enter_or_explain() -> Result<(), String> {
     Err(format!("unshare could not be started: {error}"))
 }
 
-/// Tries which form of `unshare` is permitted here: plain for root, with a user namespace for everybody else.
+/// Tries which form of `unshare` is permitted here: plain for root, with a user namespace for
+/// everybody else.
 fn allowed_flags() -> Result<&'static [&'static str], String> {
     let forms: [&[&str]; 2] = [&["-n"], &["-rn"]];
     let mut reasons = Vec::new();

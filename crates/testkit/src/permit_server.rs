@@ -1,7 +1,8 @@
 //! A minimal MCP server over streamable HTTP with one tool: the permission prompt of the real CLI.
 //!
-//! It offers `loopback_permit` and answers each call as the test decides, with one text block of bare JSON, which is the only
-//! form that every version of the CLI accepts. It is written by hand because a test double should show the wire.
+//! It offers `loopback_permit` and answers each call as the test decides, with one text block of
+//! bare JSON, which is the only form that every version of the CLI accepts. It is written by hand
+//! because a test double should show the wire.
 
 use std::future::Future;
 use std::net::SocketAddr;

@@ -1,8 +1,10 @@
-//! A throw-away PostgreSQL: made for a test program, on a free port, gone afterwards however the program ends.
+//! A throw-away PostgreSQL: made for a test program, on a free port, gone afterwards however the
+//! program ends.
 //!
-//! The cluster is Debian's package (or whatever `PATH` holds), with `fsync` on and passwords required, as it would be in earnest.
-//! It refuses to run as root, so root starts it as another user. A small shell waits for the end of the test program and then
-//! removes everything, also after a panic, a `SIGKILL`, or for a cluster that lives in a static.
+//! The cluster is Debian's package (or whatever `PATH` holds), with `fsync` on and passwords
+//! required, as it would be in earnest. It refuses to run as root, so root starts it as another
+//! user. A small shell waits for the end of the test program and then removes everything, also
+//! after a panic, a `SIGKILL`, or for a cluster that lives in a static.
 
 use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -29,13 +31,15 @@ const START_DEADLINE: Duration = Duration::from_secs(120);
 /// How many ports are tried: another program may take one between our look and the start.
 const PORT_ATTEMPTS: u32 = 20;
 
-/// Where ports are drawn: below those that the kernel gives to outgoing connections, so that a restart finds its own one free.
+/// Where ports are drawn: below those that the kernel gives to outgoing connections, so that a
+/// restart finds its own one free.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// The role that owns everything in the cluster.
 const ROLE: &str = "plexus";
 
-/// Waits until its stdin ends, which is when the test program drops it or dies; then ends the cluster and removes the folder.
+/// Waits until its stdin ends, which is when the test program drops it or dies; then ends the
+/// cluster and removes the folder.
 const JANITOR: &str = r#"
 cat >/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null) && kill -QUIT "$pid" 2>/dev/null
@@ -69,7 +73,8 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A running cluster, or one that was killed and waits to be started again. Dropping it ends it and removes its data.
+/// A running cluster, or one that was killed and waits to be started again. Dropping it ends it and
+/// removes its data.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -90,8 +95,8 @@ struct User {
     gid: u32,
 }
 
-/// Returns the cluster that all tests of this program share, each with [`Postgres::fresh_database`]; nothing, after a word about
-/// it, where PostgreSQL is not installed.
+/// Returns the cluster that all tests of this program share, each with
+/// [`Postgres::fresh_database`]; nothing, after a word about it, where PostgreSQL is not installed.
 ///
 /// # Panics
 ///
@@ -105,7 +110,8 @@ pub fn shared() -> Option<&'static Postgres> {
     shared
 }
 
-/// Returns a cluster of the caller's own, to be killed and started again; otherwise like [`shared`].
+/// Returns a cluster of the caller's own, to be killed and started again; otherwise like
+/// [`shared`].
 ///
 /// # Panics
 ///
@@ -273,7 +279,8 @@ impl Postgres {
     /// Kills every process of the cluster with `SIGKILL`; the data stay.
     pub fn kill_9(&mut self) -> Result<()> {
         let Some(mut server) = self.server.take() else { return Ok(()) };
-        // Before its head, while they can still be found. One that outlives it keeps the next start from its shared memory.
+        // Before its head, while they can still be found. One that outlives it keeps the next start
+        // from its shared memory.
         let helpers = process::descendants(server.id())?;
         server.kill()?;
         helpers.iter().for_each(|helper| process::kill(helper.pid));
@@ -282,7 +289,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Stops every process of the cluster where it stands, with `SIGSTOP`; connections stay, and nothing answers.
+    /// Stops every process of the cluster where it stands, with `SIGSTOP`; connections stay, and
+    /// nothing answers.
     pub fn freeze(&self) -> Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
         // Its head first, which then makes no more of them.
@@ -374,7 +382,8 @@ impl Postgres {
         self.folder.join("log")
     }
 
-    /// One of the cluster's programs, as the user it runs as, in a directory that this user may enter.
+    /// One of the cluster's programs, as the user it runs as, in a directory that this user may
+    /// enter.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.current_dir(&self.folder).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -387,7 +396,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Nothing in it is kept, so nothing is lost by the quick way. One that is gone already is fine.
+        // Nothing in it is kept, so nothing is lost by the quick way. One that is gone already is
+        // fine.
         let _ended = self.kill_9();
         if let Some(mut janitor) = self.janitor.take() {
             drop(janitor.stdin.take());
@@ -460,7 +470,8 @@ fn free_port(listen: Ipv4Addr) -> Result<u16> {
     bail!("no port of {PORTS:?} is free")
 }
 
-/// Returns the folder of the programs: that of the newest version in Debian's place, else the one in `PATH`.
+/// Returns the folder of the programs: that of the newest version in Debian's place, else the one
+/// in `PATH`.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut debian: Vec<(u32, PathBuf)> = versions

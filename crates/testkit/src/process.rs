@@ -1,4 +1,5 @@
-//! What a process has started, holds open and weighs, read from `/proc`; and proof that nothing was left behind.
+//! What a process has started, holds open and weighs, read from `/proc`; and proof that nothing was
+//! left behind.
 
 use std::fs;
 use std::time::Duration;
@@ -47,7 +48,8 @@ pub fn all() -> Result<Vec<Process>> {
 #[must_use]
 pub fn one(pid: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may itself hold parentheses and spaces: the last one closes it.
+    // The name stands in parentheses and may itself hold parentheses and spaces: the last one
+    // closes it.
     let (head, tail) = stat.rsplit_once(')')?;
     let mut fields = tail.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -121,10 +123,11 @@ fn status_kib(pid: u32, key: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Returns the living processes that carry `marker` in an argument or in the environment they were started with, except this one.
+/// Returns the living processes that carry `marker` in an argument or in the environment they were
+/// started with, except this one.
 ///
-/// Plant a unique marker in the environment of what a test starts, and whatever inherits it can be found, also after it was
-/// adopted by somebody else.
+/// Plant a unique marker in the environment of what a test starts, and whatever inherits it can be
+/// found, also after it was adopted by somebody else.
 pub fn marked(marker: &str) -> Result<Vec<Process>> {
     let own = std::process::id();
     let mut found = all()?;
@@ -145,7 +148,8 @@ fn carries(pid: u32, marker: &str) -> bool {
 ///
 /// # Panics
 ///
-/// When one still lives after `deadline`: the message names them all, and they are killed so that they disturb no other test.
+/// When one still lives after `deadline`: the message names them all, and they are killed so that
+/// they disturb no other test.
 #[track_caller]
 pub fn assert_none_marked(marker: &str, deadline: Duration) {
     let started = std::time::Instant::now();
@@ -180,7 +184,8 @@ pub fn kill(pid: u32) {
 /// Sends a signal to a process; one that is gone already is fine.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // The only failure that can happen to a process of our own is that it has ended, which is what callers want.
+        // The only failure that can happen to a process of our own is that it has ended, which is
+        // what callers want.
         let _gone = kill_process(pid, signal);
     }
 }

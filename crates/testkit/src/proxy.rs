@@ -1,6 +1,8 @@
-//! A TCP relay that can be slowed, stalled, half closed and cut: what a bad network does, on demand.
+//! A TCP relay that can be slowed, stalled, half closed and cut: what a bad network does, on
+//! demand.
 //!
-//! Clients connect to [`Proxy::address`]; bytes go on to the target. Changes apply at once to every open connection.
+//! Clients connect to [`Proxy::address`]; bytes go on to the target. Changes apply at once to every
+//! open connection.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +25,8 @@ pub enum Weather {
     Slow(Duration),
     /// Accepts connections and bytes and passes nothing on: a network that has gone silent.
     Stalled,
-    /// Passes on what clients say and holds back every answer: what was asked is done, and nobody hears of it.
+    /// Passes on what clients say and holds back every answer: what was asked is done, and nobody
+    /// hears of it.
     Unanswered,
     /// Refuses connections and has closed those that were open.
     Cut,
@@ -85,7 +88,8 @@ impl Proxy {
         self.sky.send_modify(|sky| sky.cuts += 1);
     }
 
-    /// Tells every client that nothing more will come, while the target keeps its connection and hears what is still said.
+    /// Tells every client that nothing more will come, while the target keeps its connection and
+    /// hears what is still said.
     pub fn half_close_open_connections(&self) {
         self.sky.send_modify(|sky| sky.half_closes += 1);
     }
@@ -128,7 +132,8 @@ async fn relay(
     }
 }
 
-/// Relays one direction until its end; an end of file is passed on, so half-closed connections stay half closed.
+/// Relays one direction until its end; an end of file is passed on, so half-closed connections stay
+/// half closed.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,

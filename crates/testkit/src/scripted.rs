@@ -1,5 +1,5 @@
-//! A shell script in place of an agent, in a directory of its own, and marked so that what it leaves
-//! behind can be found.
+//! A shell script in place of an agent, in a directory of its own, and marked so that what it
+//! leaves behind can be found.
 
 use std::path::{Path, PathBuf};
 

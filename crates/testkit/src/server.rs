@@ -1,7 +1,8 @@
 //! A real `plexus serve` in a directory of its own, for tests that look at the whole.
 //!
-//! The server runs as a process, so that a test can kill it with `-9`, start it again on the same data and read its log. Its
-//! children are played by `plexus-sim` unless the test names another CLI.
+//! The server runs as a process, so that a test can kill it with `-9`, start it again on the same
+//! data and read its log. Its children are played by `plexus-sim` unless the test names another
+//! CLI.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,7 +34,8 @@ pub struct ServerOptions {
     pub plexus_bin: Option<PathBuf>,
     /// The CLI that plays the children; `plexus-sim` when absent.
     pub claude_bin: Option<PathBuf>,
-    /// Where to listen, for a test in which a child must find the server again after a restart; a free port when absent.
+    /// Where to listen, for a test in which a child must find the server again after a restart; a
+    /// free port when absent.
     pub listen: Option<String>,
     /// Further arguments of `plexus serve`.
     pub arguments: Vec<OsString>,
@@ -44,14 +46,16 @@ pub struct ServerOptions {
     pub env: Vec<(String, String)>,
     /// A folder to put the data into; one of our own, removed at the end, when absent.
     pub folder: Option<PathBuf>,
-    /// Words that stand before the server's own, for example those of a program that puts it into another namespace and becomes it.
+    /// Words that stand before the server's own, for example those of a program that puts it into
+    /// another namespace and becomes it.
     pub launcher: Vec<OsString>,
-    /// Where the server's files are seen from here, when it sees another file system than we do: a path such as `/proc/PID/root`.
+    /// Where the server's files are seen from here, when it sees another file system than we do: a
+    /// path such as `/proc/PID/root`.
     pub seen_through: Option<PathBuf>,
 }
 
-/// A running server, or one that was killed and waits to be started again. Dropping it ends the server and its children, and
-/// removes the data.
+/// A running server, or one that was killed and waits to be started again. Dropping it ends the
+/// server and its children, and removes the data.
 #[derive(Debug)]
 pub struct TestServer {
     folder: TempDir,
@@ -130,7 +134,8 @@ impl TestServer {
         self.options.env = env;
     }
 
-    /// Tells whether the server was started and has ended by itself, or was killed by somebody else.
+    /// Tells whether the server was started and has ended by itself, or was killed by somebody
+    /// else.
     pub fn has_ended(&mut self) -> Result<bool> {
         match &mut self.running {
             Some(running) => Ok(running.process.try_wait()?.is_some()),
@@ -179,7 +184,8 @@ impl TestServer {
         Ok(self.call_as(self.token()?, method, params).await??)
     }
 
-    /// Calls a method with another token. The outer error means that there was no answer, the inner one is the answer.
+    /// Calls a method with another token. The outer error means that there was no answer, the inner
+    /// one is the answer.
     pub async fn call_as(
         &self,
         token: &str,
@@ -319,8 +325,9 @@ impl Drop for TestServer {
     }
 }
 
-/// Returns an address for a server that is started again at the same place. It lies below the range from which the kernel takes ports by itself, so that it is
-/// still free when the server comes back.
+/// Returns an address for a server that is started again at the same place. It lies below the range
+/// from which the kernel takes ports by itself, so that it is still free when the server comes
+/// back.
 pub fn lasting_address() -> Result<String> {
     for _ in 0..100 {
         let random = uuid::Uuid::new_v4().as_u128() % 17_000;
@@ -336,14 +343,16 @@ fn read_announcement(path: &Path) -> Option<Announcement> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the path of one of our programs: named by a variable, else beside the test program, where cargo puts it; built when
-/// missing. One that exists is taken as it is: `cargo build` is for whoever has changed it.
+/// Returns the path of one of our programs: named by a variable, else beside the test program,
+/// where cargo puts it; built when missing. One that exists is taken as it is: `cargo build` is for
+/// whoever has changed it.
 pub fn binary(name: &str, variable: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
     let test = std::env::current_exe().context("this program cannot find itself")?;
-    // A test lies in `target/PROFILE/deps`, an example in `target/PROFILE/examples`, a program in `target/PROFILE`.
+    // A test lies in `target/PROFILE/deps`, an example in `target/PROFILE/examples`, a program in
+    // `target/PROFILE`.
     let beside = test.parent().context("a program without a folder")?;
     let in_subfolder =
         beside.file_name().is_some_and(|folder| folder == "deps" || folder == "examples");

@@ -1,7 +1,9 @@
-//! A place where a test can mount small file systems and fill them: a mount namespace of its own, held open by a shell.
+//! A place where a test can mount small file systems and fill them: a mount namespace of its own,
+//! held open by a shell.
 //!
-//! Nothing outside notices: the mounts are seen only by what is started with [`SmallDisks::launcher`], and by us through `/proc`. It needs root
-//! or unprivileged user namespaces; where neither is had, the caller is told why.
+//! Nothing outside notices: the mounts are seen only by what is started with
+//! [`SmallDisks::launcher`], and by us through `/proc`. It needs root or unprivileged user
+//! namespaces; where neither is had, the caller is told why.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -64,12 +66,14 @@ impl SmallDisks {
         let orders = shell.stdin.take();
         let answers = BufReader::new(shell.stdout.take().context("no stdout")?);
         let mut disks = Self { shell, orders, answers, enter };
-        // Tried on a place that exists everywhere, and taken away at once: being in a namespace does not mean being allowed to mount there.
+        // Tried on a place that exists everywhere, and taken away at once: being in a namespace
+        // does not mean being allowed to mount there.
         disks.order("mount -t tmpfs -o size=1m plexus-test /mnt && umount /mnt")?;
         Ok(disks)
     }
 
-    /// Mounts a file system of `size` (as `mount` reads it, such as `4m`) at a directory, which is made.
+    /// Mounts a file system of `size` (as `mount` reads it, such as `4m`) at a directory, which is
+    /// made.
     pub fn mount(&mut self, at: &Path, size: &str) -> Result<()> {
         let at = at.to_str().context("a path that is not UTF-8")?;
         if at.contains(['\'', '\n']) {

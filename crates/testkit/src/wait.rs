@@ -1,18 +1,20 @@
 //! Waiting for an event, with a deadline that names what did not come.
 //!
-//! A test that sleeps is either slow or unreliable. These helpers look again and again, quickly at first, and when the deadline
-//! passes they fail with the name of what was awaited.
+//! A test that sleeps is either slow or unreliable. These helpers look again and again, quickly at
+//! first, and when the deadline passes they fail with the name of what was awaited.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// The deadline most tests should use: long enough for a loaded machine of two cores, short enough to notice a hang.
+/// The deadline most tests should use: long enough for a loaded machine of two cores, short enough
+/// to notice a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The first pause between two looks; each pause is a half longer than the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest pause between two looks, so that a wait that comes true late is not noticed much later.
+/// The longest pause between two looks, so that a wait that comes true late is not noticed much
+/// later.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Calls `look` until it returns something, and returns that. Blocks the thread between two looks.
@@ -34,11 +36,13 @@ pub fn eventually<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> O
     }
 }
 
-/// The same as [`eventually`] for tests on an async runtime: `look` may await, and other tasks run between two looks.
+/// The same as [`eventually`] for tests on an async runtime: `look` may await, and other tasks run
+/// between two looks.
 ///
 /// # Panics
 ///
-/// When `deadline` has passed, with a message that says `what` did not come. A `look` that hangs counts as well.
+/// When `deadline` has passed, with a message that says `what` did not come. A `look` that hangs
+/// counts as well.
 pub async fn eventually_async<T, F>(
     what: &str,
     deadline: Duration,

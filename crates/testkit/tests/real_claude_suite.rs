@@ -1,7 +1,7 @@
 //! Suites that need the real CLI: what they report without it, and the network that they run in.
 //!
-//! This program is its own subject: started with [`INNER`] set, it is a suite of two cases; otherwise it starts itself so and
-//! looks at what comes out.
+//! This program is its own subject: started with [`INNER`] set, it is a suite of two cases;
+//! otherwise it starts itself so and looks at what comes out.
 
 #![cfg_attr(
     target_os = "linux",
@@ -50,7 +50,8 @@ mod linux {
                 Ok(())
             })
             .case("nothing_else_can_be_reached", async |_| {
-                // An address of the documentation range: no packet leaves, the question is only whether there is a route.
+                // An address of the documentation range: no packet leaves, the question is only
+                // whether there is a route.
                 let reached = UdpSocket::bind("0.0.0.0:0")?.connect("192.0.2.1:9");
                 anyhow::ensure!(reached.is_err(), "there is a route out");
                 Ok(())
@@ -91,7 +92,8 @@ mod linux {
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{stdout}\n{stderr}");
-        // Where no namespace can be made, that is what must be told; anywhere else both cases must have run.
+        // Where no namespace can be made, that is what must be told; anywhere else both cases must
+        // have run.
         assert!(
             stdout.contains("2 passed") || stderr.contains("no network namespace"),
             "{stdout}\n{stderr}"

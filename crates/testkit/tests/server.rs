@@ -1,4 +1,5 @@
-//! The helper that starts servers, with a server that is none: a script that announces itself, and answers of our own.
+//! The helper that starts servers, with a server that is none: a script that announces itself, and
+//! answers of our own.
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a failed test is allowed to stop loudly")]

@@ -11,7 +11,8 @@ use super::tool::ToolCall;
 /// An update, by its `sessionUpdate`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionUpdate {
-    /// `user_message_chunk`: a part of a prompt, mostly of an earlier one while a session is loaded.
+    /// `user_message_chunk`: a part of a prompt, mostly of an earlier one while a session is
+    /// loaded.
     UserMessageChunk(Chunk),
     /// `agent_message_chunk`: a part of what the model says.
     AgentMessageChunk(Chunk),

@@ -1,6 +1,7 @@
 //! Statement 23: what is advertised is true, and what is not advertised is refused.
 //!
-//! Capabilities about events, endings and sessions are shown by the statements that describe them; here are the others.
+//! Capabilities about events, endings and sessions are shown by the statements that describe them;
+//! here are the others.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -99,7 +100,8 @@ async fn an_extension_that_is_not_advertised_is_refused_by_name(
 async fn the_model_reaches_the_agent(subject: &dyn Subject) -> Result<(), Stop> {
     let backend = subject.backend();
     need(&backend, CONFIG_MODEL)?;
-    // The longest name there may be, so that nothing on the way cuts it; the agent need not know the model.
+    // The longest name there may be, so that nothing on the way cuts it; the agent need not know
+    // the model.
     let model = "m".repeat(MAX_MODEL_ID_BYTES);
     run_to_end(
         &backend,

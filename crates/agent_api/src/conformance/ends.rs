@@ -55,7 +55,8 @@ fn is_cancelled<T: std::fmt::Debug>(result: &Result<T, AgentWrapperError>) -> Re
 
 async fn completion_waits_for_the_end_of_the_events(subject: &dyn Subject) -> Result<(), Stop> {
     let mut handle = start(&subject.backend(), request(subject, &say("hello"))?).await?;
-    // The agent is given the time to come to its end: few events fit into the channel, so nothing but the reader is missing.
+    // The agent is given the time to come to its end: few events fit into the channel, so nothing
+    // but the reader is missing.
     nothing_lives(subject).await?;
     ensure!(
         (&mut handle.completion).now_or_never().is_none(),

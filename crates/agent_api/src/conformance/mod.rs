@@ -1,9 +1,10 @@
 //! The contract as a suite that any backend can be held to.
 //!
-//! A backend takes part by a [`Subject`]: it makes the backend, turns a [`Scenario`] into a request that makes its agent play
-//! it, and tells what was started and what still lives. [`statements`] lists everything there is to check; each [`Statement`]
-//! is one named claim, so a test program can report them one by one. A statement about something that the backend does not
-//! advertise, or whose scenario its agent cannot play, [does not apply](Verdict::DoesNotApply), and says why.
+//! A backend takes part by a [`Subject`]: it makes the backend, turns a [`Scenario`] into a request
+//! that makes its agent play it, and tells what was started and what still lives. [`statements`]
+//! lists everything there is to check; each [`Statement`] is one named claim, so a test program can
+//! report them one by one. A statement about something that the backend does not advertise, or
+//! whose scenario its agent cannot play, [does not apply](Verdict::DoesNotApply), and says why.
 //!
 //! ```
 //! # use agent_api::conformance::{self, Subject, Verdict};
@@ -15,9 +16,9 @@
 //! }
 //! ```
 //!
-//! In reading order: [`subject`](Subject) (what a backend must bring), then the statements by number: what is advertised
-//! (23), what is refused (24), how the agent is started (25), what is told (26 to 29 and 35), how it ends (30 to 32), where it
-//! begins (33), and what it may do (34).
+//! In reading order: [`subject`](Subject) (what a backend must bring), then the statements by
+//! number: what is advertised (23), what is refused (24), how the agent is started (25), what is
+//! told (26 to 29 and 35), how it ends (30 to 32), where it begins (33), and what it may do (34).
 
 mod advertised;
 mod begins;

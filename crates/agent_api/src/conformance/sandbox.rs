@@ -1,4 +1,5 @@
-//! Statement 34: dropping the agent's own checks is the configuration's to allow, and it never goes unsaid.
+//! Statement 34: dropping the agent's own checks is the configuration's to allow, and it never goes
+//! unsaid.
 
 use super::{
     Statement, Subject,

@@ -14,7 +14,8 @@ pub trait Subject: Send + Sync {
     /// Makes a backend with these defaults in its configuration, if it has one.
     fn backend_with(&self, defaults: &Defaults) -> Option<Arc<dyn AgentWrapperBackend>>;
 
-    /// Makes a backend whose configuration allows `agent_api.exec.external_sandbox.v1`, if there is such a thing.
+    /// Makes a backend whose configuration allows `agent_api.exec.external_sandbox.v1`, if there is
+    /// such a thing.
     fn backend_in_sandbox(&self) -> Option<Arc<dyn AgentWrapperBackend>>;
 
     /// Makes the request that lets the agent play `scenario`, or `None` when it cannot.
@@ -36,7 +37,8 @@ pub enum Scenario {
         /// What to say.
         text: String,
     },
-    /// Says `before`, uses one tool that needs nobody's leave, says `after` in another message and succeeds.
+    /// Says `before`, uses one tool that needs nobody's leave, says `after` in another message and
+    /// succeeds.
     UseTool {
         /// What to say first.
         before: String,
@@ -45,7 +47,8 @@ pub enum Scenario {
         /// What to say last.
         after: String,
     },
-    /// Says `text`, then wants a tool that somebody would have to allow; goes on without it and comes to an end.
+    /// Says `text`, then wants a tool that somebody would have to allow; goes on without it and
+    /// comes to an end.
     NeedLeave {
         /// What to say first.
         text: String,
@@ -67,8 +70,8 @@ pub enum Scenario {
         /// What must not get out.
         secret: String,
     },
-    /// Says `text` and succeeds; prints `secret` as an unreadable line, to its error output, and wherever else no reader of
-    /// events should see it.
+    /// Says `text` and succeeds; prints `secret` as an unreadable line, to its error output, and
+    /// wherever else no reader of events should see it.
     Leak {
         /// What to say.
         text: String,

@@ -151,7 +151,8 @@ fn only(ended: &Ended, kind: AgentWrapperEventKind) -> Result<&AgentWrapperEvent
     }
 }
 
-/// The tool of an event's facet. That it holds no input and no output is what the secret in both shows.
+/// The tool of an event's facet. That it holds no input and no output is what the secret in both
+/// shows.
 fn tool(event: &AgentWrapperEvent) -> Result<&Value, Stop> {
     let facet = event
         .data

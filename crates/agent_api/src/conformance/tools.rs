@@ -1,4 +1,5 @@
-//! What the statements have in common: running to an end, waiting with a deadline, and stopping with a reason.
+//! What the statements have in common: running to an end, waiting with a deadline, and stopping
+//! with a reason.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,8 @@ use crate::{
     DynAgentWrapperEventStream,
 };
 
-/// The longest that anything may take. Far more than a busy machine needs; reaching it is a failure that names what did not come.
+/// The longest that anything may take. Far more than a busy machine needs; reaching it is a failure
+/// that names what did not come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often we look whether something has come true that nobody announces.
@@ -76,7 +78,8 @@ impl Ended {
         Ok(completion)
     }
 
-    /// The reason of a run that must have failed, with exactly one error event at its end that says the same.
+    /// The reason of a run that must have failed, with exactly one error event at its end that says
+    /// the same.
     pub(super) fn failure(&self) -> Result<&str, Stop> {
         let reason = match &self.completion()?.outcome {
             AgentWrapperOutcome::Failed { reason } => reason,

@@ -1,17 +1,19 @@
-//! The gate between a backend and the caller of one run: keeps `completion` behind the process and behind the stream.
+//! The gate between a backend and the caller of one run: keeps `completion` behind the process and
+//! behind the stream.
 //!
-//! [`open`] makes both sides. The caller's side is an ordinary [`AgentWrapperRunControl`]. The backend's side is a
-//! [`RunSink`], owned by the one task that drives the agent: it sends events, watches for cancellation, and says how the run
-//! ended **after the process is gone**. All that the contract promises about order follows from four facts kept here:
+//! [`open`] makes both sides. The caller's side is an ordinary [`AgentWrapperRunControl`]. The
+//! backend's side is a [`RunSink`], owned by the one task that drives the agent: it sends events,
+//! watches for cancellation, and says how the run ended **after the process is gone**. All that the
+//! contract promises about order follows from four facts kept here:
 //!
 //! - *over*: `events` has yielded its end, or was dropped; nobody waits for an event any more.
 //! - *result*: the backend has said how the run ended, so the process has exited.
 //! - *cancelled*: somebody asked for the end. From then on `events` yields nothing.
 //! - *observed*: `completion` was handed out. From then on a cancel does nothing.
 //!
-//! `completion` needs *result*, and *over* or *cancelled*: after a cancel there is nothing left to read, so a caller that
-//! cancels and then waits need not read on. *cancelled* and *observed* exclude each other under one lock: whichever comes first
-//! stands.
+//! `completion` needs *result*, and *over* or *cancelled*: after a cancel there is nothing left to
+//! read, so a caller that cancels and then waits need not read on. *cancelled* and *observed*
+//! exclude each other under one lock: whichever comes first stands.
 
 use std::{
     pin::Pin,
@@ -60,7 +62,8 @@ pub fn open(agent_kind: AgentWrapperKind) -> (AgentWrapperRunControl, RunSink) {
 
 /// The backend's side of a run.
 ///
-/// Dropped without [`end`](Self::end), it ends the run with an error: no caller waits for a backend that is gone.
+/// Dropped without [`end`](Self::end), it ends the run with an error: no caller waits for a backend
+/// that is gone.
 #[must_use = "a run ends with an error when its sink is dropped"]
 #[derive(Debug)]
 pub struct RunSink {
@@ -159,7 +162,8 @@ impl Facts {
         })
     }
 
-    /// Notes what the caller lets go. With both parts gone nobody can hear of the run any more, so it is cancelled.
+    /// Notes what the caller lets go. With both parts gone nobody can hear of the run any more, so
+    /// it is cancelled.
     fn drop_part(&self, note: impl FnOnce(&mut Held)) {
         let abandoned = self.with_held(|held| {
             note(held);
@@ -182,7 +186,8 @@ impl Stream for GatedEvents {
     type Item = AgentWrapperEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // A stream that has ended stays so, and the future above is not polled again after it was ready.
+        // A stream that has ended stays so, and the future above is not polled again after it was
+        // ready.
         if self.facts.over.is_cancelled() {
             return Poll::Ready(None);
         }
@@ -192,7 +197,8 @@ impl Stream for GatedEvents {
         {
             return Poll::Ready(Some(event));
         }
-        // Closed, so that a backend in the middle of a send does not wait for a reader that is done.
+        // Closed, so that a backend in the middle of a send does not wait for a reader that is
+        // done.
         self.from_backend.close();
         self.facts.over.cancel();
         Poll::Ready(None)

@@ -1,7 +1,9 @@
-//! A second kind of agent: no process, no sessions, no model to choose. It plays the scenario that stands in its prompt.
+//! A second kind of agent: no process, no sessions, no model to choose. It plays the scenario that
+//! stands in its prompt.
 //!
-//! It shows that a backend is added with the public parts of the crate alone and without touching another one. It can also be
-//! made to break one rule of the contract at a time, which is how we know that the conformance suite notices.
+//! It shows that a backend is added with the public parts of the crate alone and without touching
+//! another one. It can also be made to break one rule of the contract at a time, which is how we
+//! know that the conformance suite notices.
 
 use std::{
     process::ExitStatus,

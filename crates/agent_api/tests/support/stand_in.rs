@@ -2,9 +2,8 @@
 //!
 //! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as
 //! asked, and then becomes the simulator of Claude Code, the scripted server of Codex when
-//! [`CODEX_SERVER`] is set, the scripted agent of the Agent Client Protocol when [`ACP_HOME`] is, or
-//! the real CLI when [`REAL_CLI`] names one. So the tests need no other
-//! file than themselves.
+//! [`CODEX_SERVER`] is set, the scripted agent of the Agent Client Protocol when [`ACP_HOME`] is,
+//! or the real CLI when [`REAL_CLI`] names one. So the tests need no other file than themselves.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +28,8 @@ use super::{acp_agent, codex_server};
 pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
 /// Makes it the scripted server of Codex instead of the simulator.
 pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
-/// Where the scripted agent of the Agent Client Protocol keeps its sessions; also what makes it one.
+/// Where the scripted agent of the Agent Client Protocol keeps its sessions; also what makes it
+/// one.
 pub(crate) const ACP_HOME: &str = "AGENT_API_ACP_HOME";
 /// The CLI to become instead of the simulator.
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";

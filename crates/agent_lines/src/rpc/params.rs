@@ -2,8 +2,9 @@
 
 /// Declares structs of parameters that are written in camel case. First come, in brackets, the
 /// fields that are always there, then those that are left out when they are not set, at last the
-/// fields of another struct that stand beside them, with their documentation. What a struct does not name is kept in `extra`
-/// and written again. The crate that uses this needs `serde` and `serde_json`.
+/// fields of another struct that stand beside them, with their documentation. What a struct does
+/// not name is kept in `extra` and written again. The crate that uses this needs `serde` and
+/// `serde_json`.
 ///
 /// ```
 /// agent_lines::rpc_params! {

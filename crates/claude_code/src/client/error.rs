@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use agent_lines::child::StartError;
 
-/// Why a run could not be started or did not end by itself. Nothing that the child printed is in here.
+/// Why a run could not be started or did not end by itself. Nothing that the child printed is in
+/// here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaudeCodeError {
@@ -22,7 +23,8 @@ pub enum ClaudeCodeError {
     },
     /// It is not a program that we may run.
     #[error(
-        "could not start the Claude Code CLI: {} is not executable; check its permissions, or give the path of an installed one",
+        "could not start the Claude Code CLI: {} is not executable; check its permissions, or \
+         give the path of an installed one",
         binary.display()
     )]
     BinaryNotExecutable {
@@ -33,7 +35,8 @@ pub enum ClaudeCodeError {
         source: io::Error,
     },
     /// The directory to run in does not exist.
-    #[error("could not start the Claude Code CLI: the working directory {} is not a directory", working_dir.display())]
+    #[error("could not start the Claude Code CLI: the working directory {} is not a \
+        directory", working_dir.display())]
     WorkingDir {
         /// The directory.
         working_dir: PathBuf,

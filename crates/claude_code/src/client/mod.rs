@@ -55,7 +55,8 @@ impl ClaudeClient {
         self.options.child.program()
     }
 
-    /// Starts a run and returns at once; its events come while it lives. Must be called inside a tokio runtime.
+    /// Starts a run and returns at once; its events come while it lives. Must be called inside a
+    /// tokio runtime.
     ///
     /// Dropping the handle, or its `events`, ends the child with everything it started.
     pub async fn print_stream_json(

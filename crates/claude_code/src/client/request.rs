@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A prompt longer than this goes in by standard input: one argument may have 128 KiB on Linux, less elsewhere.
+/// A prompt longer than this goes in by standard input: one argument may have 128 KiB on Linux,
+/// less elsewhere.
 pub const MAX_PROMPT_ARGUMENT_BYTES: usize = 100 * 1024;
 
 /// What to run. Everything but the prompt is optional.
 ///
-/// The prompt, when short, is an argument and so visible to every user of the machine, as with the CLI itself.
+/// The prompt, when short, is an argument and so visible to every user of the machine, as with the
+/// CLI itself.
 #[derive(Debug, Clone, Default)]
 pub struct ClaudePrintRequest {
     prompt: String,
@@ -68,7 +70,8 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Goes on with the last session of the working directory. With none there, the CLI silently starts a new one.
+    /// Goes on with the last session of the working directory. With none there, the CLI silently
+    /// starts a new one.
     pub fn continue_last(mut self) -> Self {
         self.session = Session::ContinueLast;
         self
@@ -134,8 +137,8 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Says which settings files count: `user`, `project`, `local`, separated by commas. Hooks of a repository run unasked
-    /// unless `project` and `local` are left out.
+    /// Says which settings files count: `user`, `project`, `local`, separated by commas. Hooks of a
+    /// repository run unasked unless `project` and `local` are left out.
     pub fn setting_sources(mut self, sources: impl Into<String>) -> Self {
         self.setting_sources = Some(sources.into());
         self
@@ -231,8 +234,8 @@ impl ClaudePrintRequest {
         }
         args.0.extend(self.extra_args.iter().cloned());
         if self.prompt_for_stdin().is_none() {
-            // Some options take any number of values; the separator keeps the prompt out of them, and a prompt that
-            // begins with a dash from being one.
+            // Some options take any number of values; the separator keeps the prompt out of them,
+            // and a prompt that begins with a dash from being one.
             args.flag("--").flag(&self.prompt);
         }
         args.0

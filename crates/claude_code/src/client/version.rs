@@ -65,7 +65,8 @@ impl ProbedCli {
 pub enum ProbeError {
     /// There is no such program.
     #[error(
-        "there is no program {}; install the Claude Code CLI (`npm install -g @anthropic-ai/claude-code`) or give the path of \
+        "there is no program {}; install the Claude Code CLI (`npm install -g \
+         @anthropic-ai/claude-code`) or give the path of \
          an installed one",
         binary.display()
     )]
@@ -74,7 +75,8 @@ pub enum ProbeError {
         binary: PathBuf,
     },
     /// It cannot be run.
-    #[error("{} is not executable ({source}); make it so, or give the path of an installed Claude Code CLI", binary.display())]
+    #[error("{} is not executable ({source}); make it so, or give the path of an installed Claude \
+        Code CLI", binary.display())]
     NotExecutable {
         /// The file.
         binary: PathBuf,
@@ -83,7 +85,8 @@ pub enum ProbeError {
     },
     /// It answered something that is no version of the CLI.
     #[error(
-        "{} does not look like the Claude Code CLI: asked for its version it printed {seen:?}; give the path of an installed one",
+        "{} does not look like the Claude Code CLI: asked for its version it printed {seen:?}; \
+         give the path of an installed one",
         binary.display()
     )]
     Unrecognized {
@@ -94,7 +97,8 @@ pub enum ProbeError {
     },
     /// It is too old.
     #[error(
-        "{} is version {found}, older than {OLDEST_SUPPORTED_VERSION}; update it (`claude update`, or \
+        "{} is version {found}, older than {OLDEST_SUPPORTED_VERSION}; update it (`claude \
+         update`, or \
          `npm install -g @anthropic-ai/claude-code`)",
         binary.display()
     )]
@@ -105,7 +109,8 @@ pub enum ProbeError {
         found: CliVersion,
     },
     /// It did not answer.
-    #[error("{} did not tell its version within {} s; run it with `--version` by hand to see why", binary.display(), VERSION_TIMEOUT.as_secs())]
+    #[error("{} did not tell its version within {} s; run it with `--version` by hand to see \
+        why", binary.display(), VERSION_TIMEOUT.as_secs())]
     Silent {
         /// The program.
         binary: PathBuf,

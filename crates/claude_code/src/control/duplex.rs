@@ -1,7 +1,8 @@
-//! The control channel over any pair of byte streams: typed requests out of it, prompts and answers into it.
+//! The control channel over any pair of byte streams: typed requests out of it, prompts and answers
+//! into it.
 //!
-//! Sending only queues a line; [`Duplex::next`] writes and reads at the same time, so neither side can block the other,
-//! and a future that is dropped half way never leaves half a line on the wire.
+//! Sending only queues a line; [`Duplex::next`] writes and reads at the same time, so neither side
+//! can block the other, and a future that is dropped half way never leaves half a line on the wire.
 
 use std::collections::HashSet;
 use std::io;
@@ -20,7 +21,8 @@ use crate::event::control::{
 use crate::event::{ClaudeStreamJsonEvent, EventBody};
 use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
 
-/// How many bytes may wait to be written. A prompt of 10 MiB works with the CLI; several of them may wait.
+/// How many bytes may wait to be written. A prompt of 10 MiB works with the CLI; several of them
+/// may wait.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
 /// How much is read at once.
@@ -80,8 +82,8 @@ pub enum DuplexEvent {
     Unreadable(ClaudeStreamJsonParseError),
 }
 
-/// A permission request that waits. Answering consumes it; [`PermissionRequest::forget`] is the way out for one that the CLI
-/// has cancelled.
+/// A permission request that waits. Answering consumes it; [`PermissionRequest::forget`] is the way
+/// out for one that the CLI has cancelled.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "the child stands still until this is answered"]
 #[non_exhaustive]
@@ -182,12 +184,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         Ok(())
     }
 
-    /// Queues `initialize` and returns its request id; the answer comes as [`DuplexEvent::Answered`].
+    /// Queues `initialize` and returns its request id; the answer comes as
+    /// [`DuplexEvent::Answered`].
     pub fn initialize(&mut self) -> Result<String, DuplexError> {
         self.request(lines::initialize)
     }
 
-    /// Queues `interrupt` and returns its request id; the answer comes as [`DuplexEvent::Answered`].
+    /// Queues `interrupt` and returns its request id; the answer comes as
+    /// [`DuplexEvent::Answered`].
     pub fn interrupt(&mut self) -> Result<String, DuplexError> {
         self.request(lines::interrupt)
     }
@@ -216,19 +220,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         Ok(())
     }
 
-    /// Closes the CLI's input once everything queued is written: it finishes its turn and ends. An open permission request
-    /// is denied by this.
+    /// Closes the CLI's input once everything queued is written: it finishes its turn and ends. An
+    /// open permission request is denied by this.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Returns the next thing that the CLI says, writing what is queued meanwhile; `None` when its output has ended.
-    /// Dropping the future loses nothing.
+    /// Returns the next thing that the CLI says, writing what is queued meanwhile; `None` when its
+    /// output has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<DuplexEvent, DuplexError>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Writes everything that is queued. Use it where nobody calls [`Duplex::next`]; it reads nothing.
+    /// Writes everything that is queued. Use it where nobody calls [`Duplex::next`]; it reads
+    /// nothing.
     pub async fn flush(&mut self) -> Result<(), DuplexError> {
         std::future::poll_fn(|cx| self.poll_write(cx)).await.map_err(DuplexError::Io)
     }
@@ -237,8 +242,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<DuplexEvent, DuplexError>>> {
-        // A broken pipe is not reported here: a CLI that is ending closes its input first, and what it still has to say
-        // comes on the other stream.
+        // A broken pipe is not reported here: a CLI that is ending closes its input first, and what
+        // it still has to say comes on the other stream.
         if let Poll::Ready(Err(error)) = self.poll_write(cx)
             && error.kind() != io::ErrorKind::BrokenPipe
         {

@@ -1,7 +1,7 @@
 //! Builds the lines that the CLI takes on its standard input (`--input-format stream-json`).
 //!
-//! One line that is not a JSON object kills the CLI. A [`ControlLine`] can only be made here, from parts that are valid,
-//! and never holds a line break.
+//! One line that is not a JSON object kills the CLI. A [`ControlLine`] can only be made here, from
+//! parts that are valid, and never holds a line break.
 
 use agent_lines::json::RawJson;
 use serde_json::{Map, Value, json};
@@ -34,7 +34,8 @@ impl ControlLine {
 pub enum PermissionAnswer {
     /// It may run.
     Allow {
-        /// With this input. Always the whole input: older CLIs run a bare allow with empty arguments.
+        /// With this input. Always the whole input: older CLIs run a bare allow with empty
+        /// arguments.
         updated_input: RawJson,
         /// Rules to add, as the CLI suggested them or of our own.
         updated_permissions: Option<RawJson>,
@@ -107,7 +108,8 @@ pub fn control_request(
     )
 }
 
-/// Sends a prompt. With a `uuid` the CLI echoes it, ties the turn to it, and runs the same prompt only once.
+/// Sends a prompt. With a `uuid` the CLI echoes it, ties the turn to it, and runs the same prompt
+/// only once.
 pub fn user_prompt(uuid: Option<&str>, text: &str) -> ControlLine {
     user_prompt_content(uuid, Value::from(text))
 }
@@ -169,7 +171,8 @@ pub fn answer_error(request_id: &str, error: &str) -> ControlLine {
 /// Longest id of an unnamed request that its answer repeats.
 const MAX_UNNAMED_ID_BYTES: usize = 256;
 
-/// Refuses a request whose id is no string. The answer carries the id as it came, or `null` where that is too long to repeat.
+/// Refuses a request whose id is no string. The answer carries the id as it came, or `null` where
+/// that is too long to repeat.
 pub fn answer_unnamed(request_id: &RawJson, error: &str) -> ControlLine {
     let id = Some(request_id.get()).filter(|id| id.len() <= MAX_UNNAMED_ID_BYTES);
     let (id, error) = (one_line(id.unwrap_or("null")), Value::from(error));
@@ -178,7 +181,8 @@ pub fn answer_unnamed(request_id: &RawJson, error: &str) -> ControlLine {
     ))
 }
 
-/// Inside valid JSON a line break can only be white space between values, where a space means the same.
+/// Inside valid JSON a line break can only be white space between values, where a space means the
+/// same.
 fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

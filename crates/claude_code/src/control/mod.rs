@@ -1,4 +1,5 @@
-//! The control channel: the lines that we write to the CLI, and a duplex that speaks it over any pair of byte streams.
+//! The control channel: the lines that we write to the CLI, and a duplex that speaks it over any
+//! pair of byte streams.
 //!
 //! The lines that the CLI writes are in [`crate::event::control`].
 

@@ -9,7 +9,8 @@ use agent_lines::json_object;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ControlRequest {
-    /// Names the request; the answer carries it. Empty for an [`Unnamed`](ControlRequestBody::Unnamed) one.
+    /// Names the request; the answer carries it. Empty for an
+    /// [`Unnamed`](ControlRequestBody::Unnamed) one.
     pub request_id: Text,
     /// What is asked.
     pub request: ControlRequestBody,
@@ -21,12 +22,14 @@ pub struct ControlRequest {
 pub enum ControlRequestBody {
     /// May this tool run?
     CanUseTool(Box<CanUseTool>),
-    /// A request whose `request_id` is no string, whatever it asks. Its only answer is an error that carries the id as it came.
+    /// A request whose `request_id` is no string, whatever it asks. Its only answer is an error
+    /// that carries the id as it came.
     Unnamed {
         /// The id; `null` if there is none.
         request_id: RawJson,
     },
-    /// Anything else, whole. It must be answered, with an error if need be, or the CLI waits for ever.
+    /// Anything else, whole. It must be answered, with an error if need be, or the CLI waits for
+    /// ever.
     Other {
         /// The request's subtype, if it has one.
         subtype: Option<Text>,
@@ -97,7 +100,8 @@ pub struct ControlCancelRequest {
     pub request_id: Text,
 }
 
-/// An answer: the CLI's to a request of ours, or the echo of ours to a request of the CLI's. The `request_id` says which.
+/// An answer: the CLI's to a request of ours, or the echo of ours to a request of the CLI's. The
+/// `request_id` says which.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ControlResponse {
@@ -109,7 +113,8 @@ pub struct ControlResponse {
     pub error_code: Option<Text>,
     /// Permission requests that are open; only with the answer to `initialize`.
     pub pending_permission_requests: Option<Vec<ControlRequest>>,
-    /// Questions to the user that are open, in the CLI's own form; only with the answer to `initialize`.
+    /// Questions to the user that are open, in the CLI's own form; only with the answer to
+    /// `initialize`.
     pub pending_user_dialog_requests: Option<RawJson>,
 }
 
@@ -132,7 +137,8 @@ pub struct Success {
     pub response: Option<RawJson>,
     /// The answer, read as the one to `interrupt`.
     pub interrupt: InterruptAnswer,
-    /// The answer, read as the one to `initialize`; `None` when it lacks what every such answer has.
+    /// The answer, read as the one to `initialize`; `None` when it lacks what every such answer
+    /// has.
     pub initialize: Option<Box<InitializeAnswer>>,
     /// The answer, read as an echoed decision about a tool.
     pub decision: Option<EchoedDecision>,

@@ -219,8 +219,8 @@ impl FromJson for MessageContent {
     }
 }
 
-/// One block of content. The larger kinds are boxed so that a message of a million empty blocks stays a small multiple of
-/// its line.
+/// One block of content. The larger kinds are boxed so that a message of a million empty blocks
+/// stays a small multiple of its line.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {

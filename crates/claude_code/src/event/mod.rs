@@ -1,8 +1,9 @@
 //! What a line of stream-json says, typed.
 //!
-//! The outer `type` decides which module reads the rest: [`system`], [`message`] (assistant and user), [`result`], [`stream`],
-//! [`control`], [`other`]. Reading is lenient by design, because new types, subtypes, blocks and fields come with almost every
-//! release of the CLI: what is not known stays in [`ClaudeStreamJsonEvent::raw`] and in the `Unknown` and `Other` variants.
+//! The outer `type` decides which module reads the rest: [`system`], [`message`] (assistant and
+//! user), [`result`], [`stream`], [`control`], [`other`]. Reading is lenient by design, because new
+//! types, subtypes, blocks and fields come with almost every release of the CLI: what is not known
+//! stays in [`ClaudeStreamJsonEvent::raw`] and in the `Unknown` and `Other` variants.
 
 pub mod control;
 pub mod message;
@@ -44,7 +45,8 @@ pub struct ClaudeStreamJsonEvent {
 pub enum EventBody {
     /// `system`: the start of a turn, states, tasks, hooks and more, by `subtype`.
     System(SystemEvent),
-    /// `assistant`: one content block of the model (the lines of one message share its `message.id`).
+    /// `assistant`: one content block of the model (the lines of one message share its
+    /// `message.id`).
     Assistant(Box<AssistantMessage>),
     /// `user`: a tool's result, a prompt, or the echo of a prompt of ours.
     User(Box<UserMessage>),

@@ -1,6 +1,7 @@
 //! The outer types that are neither messages nor system lines nor control.
 //!
-//! `command_lifecycle` was seen; the others are typed by the vendor and were not seen here, so every field may be missing.
+//! `command_lifecycle` was seen; the others are typed by the vendor and were not seen here, so
+//! every field may be missing.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;

@@ -63,7 +63,8 @@ json_object! {
 }
 
 impl ResultEvent {
-    /// Whether the turn failed: the CLI reports a login or API failure as `success` with `is_error`.
+    /// Whether the turn failed: the CLI reports a login or API failure as `success` with
+    /// `is_error`.
     pub fn failed(&self) -> bool {
         self.is_error || self.subtype.starts_with("error")
     }

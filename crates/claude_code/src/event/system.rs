@@ -1,12 +1,14 @@
 //! `system` lines, by subtype.
 //!
-//! Those seen in recordings have the fields seen there. Those only typed by the vendor (`compact_boundary` and what follows
-//! it below) may miss any field. A subtype not listed is [`SystemEvent::Other`], whole.
+//! Those seen in recordings have the fields seen there. Those only typed by the vendor
+//! (`compact_boundary` and what follows it below) may miss any field. A subtype not listed is
+//! [`SystemEvent::Other`], whole.
 
 use agent_lines::json::{FromJson, RawJson, Text, Value};
 use agent_lines::json_object;
 
-/// Turns the list of subtypes into the enum, its reader and its names, so that the three cannot disagree.
+/// Turns the list of subtypes into the enum, its reader and its names, so that the three cannot
+/// disagree.
 macro_rules! system_events {
     ($( $(#[$meta:meta])* $variant:ident($type:ty) = $subtype:literal, )*) => {
         /// What a `system` line says.
@@ -269,7 +271,8 @@ json_object! {
         duration_ms: Option<u64> = "duration_ms",
     }
 
-    /// The open background tasks. An empty list comes before the turn that a finished task starts by itself.
+    /// The open background tasks. An empty list comes before the turn that a finished task starts
+    /// by itself.
     pub struct BackgroundTasksChanged {
         /// All of them.
         tasks: Vec<BackgroundTask> = "tasks",

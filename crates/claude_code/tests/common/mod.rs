@@ -1,4 +1,5 @@
-//! Shared by the test files: the recorded lines of the real CLI, and scripted children that must leave nothing behind.
+//! Shared by the test files: the recorded lines of the real CLI, and scripted children that must
+//! leave nothing behind.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -23,8 +24,8 @@ pub(crate) fn fixture_lines() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A child that runs a shell script instead of the CLI, in a directory of its own, and marked so that what it leaves
-/// behind can be found.
+/// A child that runs a shell script instead of the CLI, in a directory of its own, and marked so
+/// that what it leaves behind can be found.
 pub(crate) struct Scripted {
     pub(crate) dir: tempfile::TempDir,
     mark: String,

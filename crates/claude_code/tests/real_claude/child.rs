@@ -16,7 +16,8 @@ use testkit::messages_api::MessagesApi;
 use testkit::real_claude::Sandbox;
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 
-/// How long one thing may take that the child is expected to say. It is a second at most on an idle machine.
+/// How long one thing may take that the child is expected to say. It is a second at most on an idle
+/// machine.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The flags of the control channel.
@@ -52,7 +53,8 @@ pub(crate) struct Child {
 /// What a child said up to some point.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// One word for each line, in order: `init`, `assistant`, `permission`, `lifecycle:completed`, `state:idle`, …
+    /// One word for each line, in order: `init`, `assistant`, `permission`, `lifecycle:completed`,
+    /// `state:idle`, …
     pub(crate) order: Vec<String>,
     /// Every text block of the model.
     pub(crate) texts: Vec<String>,
@@ -129,7 +131,8 @@ impl Child {
         }
     }
 
-    /// Reads up to and with `idle`, which ends a prompt; a permission request on the way is a failure.
+    /// Reads up to and with `idle`, which ends a prompt; a permission request on the way is a
+    /// failure.
     pub(crate) async fn until_idle(&mut self) -> Result<Seen> {
         self.until("idle", |seen| seen.order.last().is_some_and(|line| line == "state:idle")).await
     }

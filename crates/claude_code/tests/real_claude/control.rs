@@ -221,7 +221,8 @@ pub(crate) async fn hooks_of_the_repository_do_not_answer_for_us(cli: PathBuf) -
 
 pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
-    // Without this setting a model that enters plan mode, which it may do unasked, is judged by somebody else from then on.
+    // Without this setting a model that enters plan mode, which it may do unasked, is judged by
+    // somebody else from then on.
     let settings = r#"{"permissions":{"disableAutoMode":"disable"}}"#;
     let mut child = Child::start(&cli, &sandbox, &["--settings", settings])?;
     let script =

@@ -1,7 +1,9 @@
-//! Holds this crate against the real Claude Code CLI, which talks to a scripted stand-in for the Messages API.
+//! Holds this crate against the real Claude Code CLI, which talks to a scripted stand-in for the
+//! Messages API.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed; with
-//! `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure. `scripts/install-claude-cli.sh` installs the CLI.
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure. `scripts/install-claude-cli.sh`
+//! installs the CLI.
 //!
 //! - [`print`]: one-shot runs: text, partial messages, resume, fork, limits, errors, signals.
 //! - [`permit`]: permission through an MCP tool.
@@ -95,6 +97,7 @@ fn main() -> std::process::ExitCode {
 #[expect(clippy::print_stderr, reason = "whoever runs the suite must see why nothing was run")]
 fn main() {
     eprintln!(
-        "ignored: the real CLI is only run where a network namespace can keep it from real hosts, which is Linux"
+        "ignored: the real CLI is only run where a network namespace can keep it from real hosts, \
+         which is Linux"
     );
 }

@@ -140,7 +140,8 @@ pub(crate) async fn sigint_while_blocked_exits_0_and_runs_nothing(cli: PathBuf) 
     })
     .await;
     signal(&cli, &sandbox, Signal::INT)?;
-    // Usually there is no result at all; now and then the CLI still manages one, and that one is a failure.
+    // Usually there is no result at all; now and then the CLI still manages one, and that one is a
+    // failure.
     while let Some(event) = within("the end of the events", PATIENCE, handle.events.next()).await {
         if let EventBody::Result(result) = event?.body {
             assert!(result.failed(), "{result:?}");

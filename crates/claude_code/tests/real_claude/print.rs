@@ -40,7 +40,8 @@ pub(crate) fn request(prompt: impl Into<String>) -> ClaudePrintRequest {
     ClaudePrintRequest::new(prompt).strict_mcp_config(true).setting_sources("user")
 }
 
-/// Sends a signal to the CLI of a sandbox, which alone has the path of its program as its first argument.
+/// Sends a signal to the CLI of a sandbox, which alone has the path of its program as its first
+/// argument.
 pub(crate) fn signal(cli: &Path, sandbox: &Sandbox, signal: Signal) -> Result<()> {
     let path = cli.display().to_string();
     let marked = testkit::process::marked(sandbox.marker())?;

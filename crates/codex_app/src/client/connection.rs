@@ -76,7 +76,8 @@ impl CodexConnection {
 
     /// Sends a request and waits for its answer, up to
     /// [`CALL_TIMEOUT`](agent_lines::rpc::CALL_TIMEOUT); a refusal is an error. What comes
-    /// meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped loses no line.
+    /// meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped loses no
+    /// line.
     pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
         let id = self.request(request)?;
         self.0.answer_to(&id).await

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Parser;
 use plexus_bench::soak::{self, Options};
 
-/// Keeps a server with many children busy, kills whatever can be killed, and looks whether anything was lost or left behind.
+/// Keeps a server with many children busy, kills whatever can be killed, and looks whether anything
+/// was lost or left behind.
 #[derive(Parser, Debug)]
 #[command(name = "plexus-soak", version, max_term_width = 100)]
 struct Arguments {

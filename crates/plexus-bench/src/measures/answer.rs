@@ -1,8 +1,10 @@
 //! `respond` → the child has its answer.
 //!
-//! The clock starts before `loopback.respond` is sent, and stops when the first thing that the child writes once it has read the answer is in its
-//! journal: the echo on the control channel, the result of the tool over MCP. So the figure holds both HTTP and the store on the way there, and the
-//! child's own reading and writing on top. The rival is a permit that looks every 500 ms whether it was decided.
+//! The clock starts before `loopback.respond` is sent, and stops when the first thing that the
+//! child writes once it has read the answer is in its journal: the echo on the control channel, the
+//! result of the tool over MCP. So the figure holds both HTTP and the store on the way there, and
+//! the child's own reading and writing on top. The rival is a permit that looks every 500 ms
+//! whether it was decided.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +20,8 @@ use crate::server::{PATIENCE, Server};
 use crate::sizes::Sizes;
 use crate::stats::{median, millis, percentile};
 
-/// A pause before each answer: the child and the server have come to rest by then, as they have when a person or a model answers.
+/// A pause before each answer: the child and the server have come to rest by then, as they have
+/// when a person or a model answers.
 const REST: Duration = Duration::from_millis(5);
 
 /// A way to ask, and how it shows that an answer has arrived.
@@ -67,12 +70,14 @@ impl Measure for Answer {
         }
         let until = format!("99th percentile of {} answers a round", sizes.answers);
         let what = format!(
-            "from `loopback.respond` being sent until the child's echo of the answer is in its journal, {until}"
+            "from `loopback.respond` being sent until the child's echo of the answer is in its \
+             journal, {until}"
         );
         figures.push(control.figure("respond_to_child_p99_ms", what));
         figures.push(ratio("poll_loop_ratio", "ours", &control, &loops, sizes));
         let what = format!(
-            "from `loopback.respond` being sent until the result of the tool is in the journal of a child that asks over MCP, {until}"
+            "from `loopback.respond` being sent until the result of the tool is in the journal of \
+             a child that asks over MCP, {until}"
         );
         figures.push(mcp.figure("respond_to_mcp_child_p99_ms", what));
         figures.push(ratio("mcp_poll_loop_ratio", "ours over MCP", &mcp, &loops, sizes));
@@ -110,7 +115,8 @@ fn ratio(
     let ratios: Vec<f64> =
         loops[0].iter().zip(&rounds.p99).map(|(theirs, ours)| theirs / ours).collect();
     let what = format!(
-        "how many times longer a permit waits that looks every {:?} whether it was decided (99th percentile of {} answers, over that of {whose})",
+        "how many times longer a permit waits that looks every {:?} whether it was decided (99th \
+         percentile of {} answers, over that of {whose})",
         sizes.loop_pauses[0], sizes.loop_sessions
     );
     let mut figure = Figure::new(key, what, "", ratios, Aim::AtLeast(100.0));
@@ -120,8 +126,9 @@ fn ratio(
     figure
 }
 
-/// Has one child of `server` ask `count` times, answers each through `answering`, which is the same server or another one on its store, and returns
-/// how long each answer took, in milliseconds. `name` tells this session from others.
+/// Has one child of `server` ask `count` times, answers each through `answering`, which is the same
+/// server or another one on its store, and returns how long each answer took, in milliseconds.
+/// `name` tells this session from others.
 pub(super) async fn answers(
     server: &Server,
     answering: &Server,
@@ -154,8 +161,8 @@ pub(super) async fn answers(
     Ok(samples)
 }
 
-/// Lets a loop for each session wait for its decision, decides them all at different moments of their pauses, and returns how long each
-/// loop took to notice, in milliseconds.
+/// Lets a loop for each session wait for its decision, decides them all at different moments of
+/// their pauses, and returns how long each loop took to notice, in milliseconds.
 async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Result<Vec<f64>> {
     server
         .chat_many(

@@ -1,4 +1,5 @@
-//! SQLite alone with the rows that the server wrote: the rivals of the throughput, on the same disk, flushed at every commit.
+//! SQLite alone with the rows that the server wrote: the rivals of the throughput, on the same
+//! disk, flushed at every commit.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -53,7 +54,8 @@ impl Bare {
         let connection = Connection::open(folder.path().join("bare.db"))?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-             CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at INTEGER NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+             CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at \
+             INTEGER NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
              CREATE UNIQUE INDEX chat_events_by_uuid ON chat_events (uuid);",
         )?;
         Ok(Self { connection, _folder: folder })
@@ -84,7 +86,8 @@ pub(super) fn in_batches(rows: &[Row], in_one: usize) -> Result<Duration> {
 /// A row, and where to tell that it is durable.
 type Waiting = (Row, SyncSender<()>);
 
-/// Group commit: `producers` threads hand over a row each and wait until it is durable; whatever waits goes into one transaction.
+/// Group commit: `producers` threads hand over a row each and wait until it is durable; whatever
+/// waits goes into one transaction.
 pub(super) fn by_group_commit(rows: &[Row], producers: usize) -> Result<Duration> {
     let bare = Bare::open()?;
     let (sender, receiver) = mpsc::sync_channel::<Waiting>(producers);

@@ -1,5 +1,6 @@
-//! PostgreSQL alone with the rows that the server wrote: the rival of a server whose store is a database, in the same cluster and with its settings
-//! (`fsync` and `synchronous_commit` are on for both).
+//! PostgreSQL alone with the rows that the server wrote: the rival of a server whose store is a
+//! database, in the same cluster and with its settings (`fsync` and `synchronous_commit` are on for
+//! both).
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,8 @@ use anyhow::{Context as _, Result};
 use futures::future;
 use tokio_postgres::{Client, NoTls};
 
-/// A row of the table of events, as the server wrote it. The id is text, since nothing here but the database reads it.
+/// A row of the table of events, as the server wrote it. The id is text, since nothing here but the
+/// database reads it.
 #[derive(Clone)]
 pub(super) struct Row {
     uuid: String,
@@ -39,7 +41,8 @@ impl Bare {
 
     /// Reads the newest events that servers have stored.
     pub(super) async fn newest(&self, limit: usize) -> Result<Vec<Row>> {
-        let sql = "SELECT uuid::text, created_at, type, body FROM plexus.chat_events ORDER BY created_at DESC LIMIT $1";
+        let sql = "SELECT uuid::text, created_at, type, body FROM plexus.chat_events ORDER BY \
+            created_at DESC LIMIT $1";
         let rows = self.client.query(sql, &[&i64::try_from(limit)?]).await?;
         let read = |row: &tokio_postgres::Row| {
             anyhow::Ok(Row {
@@ -52,19 +55,21 @@ impl Bare {
         rows.iter().map(read).collect()
     }
 
-    /// Inserts the rows into a table like the server's and nothing else, `batch` of them in each transaction, one statement and one round trip for
-    /// each. Returns how long that took.
+    /// Inserts the rows into a table like the server's and nothing else, `batch` of them in each
+    /// transaction, one statement and one round trip for each. Returns how long that took.
     pub(super) async fn in_batches(&self, rows: &[Row], batch: usize) -> Result<Duration> {
         self.client
             .batch_execute(
                 "DROP TABLE IF EXISTS bare_events;
-                 CREATE TABLE bare_events (id BIGINT PRIMARY KEY, uuid UUID NOT NULL, created_at BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL);
+                 CREATE TABLE bare_events (id BIGINT PRIMARY KEY, uuid UUID NOT NULL, created_at \
+                 BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL);
                  CREATE UNIQUE INDEX bare_events_by_uuid ON bare_events (uuid);
                  SET synchronous_commit = on;",
             )
             .await?;
         let sql = "INSERT INTO bare_events SELECT id, uuid::uuid, created_at, type, body
-                   FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[], $5::text[]) AS row (id, uuid, created_at, type, body)";
+                   FROM unnest($1::int8[], $2::text[], $3::int8[], $4::text[], $5::text[]) AS row \
+                   (id, uuid, created_at, type, body)";
         let insert = self.client.prepare(sql).await?;
         let (started, mut written) = (Instant::now(), 0_i64);
         for rows in rows.chunks(batch) {

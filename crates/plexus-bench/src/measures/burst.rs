@@ -1,4 +1,5 @@
-//! Many warm children that write at once: what `throughput` and `nodes` put beside a database alone with the same rows.
+//! Many warm children that write at once: what `throughput` and `nodes` put beside a database alone
+//! with the same rows.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,9 @@ use futures::future::try_join_all;
 use crate::server::Server;
 use crate::sizes::Sizes;
 
-/// Rows in one transaction of a writer that nobody waits for: the most that a database does here, whoever drives it. The server's own
-/// transactions lie between this and one row of each child, since it commits what a child has written meanwhile as one.
+/// Rows in one transaction of a writer that nobody waits for: the most that a database does here,
+/// whoever drives it. The server's own transactions lie between this and one row of each child,
+/// since it commits what a child has written meanwhile as one.
 pub(super) const LARGE_BATCH: usize = 4_096;
 
 /// A server whose children wait for their prompts.
@@ -20,7 +22,8 @@ pub(super) struct Burst<'a> {
 }
 
 impl<'a> Burst<'a> {
-    /// Starts a server, whose store is the database of this URL or a file where that is empty, and warms its children.
+    /// Starts a server, whose store is the database of this URL or a file where that is empty, and
+    /// warms its children.
     pub(super) async fn ready(
         database_url: &str,
         sizes: &'a Sizes,
@@ -38,7 +41,8 @@ impl<'a> Burst<'a> {
         Ok(Self { server, sessions, sizes })
     }
 
-    /// Lets every child write. Returns how long that took, from the first prompt to the end of the last chat.
+    /// Lets every child write. Returns how long that took, from the first prompt to the end of the
+    /// last chat.
     pub(super) async fn play(&self) -> Result<Duration> {
         let prompt = format!("sim:\nburst {} {}", self.sizes.burst, self.sizes.burst_bytes);
         let started = Instant::now();

@@ -1,7 +1,8 @@
-//! `poll` and paths where there is a lot to read: both should cost what they return, not what there is.
+//! `poll` and paths where there is a lot to read: both should cost what they return, not what there
+//! is.
 //!
-//! The store is filled directly; `poll` is then called at a server that opened it, paths are read in the store itself, beside a plain range
-//! read of as many rows of the same table.
+//! The store is filled directly; `poll` is then called at a server that opened it, paths are read
+//! in the store itself, beside a plain range read of as many rows of the same table.
 
 use std::path::Path;
 use std::time::Instant;
@@ -27,7 +28,8 @@ const PAGE: u32 = 100;
 /// Places in the tree at which paths end, so that no single page of the file is all that is read.
 const PLACES: u32 = 16;
 
-/// Each path comes through this many branches of this many nodes before it reaches the chain of events.
+/// Each path comes through this many branches of this many nodes before it reaches the chain of
+/// events.
 const BRANCHES: usize = 4;
 const BRANCH_NODES: usize = 20;
 
@@ -66,7 +68,8 @@ impl Measure for History {
     }
 }
 
-/// Polls at places all over each chat, the chats in turn, so that a busy moment of the machine hits them alike.
+/// Polls at places all over each chat, the chats in turn, so that a busy moment of the machine hits
+/// them alike.
 async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result<Figure> {
     let (mut ratios, mut medians) = (Vec::new(), vec![Vec::new(); sessions.len()]);
     for round in 0..=sizes.rounds {
@@ -100,7 +103,8 @@ async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result
         }
     }
     let what = format!(
-        "`poll` of {PAGE} events over HTTP at places all over chats of {:?} events: the slowest median over the quickest",
+        "`poll` of {PAGE} events over HTTP at places all over chats of {:?} events: the slowest \
+         median over the quickest",
         sizes.chat_sizes
     );
     let figure = Figure::new("poll_growth_ratio", what, "", ratios, Aim::AtMost(1.5));
@@ -144,7 +148,8 @@ async fn paths(
         }
     }
     let what = format!(
-        "the last {PAGE} nodes of a path through {BRANCHES} branches in a tree of {size} nodes, over {PAGE} rows of the same table by key"
+        "the last {PAGE} nodes of a path through {BRANCHES} branches in a tree of {size} nodes, \
+         over {PAGE} rows of the same table by key"
     );
     let figure = Figure::new("path_ratio", what, "", ratios, Aim::AtMost(3.0));
     Ok(figure.beside("path", &ours, "ms").beside("plain range read", &theirs, "ms"))
@@ -180,7 +185,8 @@ impl PlainRead {
 
     fn read(&self, seq: u32) -> Result<f64> {
         let started = Instant::now();
-        let sql = "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id >= ?1 AND id < ?2 ORDER BY id";
+        let sql = "SELECT id, uuid, created_at, type, body FROM chat_events WHERE id >= ?1 AND id \
+            < ?2 ORDER BY id";
         let mut statement = self.connection.prepare_cached(sql)?;
         let from = self.first + i64::from(seq);
         let rows = statement.query_map((from, from + i64::from(PAGE)), |row| {

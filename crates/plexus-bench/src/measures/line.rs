@@ -1,7 +1,8 @@
 //! A child writes a line → a waiting `poll` has the event.
 //!
-//! Both ends are wall clock of this machine: the child stamps each line just before it writes it, and we look at the clock when the answer of
-//! the waiting `poll` has been read. The child's stamp is cut to milliseconds, so a figure is up to 1 ms longer than the truth.
+//! Both ends are wall clock of this machine: the child stamps each line just before it writes it,
+//! and we look at the clock when the answer of the waiting `poll` has been read. The child's stamp
+//! is cut to milliseconds, so a figure is up to 1 ms longer than the truth.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,7 +39,8 @@ impl Measure for Line {
             p99.push(percentile(&samples, 99.0));
         }
         let what = format!(
-            "from the stamp a child puts on a line (milliseconds, cut) until the waiting `poll` has been answered with its event, 99th percentile of {} lines a round",
+            "from the stamp a child puts on a line (milliseconds, cut) until the waiting `poll` \
+             has been answered with its event, 99th percentile of {} lines a round",
             sizes.lines
         );
         let figure = Figure::new("line_to_poll_p99_ms", what, "ms", p99, Aim::AtMost(10.0));
@@ -47,7 +49,8 @@ impl Measure for Line {
     }
 }
 
-/// Has a child say `count` things with a pause before each, and returns how long each took to reach a waiting poll, in milliseconds.
+/// Has a child say `count` things with a pause before each, and returns how long each took to reach
+/// a waiting poll, in milliseconds.
 pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result<Vec<f64>> {
     let session = server.create(&format!("line-{round}")).await?;
     server.start_chat(&session, &script(count)).await?;
@@ -82,7 +85,8 @@ pub(super) fn script(count: usize) -> String {
     format!("sim:\nsleep 200\n{steps}")
 }
 
-/// Returns how long each of `count` texts of a child's output took from the stamp on its line until it was `seen`, in milliseconds.
+/// Returns how long each of `count` texts of a child's output took from the stamp on its line until
+/// it was `seen`, in milliseconds.
 pub(super) fn waits(output: &str, seen: &HashMap<String, f64>, count: usize) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(count);
     for line in output.lines() {

@@ -1,8 +1,9 @@
-//! Servers that share a PostgreSQL: an answer through another server beside the same through the server that has the child, and the events of many
-//! children beside a bare batched insert of the same rows.
+//! Servers that share a PostgreSQL: an answer through another server beside the same through the
+//! server that has the child, and the events of many children beside a bare batched insert of the
+//! same rows.
 //!
-//! The database is a cluster of this run's own, on this machine, with `fsync` and `synchronous_commit` on. So the figures hold the work of everybody,
-//! and no network.
+//! The database is a cluster of this run's own, on this machine, with `fsync` and
+//! `synchronous_commit` on. So the figures hold the work of everybody, and no network.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -17,7 +18,8 @@ use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::rate;
 
-/// Rows in one transaction of the bare insert: as many as a server with that many children has waiting when each has written one event.
+/// Rows in one transaction of the bare insert: as many as a server with that many children has
+/// waiting when each has written one event.
 const BATCH: usize = 64;
 
 pub(super) struct Nodes;
@@ -51,7 +53,8 @@ impl Measure for Nodes {
     }
 }
 
-/// A child of the first server asks, and the answer comes through the first or the second, in turns.
+/// A child of the first server asks, and the answer comes through the first or the second, in
+/// turns.
 async fn answers(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
     let url = cluster.fresh_database()?;
     let (first, second) = (Server::start_on(&url, &[]).await?, Server::start_on(&url, &[]).await?);
@@ -102,7 +105,8 @@ impl Beside {
     fn figures(&self, keys: [&'static str; 2], until: &str, sizes: &Sizes) -> [Figure; 2] {
         let [time, ratio] = keys;
         let what = format!(
-            "from `loopback.respond` being sent to one of two servers on one PostgreSQL until {until} at the other, 99th percentile of {} answers a round",
+            "from `loopback.respond` being sent to one of two servers on one PostgreSQL until \
+             {until} at the other, 99th percentile of {} answers a round",
             sizes.node_answers
         );
         let across = Figure::new(time, what, "ms", self.across.p99.clone(), Aim::Beside)
@@ -121,7 +125,8 @@ impl Beside {
     }
 }
 
-/// Warm children of one server write at once, then the same rows go into the same database by themselves.
+/// Warm children of one server write at once, then the same rows go into the same database by
+/// themselves.
 async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
     let url = cluster.fresh_database()?;
     let burst = Burst::ready(&url, sizes, "false").await?;
@@ -141,13 +146,15 @@ async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) ->
         single.push(rate(few.len(), bare.in_batches(few, 1).await?));
     }
     let what = format!(
-        "events stored in PostgreSQL in a second while {} warm children of one server write {} events of {} bytes each, from the first prompt to the end of the last chat",
+        "events stored in PostgreSQL in a second while {} warm children of one server write {} \
+         events of {} bytes each, from the first prompt to the end of the last chat",
         sizes.children, sizes.burst, sizes.burst_bytes
     );
     figures.push(Figure::new("postgres_events_per_s", what, "/s", ours.clone(), Aim::Beside));
     let ratios = ours.iter().zip(&batches).map(|(ours, theirs)| ours / theirs).collect();
     let what = format!(
-        "the same, over a bare insert of the same rows, {BATCH} a transaction, synchronous_commit on, in the same cluster"
+        "the same, over a bare insert of the same rows, {BATCH} a transaction, synchronous_commit \
+         on, in the same cluster"
     );
     let figure = Figure::new("postgres_bare_batch_ratio", what, "", ratios, Aim::Beside)
         .beside(format!("{BATCH} rows a transaction"), &batches, "/s")

@@ -1,6 +1,8 @@
-//! Parsing a stream-json log, beside others that can read it, at equal depth: every text that a reader would show is decoded.
+//! Parsing a stream-json log, beside others that can read it, at equal depth: every text that a
+//! reader would show is decoded.
 //!
-//! The log is what the real CLI wrote in our recorded runs, again and again until it is long enough.
+//! The log is what the real CLI wrote in our recorded runs, again and again until it is long
+//! enough.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -32,7 +34,8 @@ impl Measure for Parse {
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let log = log(sizes.log_bytes)?;
         let (mut ours, mut value, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-        // Reader by reader within each round, so that a busy moment of the machine does not hit one alone.
+        // Reader by reader within each round, so that a busy moment of the machine does not hit one
+        // alone.
         for _ in 0..sizes.rounds {
             ours.push(megabytes_per_second(&log, typed)?);
             value.push(megabytes_per_second(&log, |line| {
@@ -46,7 +49,8 @@ impl Measure for Parse {
             ours.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()
         };
         let what = format!(
-            "typed events with every text read from {:.0} MB of recorded logs, over `serde_json::Value`",
+            "typed events with every text read from {:.0} MB of recorded logs, over \
+             `serde_json::Value`",
             sizes.log_bytes as f64 / 1e6
         );
         let figure = Figure::new("parse_value_ratio", what, "", over(&value), Aim::AtLeast(1.5));
@@ -67,7 +71,8 @@ impl Measure for Parse {
     }
 }
 
-/// The recorded lines that every reader can read, so that no one gains by giving up early, repeated up to `bytes`.
+/// The recorded lines that every reader can read, so that no one gains by giving up early, repeated
+/// up to `bytes`.
 fn log(bytes: usize) -> Result<Vec<String>> {
     let logs = testkit::fixtures::all()?;
     let lines = logs.iter().flat_map(|(_, text)| text.lines());

@@ -1,7 +1,8 @@
 //! Many readers of one chat over SSE: each event should be serialised once, however many read it.
 //!
-//! The rivals are small servers in this process with the same events and the same readers: one that serialises each event for each reader,
-//! and one that has nothing to do but to send what was serialised before.
+//! The rivals are small servers in this process with the same events and the same readers: one that
+//! serialises each event for each reader, and one that has nothing to do but to send what was
+//! serialised before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +75,9 @@ impl Measure for Readers {
             before.push(once.round(round, sizes).await?);
         }
         let what = format!(
-            "events delivered in a second to {} SSE readers of one chat while its child writes {} events of {TEXT_BYTES} bytes, from the prompt to the last delivery; readers and server share the machine",
+            "events delivered in a second to {} SSE readers of one chat while its child writes {} \
+             events of {TEXT_BYTES} bytes, from the prompt to the last delivery; readers and \
+             server share the machine",
             sizes.readers, sizes.reader_events
         );
         let figure = Figure::new("sse_deliveries_per_s", what, "/s", plexus, Aim::Beside);

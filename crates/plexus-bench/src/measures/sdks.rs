@@ -1,7 +1,9 @@
-//! The official SDKs of Python and TypeScript with the same simulated child: what a program has that drives one child by itself.
+//! The official SDKs of Python and TypeScript with the same simulated child: what a program has
+//! that drives one child by itself.
 //!
-//! They keep nothing and know one process; Plexus stores each event and decision before anybody hears of it. Each SDK is installed from its
-//! registry into a folder of its own, and one that cannot be had is told as missing.
+//! They keep nothing and know one process; Plexus stores each event and decision before anybody
+//! hears of it. Each SDK is installed from its registry into a folder of its own, and one that
+//! cannot be had is told as missing.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -64,15 +66,18 @@ impl Measure for Sdks {
         }
         drop(server);
         let what = format!(
-            "events a second of one warm child that says {EVENTS} things of {EVENT_BYTES} bytes, until a reader of `poll` has the last; an SDK has them when its iterator ends"
+            "events a second of one warm child that says {EVENTS} things of {EVENT_BYTES} bytes, \
+             until a reader of `poll` has the last; an SDK has them when its iterator ends"
         );
         let mut of_events = Figure::new("one_child_events_per_s", what, "/s", events, Aim::Beside);
         let what = format!(
-            "time for each of {ASKS} tool calls that ask, from one to the next, with `wait_for_approval` and `respond`; an SDK answers in its callback"
+            "time for each of {ASKS} tool calls that ask, from one to the next, with \
+             `wait_for_approval` and `respond`; an SDK answers in its callback"
         );
         let mut of_asks = Figure::new("ask_round_trip_ms", what, "ms", asks, Aim::Beside);
         let what = format!(
-            "from the stamp a child puts on a line until a waiting `poll` has it, 99th percentile of {LINES} lines; an SDK hands it to its iterator"
+            "from the stamp a child puts on a line until a waiting `poll` has it, 99th percentile \
+             of {LINES} lines; an SDK hands it to its iterator"
         );
         let mut of_lines = Figure::new("one_child_line_p99_ms", what, "ms", lines, Aim::Beside);
         let results = [

@@ -1,7 +1,9 @@
-//! Durable events through a whole server: many children write at once, beside SQLite alone with the same rows.
+//! Durable events through a whole server: many children write at once, beside SQLite alone with the
+//! same rows.
 //!
-//! The children are warm before the clock starts, so that starting processes is no part of the figure. It stops when every chat has ended,
-//! and each event in between was written by a child, journaled by its shim, parsed, translated and committed with `sync = "full"`.
+//! The children are warm before the clock starts, so that starting processes is no part of the
+//! figure. It stops when every chat has ended, and each event in between was written by a child,
+//! journaled by its shim, parsed, translated and committed with `sync = "full"`.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -30,7 +32,8 @@ impl Measure for Throughput {
         let plain = rounds(sizes, "false").await?;
         let with_deltas = rounds(sizes, "true").await?;
         let what = format!(
-            "events stored in a second while {} warm children write {} events of {} bytes each, without partial messages, from the first prompt to the end of the last chat",
+            "events stored in a second while {} warm children write {} events of {} bytes each, \
+             without partial messages, from the first prompt to the end of the last chat",
             sizes.children, sizes.burst, sizes.burst_bytes
         );
         let figure = Figure::new("events_per_s", what, "/s", plain.server.clone(), Aim::Beside);
@@ -43,7 +46,8 @@ impl Measure for Throughput {
             plain.server.iter().zip(rival).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()
         };
         let what = format!(
-            "the same, over a bare group commit of the same rows: {} threads wait for each of their rows to be durable, one thread commits what waits, sync full",
+            "the same, over a bare group commit of the same rows: {} threads wait for each of \
+             their rows to be durable, one thread commits what waits, sync full",
             sizes.children
         );
         let figure =

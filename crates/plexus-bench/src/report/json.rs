@@ -1,4 +1,5 @@
-//! The figures as one JSON object: each key of the design with its number, and around it what explains the numbers.
+//! The figures as one JSON object: each key of the design with its number, and around it what
+//! explains the numbers.
 
 use serde_json::{Map, Value, json};
 

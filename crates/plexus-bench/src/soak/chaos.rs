@@ -174,7 +174,8 @@ impl fmt::Display for Blows {
         let Self { servers, stops, shims, children, freezes, .. } = self;
         write!(
             f,
-            "{servers} servers killed, {stops} stopped; {shims} shims and {children} children killed, {freezes} frozen"
+            "{servers} servers killed, {stops} stopped; {shims} shims and {children} children \
+             killed, {freezes} frozen"
         )
     }
 }

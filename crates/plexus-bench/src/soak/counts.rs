@@ -42,7 +42,8 @@ impl Counts {
         })
     }
 
-    /// Deletes every session, waits until nothing of them is there, and counts what is there all the same.
+    /// Deletes every session, waits until nothing of them is there, and counts what is there all
+    /// the same.
     pub async fn after_everything(site: &Site) -> Result<Self> {
         loop {
             let page = site.call("claudecode.list", json!({"limit": 100})).await?;

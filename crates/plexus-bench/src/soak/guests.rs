@@ -1,4 +1,5 @@
-//! Those who come beside the workers: readers that are slow, readers that never read, and clients that misbehave.
+//! Those who come beside the workers: readers that are slow, readers that never read, and clients
+//! that misbehave.
 
 use std::sync::Arc;
 use std::time::Duration;

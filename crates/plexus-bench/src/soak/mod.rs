@@ -1,15 +1,18 @@
-//! The soak: many children at work for a long time while processes are killed, readers are slow and clients misbehave; nothing may be lost, run twice, or
-//! be left behind, and one server may not grow.
+//! The soak: many children at work for a long time while processes are killed, readers are slow and
+//! clients misbehave; nothing may be lost, run twice, or be left behind, and one server may not
+//! grow.
 //!
 //! In reading order:
 //! - this file: the two halves of a soak, and what is counted between them;
 //! - [`site`]: the server, where it works, and a caller that asks again until it is answered;
 //! - [`worker`]: one session at work, and what it holds the server to;
 //! - [`chaos`]: who is killed and frozen; [`guests`]: slow readers and bad clients;
-//! - [`counts`]: processes, descriptors, memory and files; [`dice`]: choices that can be played again.
+//! - [`counts`]: processes, descriptors, memory and files; [`dice`]: choices that can be played
+//!   again.
 //!
-//! In the first half the server is killed again and again. In the second half one and the same server lives, so that what it grows by can be measured: at rest
-//! after a tenth of that half, and at rest at its end.
+//! In the first half the server is killed again and again. In the second half one and the same
+//! server lives, so that what it grows by can be measured: at rest after a tenth of that half, and
+//! at rest at its end.
 
 pub mod chaos;
 pub mod counts;
@@ -33,13 +36,15 @@ use self::dice::Dice;
 use self::site::Site;
 use self::worker::{Tally, Worker};
 
-/// What memory may grow by between the two looks at one server, as a share of the first, in percent: what an allocator keeps after a burst.
+/// What memory may grow by between the two looks at one server, as a share of the first, in
+/// percent: what an allocator keeps after a burst.
 const GROWTH_PERCENT: u64 = 50;
 
 /// And beside that: the caches of the store's connections fill once, up to their own bounds.
 const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Descriptors that may come and go between two looks: the caller's own connections, and a reader's of the store.
+/// Descriptors that may come and go between two looks: the caller's own connections, and a reader's
+/// of the store.
 const SPARE_DESCRIPTORS: usize = 24;
 
 /// How a soak is played.

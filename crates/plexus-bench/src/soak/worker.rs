@@ -1,4 +1,5 @@
-//! One session at work: starts chats, reads what they say, answers what they ask, and holds the server to its promises while it does.
+//! One session at work: starts chats, reads what they say, answers what they ask, and holds the
+//! server to its promises while it does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -203,7 +204,8 @@ impl Worker {
         }
     }
 
-    /// Reads on by handing the cursor back, and checks that nothing is skipped and nothing comes twice.
+    /// Reads on by handing the cursor back, and checks that nothing is skipped and nothing comes
+    /// twice.
     async fn read(&mut self) -> Result<Value> {
         let mut params = json!({"session_id": self.id, "limit": 50, "wait_ms": POLL_MS});
         match &self.cursor {

@@ -107,7 +107,8 @@ impl HubContext {
         Ok(Handle::new(id, info.version_text(), method).with_meta(meta))
     }
 
-    /// Has `watcher` hear of every call that fails. The topmost hub has one; says whether this is it.
+    /// Has `watcher` hear of every call that fails. The topmost hub has one; says whether this is
+    /// it.
     pub fn watch_failures(&self, watcher: Weak<dyn FailureWatcher>) -> bool {
         self.top().is_ok_and(|hub| hub.failures.set(watcher).is_ok())
     }

@@ -234,7 +234,8 @@ impl Hub {
     /// Dropping the returned future, or the stream it gives, cancels the work it asked for.
     ///
     /// # Errors
-    /// What the method answers; `-32601` for one that does not exist; `forbidden` for one that is not for this caller.
+    /// What the method answers; `-32601` for one that does not exist; `forbidden` for one that is
+    /// not for this caller.
     pub async fn call(
         &self,
         call: Call,
@@ -278,7 +279,8 @@ impl Hub {
         (method.handler)(call, params).await
     }
 
-    /// Calls a method that doors do not offer, for example the rejoin half of a resumable one. Its audience is checked all the same.
+    /// Calls a method that doors do not offer, for example the rejoin half of a resumable one. Its
+    /// audience is checked all the same.
     ///
     /// # Errors
     /// As [`Hub::call`].

@@ -52,21 +52,33 @@ impl Hub {
         MethodTable::new(self.info.namespace)
             .unary(
                 wire::ResolveHandle::NAME,
-                "Says what a handle stands for (a session, an event, an approval), wherever in the hub its owner is.",
+                "Says what a handle stands for (a session, an event, an approval), wherever in \
+                 the hub its owner is.",
                 |d| d.hints.read_only = true,
                 move |call: Call, params: ResolveParams| {
                     let hub = resolving.clone();
-                    async move { alive(&hub)?.resolve_handle(&call.caller, &params.handle).await.map(AsResolved) }
+                    async move {
+                        alive(&hub)?
+                            .resolve_handle(&call.caller, &params.handle)
+                            .await
+                            .map(AsResolved)
+                    }
                 },
             )
             .serves::<wire::Methods, _, _>(
-                "Lists the methods that you may call, with one line about each. plexus.schema {method} shows the parameters of one.",
+                "Lists the methods that you may call, with one line about each. plexus.schema \
+                 {method} shows the parameters of one.",
                 everybody,
                 move |call: Call, _: NoParams| {
                     let hub = listing.clone();
                     async move {
                         let methods = alive(&hub)?.methods_for(&call.caller);
-                        Ok(MethodList { methods: methods.iter().map(|method| entry(method, Detail::Line)).collect() })
+                        Ok(MethodList {
+                            methods: methods
+                                .iter()
+                                .map(|method| entry(method, Detail::Line))
+                                .collect(),
+                        })
                     }
                 },
             )
@@ -79,7 +91,8 @@ impl Hub {
                 },
             )
             .serves::<wire::Plugins, _, _>(
-                "Lists the activations that you can use: path, id, version, methods and kinds of handles.",
+                "Lists the activations that you can use: path, id, version, methods and kinds of \
+                 handles.",
                 |d| d.hints.read_only = true,
                 move |call: Call, _: NoParams| {
                     let hub = naming.clone();
@@ -89,7 +102,9 @@ impl Hub {
             .serves::<wire::Version, _, _>(
                 "Says which version of Plexus this is.",
                 everybody,
-                |_: Call, _: NoParams| async move { Ok(Version { version: env!("CARGO_PKG_VERSION").into() }) },
+                |_: Call, _: NoParams| async move {
+                    Ok(Version { version: env!("CARGO_PKG_VERSION").into() })
+                },
             )
             .serves::<wire::Health, _, _>(
                 "Says how the server and each of its activations are.",

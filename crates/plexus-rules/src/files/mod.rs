@@ -1,7 +1,8 @@
-//! Matching of paths: which files and directories a rule is about, after `..` and symbolic links are followed.
+//! Matching of paths: which files and directories a rule is about, after `..` and symbolic links
+//! are followed.
 //!
-//! An allow looks only at where the path really leads. A deny looks at that and at the path as it was written, so that a
-//! link into a denied tree and a link out of it are both denied.
+//! An allow looks only at where the path really leads. A deny looks at that and at the path as it
+//! was written, so that a link into a denied tree and a link out of it are both denied.
 
 use std::path::Path;
 
@@ -134,8 +135,8 @@ impl PathPattern {
         Ok(Self { anchor, folded: fold(&plain), plain, rest })
     }
 
-    /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to its own directory; without one, a
-    /// relative pattern may mean anything.
+    /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to
+    /// its own directory; without one, a relative pattern may mean anything.
     pub(super) fn includes(
         &self,
         dir: Option<&Path>,
@@ -160,7 +161,8 @@ impl PathPattern {
         }
     }
 
-    /// Where it starts, and the directory below there that all its paths are in, without regard to case.
+    /// Where it starts, and the directory below there that all its paths are in, without regard to
+    /// case.
     pub(super) fn place(&self) -> (Anchor, &str) {
         (self.anchor, &self.folded)
     }
@@ -194,8 +196,9 @@ impl PathPattern {
         if inside || self.covers_behind_link(target, real, call) { Fit::Yes } else { Fit::No }
     }
 
-    /// The pattern's own directory may be reached by a link, as `/tmp` is on some systems. That is looked up only when the
-    /// path as written is inside: a thousand rules must not cost a thousand looks at the disk.
+    /// The pattern's own directory may be reached by a link, as `/tmp` is on some systems. That is
+    /// looked up only when the path as written is inside: a thousand rules must not cost a thousand
+    /// looks at the disk.
     fn covers_behind_link(&self, target: &Target<'_>, real: &Spelling, call: &Call<'_>) -> bool {
         let written = target.written();
         target.anchors(self.anchor).iter().any(|anchor| {
@@ -246,7 +249,8 @@ impl PathPattern {
         best
     }
 
-    /// Whether the path may be one of ours, in whatever case: what most of a thousand wildcards are done with.
+    /// Whether the path may be one of ours, in whatever case: what most of a thousand wildcards are
+    /// done with.
     fn may_guard(&self, path: &Spelling, reach: Reach) -> bool {
         match &self.rest {
             Rest::Glob(wild) => reach == Reach::Tree || wild.may_fit_in(path),
@@ -285,7 +289,8 @@ impl PathPattern {
     }
 }
 
-/// A text without regard to case, letter by letter, so that what is folded in parts is folded like the whole.
+/// A text without regard to case, letter by letter, so that what is folded in parts is folded like
+/// the whole.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         text.to_ascii_lowercase()
@@ -326,7 +331,8 @@ fn is_or_below(path: &(Anchor, String), base: &(Anchor, String)) -> bool {
 
 /// Returns what remains of an absolute `path` below `base`; the base of the root is the empty text.
 pub(super) fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
-    // Comparing nothing is no comparison: glibc's takes longer for it than for a path, and a thousand rules start at the root.
+    // Comparing nothing is no comparison: glibc's takes longer for it than for a path, and a
+    // thousand rules start at the root.
     let rest = if base.is_empty() || base == "/" { path } else { path.strip_prefix(base)? };
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }

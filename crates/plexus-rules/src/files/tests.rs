@@ -1,4 +1,5 @@
-//! What the quick way says about paths is what the plain way says: every rule looked at, every wildcard tried, nothing left out beforehand.
+//! What the quick way says about paths is what the plain way says: every rule looked at, every
+//! wildcard tried, nothing left out beforehand.
 
 use std::collections::HashMap;
 use std::io;
@@ -84,7 +85,8 @@ mod plain {
     }
 }
 
-/// Links out of trees, into them, up, nowhere and round; everything else is plain or missing by its length.
+/// Links out of trees, into them, up, nowhere and round; everything else is plain or missing by its
+/// length.
 struct Links(HashMap<&'static str, &'static str>);
 
 impl PathResolver for Links {

@@ -1,17 +1,20 @@
 //! What is never handed to the shell parser, and the parser itself behind it.
 //!
-//! Two reasons to turn a text away. Some characters are read differently by different shells (a carriage return, a
-//! no-break space), so no parser's word on them is proof. And the parser is a backtracking one: a few dozen bytes of nested
-//! `((`, `case` or a here-document whose delimiter is a substitution cost it minutes or all memory, and commands come from a
-//! model that may have read hostile text. A command that is turned away is asked.
+//! Two reasons to turn a text away. Some characters are read differently by different shells (a
+//! carriage return, a no-break space), so no parser's word on them is proof. And the parser is a
+//! backtracking one: a few dozen bytes of nested `((`, `case` or a here-document whose delimiter is
+//! a substitution cost it minutes or all memory, and commands come from a model that may have read
+//! hostile text. A command that is turned away is asked.
 
 use brush_parser::{Parser, ParserOptions, ast};
 
-/// The longest command that is read. A longer one is a program in itself, and reading costs time on the permission path.
+/// The longest command that is read. A longer one is a program in itself, and reading costs time on
+/// the permission path.
 const MAX_BYTES: usize = 8 * 1024;
 /// The most things that open a nested construct. Parsing time grows with their nesting.
 const MAX_OPENERS: usize = 16;
-/// The most parentheses. Each that stays open doubles the parser's work: 24 of them cost it seconds.
+/// The most parentheses. Each that stays open doubles the parser's work: 24 of them cost it
+/// seconds.
 const MAX_PARENTHESES: usize = 8;
 /// The most `case` words, each of which doubles the parser's work.
 const MAX_CASES: usize = 2;

@@ -1,8 +1,9 @@
 //! What a Bash command would run, as far as it can be known without running it.
 //!
-//! [`read`] turns a command line into its simple commands ([`Simple`]), through a real shell parser. Whatever stands
-//! outside of that (a redirection to a file, a function, a variable where the program's name should be) is kept as a doubt,
-//! in words for the person who will be asked. Which parser, and why, is in `docs/decisions/0005-shell-parser.md`.
+//! [`read`] turns a command line into its simple commands ([`Simple`]), through a real shell
+//! parser. Whatever stands outside of that (a redirection to a file, a function, a variable where
+//! the program's name should be) is kept as a doubt, in words for the person who will be asked.
+//! Which parser, and why, is in `docs/decisions/0005-shell-parser.md`.
 //!
 //! - [`gate`]: what is never handed to the parser.
 //! - [`word`]: one word, decoded as the shell would, or marked as known only at run time.
@@ -17,7 +18,8 @@ mod word;
 
 pub(super) use word::{WILD, Word};
 
-/// How deep substitutions and `sh -c` are followed. Deeper ones are asked; nobody writes them by hand.
+/// How deep substitutions and `sh -c` are followed. Deeper ones are asked; nobody writes them by
+/// hand.
 pub(super) const MAX_DEPTH: usize = 4;
 
 /// A command line, read.
@@ -71,8 +73,8 @@ fn read_into(text: &str, depth: usize, script: &mut Script) {
     }
 }
 
-/// Takes away the space around a command that every shell ignores. A no-break space is not such: shells make it a part of
-/// the word, so `npm test` with one at its end is another command.
+/// Takes away the space around a command that every shell ignores. A no-break space is not such:
+/// shells make it a part of the word, so `npm test` with one at its end is another command.
 pub(super) fn trim(command: &str) -> &str {
     command.trim_matches([' ', '\t', '\n'])
 }

@@ -1,5 +1,5 @@
-//! From the syntax tree to simple commands and doubts. Arms are written out, so that a construct added to the parser is a
-//! compile error here and not a hole.
+//! From the syntax tree to simple commands and doubts. Arms are written out, so that a construct
+//! added to the parser is a compile error here and not a hole.
 
 use brush_parser::ast::{
     AndOr, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList,

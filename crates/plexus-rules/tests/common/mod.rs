@@ -1,4 +1,5 @@
-//! What the tests of rules share: a small file system, a caller, and short ways to write rules and calls.
+//! What the tests of rules share: a small file system, a caller, and short ways to write rules and
+//! calls.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this module")]
 
@@ -83,7 +84,8 @@ pub fn allows(patterns: &[String]) -> RuleSet {
     RuleSet::new(patterns.iter().map(|pattern| rule(Decision::Allow, pattern)))
 }
 
-/// Runs `body` with a call of session 2, a child of session 1, whose working directory is `/home/dev/project`.
+/// Runs `body` with a call of session 2, a child of session 1, whose working directory is
+/// `/home/dev/project`.
 pub fn with_call<T>(tool_name: &str, input: &Value, body: impl FnOnce(&Call<'_>) -> T) -> T {
     with_tool(&notation::read(tool_name, input), body)
 }

@@ -8,11 +8,13 @@ use crate::layout::{ExitFile, FORMAT_VERSION, now_ms};
 use crate::lease::Lapse;
 use crate::start::{EXIT_HELD, EXIT_NOT_STARTED};
 
-/// How much is read from each pipe after everybody is gone: more than any pipe holds. Only a process outside that was handed
-/// the pipe can still write into it, and it gets no say in how long we stay.
+/// How much is read from each pipe after everybody is gone: more than any pipe holds. Only a
+/// process outside that was handed the pipe can still write into it, and it gets no say in how long
+/// we stay.
 const LAST_READS: usize = 1_024;
 
-/// How long to wait before what could not be written is tried again; a request to end wakes us earlier.
+/// How long to wait before what could not be written is tried again; a request to end wakes us
+/// earlier.
 const TRY_AGAIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Whether what the disk refuses is worth waiting for.
@@ -56,12 +58,14 @@ impl Hold {
         EXIT_HELD
     }
 
-    /// Reads what the pipes still hold and writes everything. A server that is behind does not hold this up, a full disk does.
+    /// Reads what the pipes still hold and writes everything. A server that is behind does not hold
+    /// this up, a full disk does.
     fn complete_journal(&mut self) -> Patience {
         if self.flush_all() == Patience::GiveUp {
             return Patience::GiveUp;
         }
-        // Stdout first: when its last line is open, nothing of stderr may come before the end of that.
+        // Stdout first: when its last line is open, nothing of stderr may come before the end of
+        // that.
         for read in [Self::read_stdout, Self::read_stderr] {
             for _ in 0..LAST_READS {
                 match read(self, Moment::now()) {
@@ -91,7 +95,8 @@ impl Hold {
         }
     }
 
-    /// Waits a little for the disk. A request to end, or nobody left who could read, is the end of our patience.
+    /// Waits a little for the disk. A request to end, or nobody left who could read, is the end of
+    /// our patience.
     fn wait_for_room(&mut self) -> Patience {
         let mut requests = [PollFd::from_borrowed_fd(self.signals.end_fd(), PollFlags::IN)];
         // An interrupted wait only means that we try earlier.

@@ -1,7 +1,8 @@
 //! The loop that holds one child, and how a run comes to its end.
 //!
-//! One `poll` waits for everything: signals, the two output pipes, room in stdin, files in the inbox, segments that the
-//! server took, and the nearest deadline. The way down goes by steps, each with its grace:
+//! One `poll` waits for everything: signals, the two output pipes, room in stdin, files in the
+//! inbox, segments that the server took, and the nearest deadline. The way down goes by steps, each
+//! with its grace:
 //!
 //! ```text
 //! close stdin ──► SIGTERM ──► SIGKILL for all ──► drain ──► exit.json
@@ -30,14 +31,15 @@ use crate::watch::Watch;
 
 mod end;
 
-/// How long a process that holds the child's output open can delay the end after the child itself has ended. What is in the
-/// pipes at that moment is read in any case.
+/// How long a process that holds the child's output open can delay the end after the child itself
+/// has ended. What is in the pipes at that moment is read in any case.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// How much is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How often to look for room while the server is behind, and at an inbox that could not be read. Changes wake us earlier.
+/// How often to look for room while the server is behind, and at an inbox that could not be read.
+/// Changes wake us earlier.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One held child.
@@ -61,7 +63,8 @@ pub(crate) struct Hold {
     reason: Option<&'static str>,
     /// When the child last said something.
     heard_at: Moment,
-    /// When to look into the inbox by ourselves: after it could not be read, or when nobody tells us of every file.
+    /// When to look into the inbox by ourselves: after it could not be read, or when nobody tells
+    /// us of every file.
     inbox_look_at: Option<Moment>,
     buffer: Vec<u8>,
 }
@@ -167,8 +170,8 @@ impl Hold {
         }
     }
 
-    /// Returns what to wait for now. A pipe that we do not want to read is left out altogether: its other end being closed
-    /// would otherwise wake us again and again.
+    /// Returns what to wait for now. A pipe that we do not want to read is left out altogether: its
+    /// other end being closed would otherwise wake us again and again.
     fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = vec![
             (Source::EndRequest, self.signals.end_fd(), PollFlags::IN),
@@ -319,7 +322,8 @@ impl Hold {
         let pause = match stdin.forward() {
             Ok(Turn::Done) => self.watch.look_every(),
             Ok(Turn::MoreToDo) => Some(Duration::ZERO),
-            // The messages are in their files still, so an inbox that cannot be used now is tried again.
+            // The messages are in their files still, so an inbox that cannot be used now is tried
+            // again.
             Err(_) => Some(LOOK_AGAIN),
         };
         self.inbox_look_at = pause.filter(|_| stdin.is_open()).map(|pause| now.plus(pause));
@@ -368,7 +372,8 @@ fn read_chunk<P: Read>(pipe: &mut Option<P>, buffer: &mut [u8]) -> Chunk {
             Ok(length @ 1..) => return Chunk::Data(length),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Chunk::Nothing,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The end, or an error that a pipe never gives: there is nothing more to be had from it.
+            // The end, or an error that a pipe never gives: there is nothing more to be had from
+            // it.
             Ok(_) | Err(_) => *pipe = None,
         }
     }

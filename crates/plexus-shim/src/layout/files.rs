@@ -1,4 +1,5 @@
-//! How a file of the run directory comes to be: private to the user, and whole from the moment it can be seen.
+//! How a file of the run directory comes to be: private to the user, and whole from the moment it
+//! can be seen.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -12,27 +13,31 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// The mode of every directory here: prompts and answers pass through, and they are nobody else's business.
+/// The mode of every directory here: prompts and answers pass through, and they are nobody else's
+/// business.
 pub const DIR_MODE: u32 = 0o700;
 
 /// The mode of every file here.
 pub const FILE_MODE: u32 = 0o600;
 
-/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one, never a part: a temporary name beside
-/// it (it starts with a dot, and readers of these directories skip such names), then a rename.
+/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one, never a part:
+/// a temporary name beside it (it starts with a dot, and readers of these directories skip such
+/// names), then a rename.
 pub fn write_by_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let written = create_private(&temporary).and_then(|mut file| file.write_all(bytes));
     plexus_fault::point!("file.rename.before");
     let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
     if renamed.is_err() {
-        // The first error is the one to report; a temporary that cannot be removed either is skipped by every reader.
+        // The first error is the one to report; a temporary that cannot be removed either is
+        // skipped by every reader.
         drop(std::fs::remove_file(&temporary));
     }
     renamed
 }
 
-/// Creates a file that must not exist yet, readable by this user alone. A link in its place is refused, not followed.
+/// Creates a file that must not exist yet, readable by this user alone. A link in its place is
+/// refused, not followed.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }

@@ -4,8 +4,9 @@ use std::io;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Returns the start time of the living process `pid` (field 22 of `/proc/PID/stat`, clock ticks since the system started).
-/// `None` when there is none; one that has ended and only waits to be reaped counts as gone.
+/// Returns the start time of the living process `pid` (field 22 of `/proc/PID/stat`, clock ticks
+/// since the system started). `None` when there is none; one that has ended and only waits to be
+/// reaped counts as gone.
 pub fn process_identity(pid: i32) -> Option<u64> {
     let stat = Stat::read(pid)?;
     stat.lives().then_some(stat.start)
@@ -26,8 +27,8 @@ pub enum Delivery {
     Gone,
 }
 
-/// Sends `signal` to the process `pid` that started at `start`, and to no other that may have the number now: the process is
-/// held by a descriptor before its start time is compared.
+/// Sends `signal` to the process `pid` that started at `start`, and to no other that may have the
+/// number now: the process is held by a descriptor before its start time is compared.
 pub fn signal_process(pid: i32, start: u64, signal: Signal) -> io::Result<Delivery> {
     let Some(raw) = Pid::from_raw(pid) else { return Ok(Delivery::Gone) };
     let held = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -50,7 +51,8 @@ pub fn signal_process(pid: i32, start: u64, signal: Signal) -> io::Result<Delive
 pub(crate) struct Stat {
     pub(crate) state: u8,
     pub(crate) parent: i32,
-    /// Its process group; 0 when that has no number here, as in a container that was entered from outside.
+    /// Its process group; 0 when that has no number here, as in a container that was entered from
+    /// outside.
     pub(crate) group: i32,
     pub(crate) threads: u64,
     pub(crate) start: u64,
@@ -61,8 +63,8 @@ impl Stat {
         Self::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// Parses the line. The second field is the program's name in parentheses and may hold anything, spaces, newlines and
-    /// parentheses too, so fields are counted from its last `)`.
+    /// Parses the line. The second field is the program's name in parentheses and may hold
+    /// anything, spaces, newlines and parentheses too, so fields are counted from its last `)`.
     pub(crate) fn parse(line: &[u8]) -> Option<Self> {
         let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
         let rest = std::str::from_utf8(line.get(after_name..)?).ok()?;
@@ -75,8 +77,8 @@ impl Stat {
         Some(Self { state, parent, group, threads, start })
     }
 
-    /// Returns whether this process can still do anything. One whose first thread has ended looks like a zombie while its
-    /// other threads run on.
+    /// Returns whether this process can still do anything. One whose first thread has ended looks
+    /// like a zombie while its other threads run on.
     pub(crate) fn lives(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x') || self.threads > 1
     }

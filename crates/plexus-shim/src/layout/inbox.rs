@@ -1,16 +1,19 @@
 //! The inbox: what the server wants written to the child's stdin.
 //!
-//! Each message is a file `00000001.json`, `00000002.json`, … that appears by rename and holds one JSON object on one line.
-//! The shim sends what is there in the order of the numbers; one that appears after a higher one was sent is sent late, not
-//! lost. When a message is fully written to the pipe its file goes, and the highest that was sent stays as `<number>.sent`.
-//! The shim remembers what it sent and drops a number that comes again: **putting the same message twice is safe**, and a
-//! server that does not know whether one went out before it was killed simply puts it again. A file that is not a message
-//! becomes `<number>.bad` and is never sent. A child that has gone leaves what it did not get as `.json`.
+//! Each message is a file `00000001.json`, `00000002.json`, … that appears by rename and holds one
+//! JSON object on one line. The shim sends what is there in the order of the numbers; one that
+//! appears after a higher one was sent is sent late, not lost. When a message is fully written to
+//! the pipe its file goes, and the highest that was sent stays as `<number>.sent`. The shim
+//! remembers what it sent and drops a number that comes again: **putting the same message twice is
+//! safe**, and a server that does not know whether one went out before it was killed simply puts it
+//! again. A file that is not a message becomes `<number>.bad` and is never sent. A child that has
+//! gone leaves what it did not get as `.json`.
 //!
-//! An empty file `close` asks for the end of stdin once everything before it is sent; it is removed when that is done.
+//! An empty file `close` asks for the end of stdin once everything before it is sent; it is removed
+//! when that is done.
 //!
-//! The shim learns of new files through inotify. Where the kernel refuses that (a user has 128 instances by default), it
-//! makes a named pipe `.wake` here, and whoever puts a file rings it.
+//! The shim learns of new files through inotify. Where the kernel refuses that (a user has 128
+//! instances by default), it makes a named pipe `.wake` here, and whoever puts a file rings it.
 
 use std::fmt;
 use std::io;
@@ -94,7 +97,8 @@ fn parse_name(name: &str) -> Option<InboxName> {
     }
 }
 
-/// Checks that `message` is one JSON object on one line, with or without its newline, and returns it without.
+/// Checks that `message` is one JSON object on one line, with or without its newline, and returns
+/// it without.
 pub fn check_message(message: &[u8]) -> Result<&[u8], LayoutError> {
     let line = message.strip_suffix(b"\n").unwrap_or(message);
     if line.len() > MAX_INBOX_BYTES {
@@ -113,7 +117,8 @@ pub fn check_message(message: &[u8]) -> Result<&[u8], LayoutError> {
 }
 
 impl RunDir {
-    /// Puts a message for the child's stdin into the inbox, whole or not at all. The same number again is sent once.
+    /// Puts a message for the child's stdin into the inbox, whole or not at all. The same number
+    /// again is sent once.
     pub fn put_inbox(&self, seq: InboxSeq, message: &[u8]) -> Result<(), LayoutError> {
         let line = check_message(message)?;
         self.put(&self.inbox_message(seq), line)
@@ -131,8 +136,8 @@ impl RunDir {
         Ok(())
     }
 
-    /// Rings the shim's bell, where it has one. A shim with a bell also looks by itself, so one that cannot be rung costs a
-    /// second and nothing else.
+    /// Rings the shim's bell, where it has one. A shim with a bell also looks by itself, so one
+    /// that cannot be rung costs a second and nothing else.
     pub(super) fn wake_shim(&self) {
         drop(files::ring(&self.inbox_wake()));
     }

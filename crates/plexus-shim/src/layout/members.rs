@@ -14,7 +14,8 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::{RunDir, Stat};
 
-/// The variable that names the run directory in the environment of the child and of whatever it starts.
+/// The variable that names the run directory in the environment of the child and of whatever it
+/// starts.
 pub const RUN_VARIABLE: &str = "PLEXUS_RUN";
 
 /// The limit that carries the number: how many microseconds a real-time process may run without a

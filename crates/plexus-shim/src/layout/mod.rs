@@ -1,8 +1,9 @@
 //! The run directory's format: its file names, its JSON, and how each file comes to be.
 //!
-//! This is the one home of that format. The shim writes most of it, the server reads it and writes the inbox, the lease and
-//! the idle mark, and neither spells a name of its own. A shim of an older release outlives an upgrade of the server, so
-//! whatever changes here raises [`FORMAT_VERSION`] and keeps reading what earlier versions wrote.
+//! This is the one home of that format. The shim writes most of it, the server reads it and writes
+//! the inbox, the lease and the idle mark, and neither spells a name of its own. A shim of an older
+//! release outlives an upgrade of the server, so whatever changes here raises [`FORMAT_VERSION`]
+//! and keeps reading what earlier versions wrote.
 //!
 //! ```text
 //! RUN_DIR/            0700
@@ -15,8 +16,8 @@
 //!   idle              present while the server holds the child for warm and idle
 //! ```
 //!
-//! Nothing here is synced to the disk: these files speak of living processes, and a loss of power ends those too. What must
-//! survive that is in the store.
+//! Nothing here is synced to the disk: these files speak of living processes, and a loss of power
+//! ends those too. What must survive that is in the store.
 
 mod error;
 mod files;
@@ -56,8 +57,8 @@ impl RunDir {
         Self { root: root.into() }
     }
 
-    /// Creates the directory with its `journal/` and `inbox/`, all 0700, and touches the lease; what exists already is kept
-    /// and its mode is set.
+    /// Creates the directory with its `journal/` and `inbox/`, all 0700, and touches the lease;
+    /// what exists already is kept and its mode is set.
     pub fn create(&self) -> Result<(), LayoutError> {
         for dir in [self.root.clone(), self.journal(), self.inbox()] {
             files::make_dir(&dir).map_err(|source| LayoutError::io("create", &dir, source))?;
@@ -147,8 +148,8 @@ impl RunDir {
             .map_err(|source| LayoutError::io("write", &self.idle_mark(), source))
     }
 
-    /// Takes the idle mark away. The lease is touched first, so that no moment exists in which an old lease meets a child
-    /// that is about to get work.
+    /// Takes the idle mark away. The lease is touched first, so that no moment exists in which an
+    /// old lease meets a child that is about to get work.
     pub fn clear_idle(&self) -> Result<(), LayoutError> {
         self.touch_lease()?;
         match std::fs::remove_file(self.idle_mark()) {

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{FORMAT_VERSION, LayoutError, boot_id, files, process_identity};
 
-/// Who runs in this directory. A pid alone can be given to a stranger later; together with the start time (field 22 of
-/// `/proc/PID/stat`, in clock ticks since the system started) and the boot it belongs to, it names one process for good.
+/// Who runs in this directory. A pid alone can be given to a stranger later; together with the
+/// start time (field 22 of `/proc/PID/stat`, in clock ticks since the system started) and the boot
+/// it belongs to, it names one process for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PidFile {
     /// The format of this file, see [`FORMAT_VERSION`].
@@ -48,7 +49,8 @@ impl PidFile {
     }
 }
 
-/// How a run ended. Neither `code` nor `signal` means that the child never started, or that nobody could learn how it ended.
+/// How a run ended. Neither `code` nor `signal` means that the child never started, or that nobody
+/// could learn how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitFile {
     /// The format of this file, see [`FORMAT_VERSION`].

@@ -1,4 +1,5 @@
-//! How a run comes to its end, and that nobody survives it. [`Shim::end`] checks the latter every time.
+//! How a run comes to its end, and that nobody survives it. [`Shim::end`] checks the latter every
+//! time.
 
 use std::time::Duration;
 
@@ -64,7 +65,8 @@ fn a_hang_up_is_nothing_to_the_shim() {
 
 #[test]
 fn descendants_are_ended_wherever_they_moved() {
-    // Three kinds: in the background, in a session of its own, and forked twice into a session of its own, its parent gone.
+    // Three kinds: in the background, in a session of its own, and forked twice into a session of
+    // its own, its parent gone.
     let script = r#"sleep 600 &
         setsid sleep 600 &
         setsid sh -c 'setsid sh -c "trap \"\" TERM HUP; sleep 600; :" &'
@@ -111,7 +113,8 @@ fn one_that_forks_and_goes_is_caught() {
     shim.run.put_close().unwrap();
     let exit = shim.end();
     assert_eq!((exit.code, exit.reason), (Some(1), None));
-    // A look at the processes can miss one that moves. Its trace cannot: time for many more generations goes by.
+    // A look at the processes can miss one that moves. Its trace cannot: time for many more
+    // generations goes by.
     let last = generations();
     std::thread::sleep(SHORT * 3);
     assert_eq!(generations(), last, "it runs on");
@@ -137,7 +140,8 @@ fn what_a_grandchild_said_in_time_is_kept() {
 
 #[test]
 fn a_killed_shim_leaves_a_child_that_reads_the_end_of_stdin_and_can_be_found() {
-    // Nobody can be held by a process that is gone. `pid.json` says whom to end when the child does not go by itself.
+    // Nobody can be held by a process that is gone. `pid.json` says whom to end when the child does
+    // not go by itself.
     let mut prepared = Shim::prepare("echo ready; cat; : > \"$SEEN\"; exec sleep 600", |_| {});
     let seen = prepared.temp.path().join("seen");
     prepared.command.env("SEEN", &seen);

@@ -1,4 +1,5 @@
-//! Starts a shim around a shell script, waits for what it does, and leaves nobody behind when a test fails.
+//! Starts a shim around a shell script, waits for what it does, and leaves nobody behind when a
+//! test fails.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -57,7 +58,8 @@ impl Shim {
         wait_for("pid.json", || self.run.read_pid().unwrap())
     }
 
-    /// Waits until the shim has gone, checks that nobody is left of it, and returns how the run ended.
+    /// Waits until the shim has gone, checks that nobody is left of it, and returns how the run
+    /// ended.
     pub(crate) fn end(&mut self) -> ExitFile {
         let exit = self.exit();
         assert_nobody_is_left(std::slice::from_mut(self));

@@ -100,8 +100,8 @@ fn a_flood_waits_for_the_server() {
 
 #[test]
 fn a_full_disk_is_waited_out() {
-    // A shell in a mount namespace of its own makes a small disk, nearly fills it and runs the shim there. It stays until it
-    // is told, so that the disk can be read through its `/proc/PID/root`.
+    // A shell in a mount namespace of its own makes a small disk, nearly fills it and runs the shim
+    // there. It stays until it is told, so that the disk can be read through its `/proc/PID/root`.
     const SCRIPT: &str = r#"mount -t tmpfs -o size=1m plexus-test "$1" || exit 77
         mkdir -m 700 "$1/run" "$1/run/journal" "$1/run/inbox"; head -c 900000 /dev/zero > "$1/filler"
         "$2" --dir "$1/run" --stdin null --segment-bytes 50000 -- seq 1 100000; read -r end"#;
@@ -126,7 +126,8 @@ fn a_full_disk_is_waited_out() {
     });
     if !is_there {
         eprintln!(
-            "SKIPPED a_full_disk_is_waited_out: this user may not mount a tmpfs in a namespace of its own"
+            "SKIPPED a_full_disk_is_waited_out: this user may not mount a tmpfs in a namespace of \
+             its own"
         );
         return;
     }

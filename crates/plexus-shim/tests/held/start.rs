@@ -43,7 +43,8 @@ fn the_shim_leaves_the_servers_surroundings() {
     }
     let (group, session) = group_and_session(pid.shim_pid);
     assert_eq!(group, pid.shim_pid);
-    // Where our own group has no number, nobody can join it, and the shim keeps to a group of its own.
+    // Where our own group has no number, nobody can join it, and the shim keeps to a group of its
+    // own.
     let (our_group, _) = group_and_session(rustix::process::getpid().as_raw_pid());
     assert!(session == pid.shim_pid || our_group == 0, "session {session}, our group {our_group}");
     shim.run.put_close().unwrap();
@@ -59,8 +60,8 @@ fn group_and_session(pid: i32) -> (i32, i32) {
 
 #[test]
 fn a_shim_starts_where_the_session_of_its_server_has_no_number() {
-    // As in a container that is entered from outside: the kernel calls session and group of whoever entered 0. `-m` gives the shim a group of its own,
-    // as a server does.
+    // As in a container that is entered from outside: the kernel calls session and group of whoever
+    // entered 0. `-m` gives the shim a group of its own, as a server does.
     const SCRIPT: &str = r#"set -m; "$@" & wait"#;
     let namespace = || {
         let mut unshare = Command::new("unshare");
@@ -73,7 +74,8 @@ fn a_shim_starts_where_the_session_of_its_server_has_no_number() {
     };
     if !namespace().arg("true").status().is_ok_and(|status| status.success()) {
         eprintln!(
-            "SKIPPED a_shim_starts_where_the_session_of_its_server_has_no_number: this user may not make a pid namespace"
+            "SKIPPED a_shim_starts_where_the_session_of_its_server_has_no_number: this user may \
+             not make a pid namespace"
         );
         return;
     }
@@ -91,8 +93,9 @@ fn the_child_gets_what_the_shim_got_and_no_more() {
     let mut prepared = Shim::prepare(script, |_| {});
     let temp = prepared.temp.path().to_path_buf();
     prepared.command.env("SECRET", "kept").current_dir(&temp);
-    // The same without a shim. What a shim handles it never hands on as ignored, which whoever runs this test may have: a job in the
-    // background of a script ignores SIGINT, one under `nohup` SIGHUP.
+    // The same without a shim. What a shim handles it never hands on as ignored, which whoever runs
+    // this test may have: a job in the background of a script ignores SIGINT, one under `nohup`
+    // SIGHUP.
     let mut direct = Command::new("env");
     direct
         .args(["--default-signal=HUP,INT,TERM,CHLD", "sh", "-c", script])

@@ -1,4 +1,5 @@
-//! A small MCP server over HTTP with a permit tool, written by hand so that a test can say exactly what goes over the wire.
+//! A small MCP server over HTTP with a permit tool, written by hand so that a test can say exactly
+//! what goes over the wire.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -52,7 +53,8 @@ pub(crate) struct PermitServer {
 }
 
 impl PermitServer {
-    /// Starts a server that answers tool calls as `decide` says. Calls of `GET` come to it too, without a message.
+    /// Starts a server that answers tool calls as `decide` says. Calls of `GET` come to it too,
+    /// without a message.
     pub(crate) fn start(decide: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_with("", decide)
     }

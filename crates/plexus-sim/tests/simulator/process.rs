@@ -252,8 +252,8 @@ tool Bash {"command":"echo $$ > pid; touch began; while ! test -e stop; do sleep
         run
     }
 
-    /// Tells whether a process runs. One that has ended and that nobody has waited for does not: the first process of a container, to which orphans
-    /// go, may never do that.
+    /// Tells whether a process runs. One that has ended and that nobody has waited for does not:
+    /// the first process of a container, to which orphans go, may never do that.
     fn is_alive(pid: i32) -> bool {
         let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
             stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))

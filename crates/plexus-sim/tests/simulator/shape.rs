@@ -1,4 +1,5 @@
-//! Holds the lines of the simulator against a recorded run: the same types in the same order, with the same fields.
+//! Holds the lines of the simulator against a recorded run: the same types in the same order, with
+//! the same fields.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +9,8 @@ use serde_json::Value;
 
 /// Fields of recorded lines that the simulator does not write, by the kind of line.
 const LEFT_OUT: &[(&str, &str)] = &[
-    // The socket through which children of one home find each other; the simulator has no such thing.
+    // The socket through which children of one home find each other; the simulator has no such
+    // thing.
     ("system/init", "messaging_socket_path"),
     // Where the CLI keeps its memory; the simulator has none, and says so with an empty object.
     ("system/init", "memory_paths.auto"),
@@ -16,7 +18,8 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("system/init", "plugins[]"),
     // Always an empty list where it was seen.
     ("stream_event/message_start", "owed_rows"),
-    // Details of the vendor's API that change from message to message and say nothing about the run.
+    // Details of the vendor's API that change from message to message and say nothing about the
+    // run.
     ("stream_event/message_delta", "event.context_management"),
     ("stream_event/message_delta", "event.delta.container"),
     ("stream_event/message_delta", "event.delta.stop_details"),
@@ -110,7 +113,8 @@ pub(crate) fn assert_same_shape(
     assert!(problems.is_empty(), "fields differ from {name}:\n{}", problems.join("\n"));
 }
 
-/// The order of the lines. Stream events are a thread of their own: how they mingle with the rest is a matter of timing.
+/// The order of the lines. Stream events are a thread of their own: how they mingle with the rest
+/// is a matter of timing.
 fn kinds(lines: &[Value]) -> (Vec<String>, Vec<String>) {
     let (mut events, rest): (Vec<String>, Vec<String>) = lines
         .iter()

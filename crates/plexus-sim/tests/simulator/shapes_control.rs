@@ -37,7 +37,8 @@ fn play_allowed(run: &mut Running, uuid: &str, script: &str) {
 #[test]
 fn initialize_and_a_permission_look_like_the_recorded_ones() {
     let sandbox = Sandbox::new();
-    // The recorded run had neither echoes, nor ids of prompts, nor a list of tasks after `initialize`.
+    // The recorded run had neither echoes, nor ids of prompts, nor a list of tasks after
+    // `initialize`.
     let mut run = sandbox.start(
         &[
             "--print",

@@ -21,7 +21,8 @@ pub(crate) const LOADS: [(usize, u64); 4] = [(1, 1), (8, 1), (64, 1), (64, 8)];
 
 pub(crate) async fn measure() -> anyhow::Result<()> {
     println!(
-        "durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in turns"
+        "durable events of {BODY} bytes, synchronous=FULL, events/s, best of {ROUNDS} rounds in \
+         turns"
     );
     let (mut flush, mut single, mut group, mut ours) =
         (0.0_f64, 0.0_f64, 0.0_f64, [Figures::default(); LOADS.len()]);

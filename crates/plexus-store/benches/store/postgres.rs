@@ -24,7 +24,8 @@ const WAKES: usize = 200;
 pub(crate) async fn measure() -> anyhow::Result<()> {
     let Some(cluster) = testkit::postgres::own() else { return Ok(()) };
     println!(
-        "durable events of {BODY} bytes on PostgreSQL, synchronous_commit=on, events/s, best of {ROUNDS} rounds in turns"
+        "durable events of {BODY} bytes on PostgreSQL, synchronous_commit=on, events/s, best of \
+         {ROUNDS} rounds in turns"
     );
     let (mut single, mut group, mut ours) = (0.0_f64, 0.0_f64, [Figures::default(); LOADS.len()]);
     for _ in 0..ROUNDS {
@@ -87,16 +88,20 @@ async fn bare(url: &str, group: i64) -> anyhow::Result<f64> {
     let driver = tokio::spawn(connection);
     client
         .batch_execute(
-            "CREATE TABLE chat_events (id BIGINT PRIMARY KEY, uuid UUID NOT NULL UNIQUE, created_at BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL);
-             CREATE TABLE event_batches (commit_no BIGINT NOT NULL, chat BIGINT NOT NULL, first_seq BIGINT NOT NULL, count BIGINT NOT NULL,
+            "CREATE TABLE chat_events (id BIGINT PRIMARY KEY, uuid UUID NOT NULL UNIQUE, \
+             created_at BIGINT NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL);
+             CREATE TABLE event_batches (commit_no BIGINT NOT NULL, chat BIGINT NOT NULL, \
+             first_seq BIGINT NOT NULL, count BIGINT NOT NULL,
                  PRIMARY KEY (commit_no, chat, first_seq));
-             CREATE TABLE session_changes (session BIGINT PRIMARY KEY, changed BIGINT NOT NULL) WITH (fillfactor = 50);
+             CREATE TABLE session_changes (session BIGINT PRIMARY KEY, changed BIGINT NOT NULL) \
+             WITH (fillfactor = 50);
              CREATE INDEX session_changes_by_commit ON session_changes (changed);",
         )
         .await?;
     let events = client
         .prepare(
-            "INSERT INTO chat_events SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])",
+            "INSERT INTO chat_events SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], \
+             $4::text[], $5::text[])",
         )
         .await?;
     let batches = client

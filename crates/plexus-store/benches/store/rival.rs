@@ -30,18 +30,24 @@ const CHATS: i64 = 64;
 pub(crate) fn sqlite(dir: &Path, group: u64, bytes: usize, time: Duration) -> anyhow::Result<f64> {
     let conn = Connection::open(dir.join(format!("bare-{group}.db")))?;
     conn.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 0;
-         CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at INTEGER NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA \
+         wal_autocheckpoint = 0;
+         CREATE TABLE chat_events (id INTEGER PRIMARY KEY, uuid BLOB NOT NULL, created_at INTEGER \
+         NOT NULL, type TEXT NOT NULL, body TEXT NOT NULL) STRICT;
          CREATE UNIQUE INDEX chat_events_by_uuid ON chat_events (uuid);
-         CREATE TABLE event_batches (commit_no INTEGER NOT NULL, chat INTEGER NOT NULL, first_seq INTEGER NOT NULL, count INTEGER NOT NULL,
+         CREATE TABLE event_batches (commit_no INTEGER NOT NULL, chat INTEGER NOT NULL, first_seq \
+         INTEGER NOT NULL, count INTEGER NOT NULL,
              PRIMARY KEY (commit_no, chat, first_seq)) STRICT, WITHOUT ROWID;
-         CREATE TABLE session_changes (session INTEGER PRIMARY KEY, changed INTEGER NOT NULL) STRICT;
+         CREATE TABLE session_changes (session INTEGER PRIMARY KEY, changed INTEGER NOT NULL) \
+         STRICT;
          CREATE INDEX session_changes_by_commit ON session_changes (changed);",
     )?;
     let mut insert = conn.prepare("INSERT INTO chat_events VALUES (?1, ?2, ?3, ?4, ?5)")?;
     let mut batch = conn.prepare("INSERT INTO event_batches VALUES (?1, ?2, ?3, 1)")?;
-    let mut change =
-        conn.prepare("INSERT INTO session_changes VALUES (?1, ?2) ON CONFLICT (session) DO UPDATE SET changed = ?2")?;
+    let mut change = conn.prepare(
+        "INSERT INTO session_changes VALUES (?1, ?2) ON CONFLICT (session) DO UPDATE \
+            SET changed = ?2",
+    )?;
     let mut number = 0_i64;
     rate(time, || {
         conn.execute_batch("BEGIN IMMEDIATE")?;

@@ -96,7 +96,8 @@ impl SpendLimit {
             None => Ok(()),
             Some(what) => Err(StoreError::busy(
                 format_args!(
-                    "start the chat: the budget for {what} is spent, or set aside for chats that run"
+                    "start the chat: the budget for {what} is spent, or set aside for chats that \
+                     run"
                 ),
                 RETRY_RESERVED,
             )),

@@ -108,7 +108,8 @@ pub enum StoreError {
     },
     /// The file was written by a newer version of Plexus. It was left as it is.
     #[error(
-        "open the store: its schema is version {found} and this build knows up to {known}; use a newer build"
+        "open the store: its schema is version {found} and this build knows up to {known}; use a \
+         newer build"
     )]
     Newer {
         /// The version of the file.
@@ -124,7 +125,8 @@ pub enum StoreError {
     },
     /// Another server has the store open.
     #[error(
-        "open the store: {holder} has it open; stop that server first, or use another data directory"
+        "open the store: {holder} has it open; stop that server first, or use another data \
+         directory"
     )]
     Locked {
         /// Who holds the lock.
@@ -178,7 +180,8 @@ impl StoreError {
         Self::Busy { message: message.to_string(), retry_after }
     }
 
-    /// Says whether the server must stop: it could otherwise promise data that the disk does not hold.
+    /// Says whether the server must stop: it could otherwise promise data that the disk does not
+    /// hold.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Poisoned { .. })

@@ -62,9 +62,9 @@ pub struct RunRecord {
     pub exit: Option<JsonText>,
 }
 
-/// Creates a run. The session's [`next_run`](super::SessionRecord::next_run) says which number it gets.
-/// While a run of another server is open in this session it is a conflict that names that run: two
-/// processes must not go on with one conversation.
+/// Creates a run. The session's [`next_run`](super::SessionRecord::next_run) says which number it
+/// gets. While a run of another server is open in this session it is a conflict that names that
+/// run: two processes must not go on with one conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateRun {
     /// The session.

@@ -34,9 +34,12 @@ const NOTIFICATIONS: usize = 1_024;
 
 /// What every connection is told: where the tables are, to give up instead of holding others up,
 /// and not to say "done" before it is on disk.
-const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET statement_timeout = '30s';
-    SET idle_in_transaction_session_timeout = '20s'; SET tcp_user_timeout = '10s'; SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
-    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET statement_timeout = \
+    '30s';
+    SET idle_in_transaction_session_timeout = '20s'; SET tcp_user_timeout = '10s'; SET \
+    tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2;
+    SELECT set_config('synchronous_commit', 'on', false) WHERE \
+    current_setting('synchronous_commit') IN ('off', 'local');
     SELECT pid, pid || '@' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();";
 
 /// Makes connections.
@@ -64,7 +67,8 @@ impl Connector {
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let none = || {
             StoreError::invalid(
-                "read the database's URL: it has the form postgres://user:password@host:port/database",
+                "read the database's URL: it has the form \
+                 postgres://user:password@host:port/database",
             )
         };
         // The parser takes another notation too, in which encryption would be asked for in another

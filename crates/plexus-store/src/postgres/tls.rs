@@ -50,12 +50,14 @@ pub(super) fn read(url: &str) -> Result<(String, Encryption), StoreError> {
             "sslrootcert" => once(&mut authorities, decoded(value)?)?,
             "sslcert" | "sslkey" | "sslpassword" => {
                 return Err(wrong(
-                    "certificates of clients are not used here; leave sslcert and sslkey out and give a password",
+                    "certificates of clients are not used here; leave sslcert and sslkey out and \
+                     give a password",
                 ));
             }
             name if name.starts_with("ssl") => {
                 return Err(wrong(
-                    "of what begins with ssl, only sslmode and sslrootcert are understood; leave the others out",
+                    "of what begins with ssl, only sslmode and sslrootcert are understood; leave \
+                     the others out",
                 ));
             }
             _ => rest.push(part),
@@ -79,10 +81,12 @@ fn encryption(mode: Option<&str>, authorities: Option<&str>) -> Result<Encryptio
             authorities: named.filter(|named| *named != OF_THE_MACHINE).map(PathBuf::from),
         }),
         (Some("prefer" | "allow"), _) => Err(wrong(
-            "sslmode=prefer and sslmode=allow go without encryption when the server says so; say sslmode=verify-full, or sslmode=disable to go without",
+            "sslmode=prefer and sslmode=allow go without encryption when the server says so; say \
+             sslmode=verify-full, or sslmode=disable to go without",
         )),
         (Some("verify-ca"), _) => Err(wrong(
-            "sslmode=verify-ca takes any certificate of the authority for that of the database; say sslmode=verify-full, which checks the host too",
+            "sslmode=verify-ca takes any certificate of the authority for that of the database; \
+             say sslmode=verify-full, which checks the host too",
         )),
         (Some(_), _) => Err(wrong("sslmode is verify-full, require (here the same) or disable")),
     }
@@ -139,17 +143,23 @@ fn next_step(error: &Error) -> Option<&'static str> {
         Some(rustls::Error::InvalidCertificate(problem)) => Some(match problem {
             // The second when the authority has the name of another one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                "name the file with the authority that signed the database's certificate as sslrootcert in its URL"
+                "name the file with the authority that signed the database's certificate as \
+                 sslrootcert in its URL"
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                "say in the URL the host that the certificate is for, or give the database one for this host"
+                "say in the URL the host that the certificate is for, or give the database one \
+                 for this host"
             }
-            _ => "give the database a certificate for its host that the authority in sslrootcert has signed",
+            _ => {
+                "give the database a certificate for its host that the authority in sslrootcert \
+                has signed"
+            }
         }),
         Some(_) => None,
         // The library tells this in words alone.
         None => source.to_string().contains("does not support TLS").then_some(
-            "turn it on there (ssl = on in postgresql.conf); sslmode=disable in the URL goes without, where nobody can read along",
+            "turn it on there (ssl = on in postgresql.conf); sslmode=disable in the URL goes \
+             without, where nobody can read along",
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! Group commit: lists of changes that wait go into one transaction, and one refused list leaves the
-//! others alone.
+//! Group commit: lists of changes that wait go into one transaction, and one refused list leaves
+//! the others alone.
 //!
 //! Answers and wakes follow the commit; a refusal too, because it may quote what another list of
 //! the same group has just written.

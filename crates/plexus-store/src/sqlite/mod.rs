@@ -219,8 +219,10 @@ fn open_writer(
         Durability::Normal => "NORMAL",
     };
     conn.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA wal_autocheckpoint = 0; PRAGMA foreign_keys = ON;
-         PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 5000; PRAGMA trusted_schema = OFF;"
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = {sync}; PRAGMA wal_autocheckpoint = 0; \
+         PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -{WRITER_CACHE_KIB}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout \
+         = 5000; PRAGMA trusted_schema = OFF;"
     ))
     .map_err(store_error)?;
     if let Some(pages) = options.max_pages {

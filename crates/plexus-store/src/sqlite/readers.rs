@@ -24,7 +24,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     keep_plans(&conn, STATEMENTS)?;
     // Opened for writing, since the shared memory of the log needs that, and then forbidden to.
     conn.execute_batch(&format!(
-        "PRAGMA query_only = ON; PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY;"
+        "PRAGMA query_only = ON; PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA busy_timeout = \
+         5000; PRAGMA temp_store = MEMORY;"
     ))
     .map_err(store_error)?;
     Ok(conn)

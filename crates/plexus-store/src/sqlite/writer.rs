@@ -47,7 +47,8 @@ impl Health {
         if let StoreError::Poisoned { message } = error
             && self.failure.set(message.clone()).is_ok()
         {
-            tracing::error!(%message, "the disk lost what was written: the store takes no more changes, stop the server");
+            tracing::error!(%message, "the disk lost what was written: the store takes no more \
+                changes, stop the server");
         }
     }
 }

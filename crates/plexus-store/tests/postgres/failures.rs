@@ -189,7 +189,8 @@ impl Held {
             tokio::spawn(
                 async move { Ok(one(store.as_ref(), append(session, [n])).await?.commit) },
             );
-        let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE 'WITH%'";
+        let waits = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND \
+            wait_event_type = 'Lock' AND query LIKE 'WITH%'";
         wait::eventually_async("a commit that waits", PATIENCE, || async {
             self.watcher.query(waits, &[]).await.ok().filter(|rows| !rows.is_empty())
         })

@@ -21,7 +21,8 @@ const LEASE: Duration = Duration::from_secs(3);
 
 /// How many of our connections wait for a lock.
 async fn waiting(client: &Client) -> Option<i64> {
-    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'plexus' AND wait_event_type = 'Lock'
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'plexus' AND \
+        wait_event_type = 'Lock'
                AND datname = current_database()";
     client.query_one(sql, &[]).await.ok()?.try_get(0).ok()
 }

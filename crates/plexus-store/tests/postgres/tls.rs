@@ -47,7 +47,8 @@ impl Encrypted {
     /// Whether each connection of ours to a database is encrypted, as the database sees it.
     async fn seen(&'static self, database: String) -> anyhow::Result<Vec<String>> {
         let sql = format!(
-            "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'plexus' AND datname = '{database}'"
+            "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name \
+             = 'plexus' AND datname = '{database}'"
         );
         let seen = tokio::task::spawn_blocking(move || self.cluster.sql(&database, &sql)).await??;
         Ok(seen.lines().map(str::to_owned).collect())

@@ -67,7 +67,8 @@ async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
     let mut wake = a.watch(Topic::Session(s));
     let name = url.rsplit('/').next().expect("a database").to_owned();
     let kill = format!(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}' AND (query LIKE 'LISTEN%' OR query LIKE '%key = ''commits''%')"
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}' \
+         AND (query LIKE 'LISTEN%' OR query LIKE '%key = ''commits''%')"
     );
     for n in 0..5 {
         let (name, kill) = (name.clone(), kill.clone());

@@ -1,4 +1,5 @@
-//! A hub with methods that do next to nothing behind real doors, and the bare handler that they are measured against.
+//! A hub with methods that do next to nothing behind real doors, and the bare handler that they are
+//! measured against.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,10 @@
-//! What a call costs at each door, beside a bare axum handler in the same run: `cargo bench -p plexus-transport`.
+//! What a call costs at each door, beside a bare axum handler in the same run:
+//! `cargo bench -p plexus-transport`.
 //!
-//! Client and server share the machine and its cores, so the ratios say more than the figures. In reading order:
-//! - `hub`: a hub with a trivial method, one that answers like `poll`, and a stream of events; and the bare handler.
+//! Client and server share the machine and its cores, so the ratios say more than the figures. In
+//! reading order:
+//! - `hub`: a hub with a trivial method, one that answers like `poll`, and a stream of events; and
+//!   the bare handler.
 //! - `clients`: one caller at each door.
 //! - `load`: many callers at once, and what their calls took.
 //! - `readers`: many readers of one SSE stream.

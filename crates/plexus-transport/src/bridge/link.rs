@@ -12,7 +12,8 @@ use tokio::sync::{mpsc, watch};
 use super::{ToolList, Whereabouts, sse};
 use crate::mcp::FULL_QUERY;
 
-/// First and longest rest between two attempts to reach the server. Short, because a waiting parent is a waiting model.
+/// First and longest rest between two attempts to reach the server. Short, because a waiting parent
+/// is a waiting model.
 const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
@@ -22,7 +23,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The session that requests go to at present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Session {
-    /// Counts the sessions of this bridge: a request that failed in one may find a newer one already there.
+    /// Counts the sessions of this bridge: a request that failed in one may find a newer one
+    /// already there.
     pub(super) number: u64,
     id: Option<String>,
     protocol: String,
@@ -63,8 +65,9 @@ impl Link {
         tools: ToolList,
         out: mpsc::Sender<String>,
     ) -> reqwest::Result<Self> {
-        // No proxy: the token is for this server and nobody between. No connection is used twice: what is written to one whose server has died in
-        // this moment is lost, and nobody could say whether it was done; a new one is refused, and then nothing was.
+        // No proxy: the token is for this server and nobody between. No connection is used twice:
+        // what is written to one whose server has died in this moment is lost, and nobody could say
+        // whether it was done; a new one is refused, and then nothing was.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let http = http.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
         Ok(Self {
@@ -97,7 +100,8 @@ impl Link {
                 return session;
             }
             if watch.changed().await.is_err() {
-                // The sender is in `self`, so this is never reached; waiting is what an absent session means.
+                // The sender is in `self`, so this is never reached; waiting is what an absent
+                // session means.
                 std::future::pending::<()>().await;
             }
         }
@@ -123,7 +127,8 @@ impl Link {
         self.dressed(request, session).send().await
     }
 
-    /// Opens a stream of the session: the one for messages that nobody asked for, or one that was lost.
+    /// Opens a stream of the session: the one for messages that nobody asked for, or one that was
+    /// lost.
     pub(super) async fn get(
         &self,
         session: &Session,
@@ -174,7 +179,8 @@ impl Link {
         };
     }
 
-    /// Begins a new session in place of `lost`, unless another request has done so meanwhile. Waits for the server as long as it takes.
+    /// Begins a new session in place of `lost`, unless another request has done so meanwhile. Waits
+    /// for the server as long as it takes.
     ///
     /// # Errors
     /// When the server is there and does not take the token any more.
@@ -281,7 +287,8 @@ impl Link {
         }
     }
 
-    /// Tells the server that the session is over. One that does not hear it ends an idle session by itself.
+    /// Tells the server that the session is over. One that does not hear it ends an idle session by
+    /// itself.
     pub(super) async fn end(&self) {
         let Some(session) = self.session.borrow().clone() else { return };
         let request = self

@@ -1,7 +1,9 @@
-//! MCP over stdio for a parent that starts a program: a bridge from stdin and stdout to a running server's `/mcp`.
+//! MCP over stdio for a parent that starts a program: a bridge from stdin and stdout to a running
+//! server's `/mcp`.
 //!
-//! A restart of the server is invisible to the parent. The bridge begins a new session by itself, comes back to calls whose stream was
-//! lost, and sends again what may be sent twice; for the rest it says that the server was lost while the call was under way. In reading order:
+//! A restart of the server is invisible to the parent. The bridge begins a new session by itself,
+//! comes back to calls whose stream was lost, and sends again what may be sent twice; for the rest
+//! it says that the server was lost while the call was under way. In reading order:
 //! - [`sse`]: reads an event stream.
 //! - [`link`]: the session with the server, begun again whenever it is lost.
 //! - [`request`]: one request of the parent, from its line to its answer.
@@ -48,7 +50,8 @@ pub enum BridgeError {
     Client(#[source] reqwest::Error),
 }
 
-/// Where the server is (its address, without `/mcp`). Asked before every request: one that was started again may listen elsewhere.
+/// Where the server is (its address, without `/mcp`). Asked before every request: one that was
+/// started again may listen elsewhere.
 pub struct Whereabouts {
     find: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// What is answered while nobody knows: the server is away, and may come back where it was.
@@ -56,7 +59,8 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// A server that is at `url` now, and whose address `find` tells later; `None` while it cannot tell.
+    /// A server that is at `url` now, and whose address `find` tells later; `None` while it cannot
+    /// tell.
     pub fn new(
         url: impl Into<String>,
         find: impl Fn() -> Option<String> + Send + Sync + 'static,
@@ -136,7 +140,8 @@ pub async fn bridge(
     listener.abort();
     link.end().await;
     drop(link);
-    // The writer ends by itself once nobody can write any more; a parent that does not read is not waited for.
+    // The writer ends by itself once nobody can write any more; a parent that does not read is not
+    // waited for.
     if tokio::time::timeout(GRACE, writer).await.is_err() {
         tracing::debug!("the parent did not read its last answers");
     }
@@ -177,7 +182,8 @@ impl Bridge {
             task.abort();
         }
         if message.is_discovery() {
-            // The newest protocol has no sessions to keep for the parent, and says everything in headers that a line does not have.
+            // The newest protocol has no sessions to keep for the parent, and says everything in
+            // headers that a line does not have.
             return self
                 .say(request::failure(
                     id.as_deref(),

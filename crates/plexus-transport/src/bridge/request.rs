@@ -13,7 +13,8 @@ use super::sse;
 use crate::mcp::{IDEMPOTENT_WITH, Message};
 
 /// What is said of a call that may or may not have been done.
-const LOST: &str = "the server was lost while the call was under way, and whether it was done is not known: look before you call again";
+const LOST: &str = "the server was lost while the call was under way, and whether it was done is \
+    not known: look before you call again";
 
 /// What became of one attempt.
 enum Outcome {
@@ -124,7 +125,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Passes on a stream until its answer, coming back to it where the server gave an id to come back with.
+    /// Passes on a stream until its answer, coming back to it where the server gave an id to come
+    /// back with.
     async fn follow(&self, session: &Session, response: Response) -> Outcome {
         let mut last_event = None;
         let mut response = response;
@@ -153,7 +155,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens a lost stream again, in this session or in the one that replaced it. The server is waited for.
+    /// Opens a lost stream again, in this session or in the one that replaced it. The server is
+    /// waited for.
     async fn come_back(&self, session: &Session, last_event: &str) -> Option<Response> {
         let mut rest = Rest::default();
         loop {
@@ -167,7 +170,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks the server, once it is back, whether a call may be made twice. Everything but a tool's call only reads.
+    /// Asks the server, once it is back, whether a call may be made twice. Everything but a tool's
+    /// call only reads.
     async fn may_be_sent_again(&self, message: &Message<'_>) -> Result<bool, LinkError> {
         let Some(call) = message.tool_call() else { return Ok(true) };
         let (name, arguments) = call.comes_down_to();
@@ -189,7 +193,8 @@ impl Exchange<'_> {
                             named.iter().filter_map(Value::as_str).any(is_given)
                         }));
                 }
-                // The session may be gone with the old server; asking for it again is how to find out.
+                // The session may be gone with the old server; asking for it again is how to find
+                // out.
                 Err(_) => self.link.renew_if_lost(&session).await?,
             }
             rest.wait().await;

@@ -23,7 +23,8 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Takes one chunk and returns the events that are whole now, or `None` when one is longer than any of ours.
+    /// Takes one chunk and returns the events that are whole now, or `None` when one is longer than
+    /// any of ours.
     pub(super) fn take(&mut self, chunk: &[u8]) -> Option<Vec<Event>> {
         self.buffer.extend_from_slice(chunk);
         let mut whole = Vec::new();

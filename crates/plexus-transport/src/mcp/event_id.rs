@@ -1,7 +1,8 @@
 //! The id by which another process of the server finds a blocked call again.
 //!
-//! It holds everything needed and is kept nowhere: the JSON-RPC id to answer to, the method, the key of its work, and where progress goes.
-//! It grants nothing. Whoever hands it in is named by a token as always, and the method that joins the work is asked as that caller.
+//! It holds everything needed and is kept nowhere: the JSON-RPC id to answer to, the method, the
+//! key of its work, and where progress goes. It grants nothing. Whoever hands it in is named by a
+//! token as always, and the method that joins the work is asked as that caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +14,8 @@ use super::message::is_id;
 /// What our ids begin with. rmcp's begin with a digit.
 const PREFIX: &str = "plx1.";
 
-/// Longest key and JSON-RPC id that travel in an event id: it comes back in a header. A call with longer ones cannot be resumed.
+/// Longest key and JSON-RPC id that travel in an event id: it comes back in a header. A call with
+/// longer ones cannot be resumed.
 const MAX_PART_BYTES: usize = 512;
 
 /// A blocked call, as its event id tells it.

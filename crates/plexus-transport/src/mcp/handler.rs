@@ -33,7 +33,8 @@ impl Handler {
         Self { doors, caller, subscriptions: Subscriptions::default() }
     }
 
-    /// Says whether this caller has calls that survive a restart. Such a caller has no stream on which it could be told of a change.
+    /// Says whether this caller has calls that survive a restart. Such a caller has no stream on
+    /// which it could be told of a change.
     fn needs_resumption(&self) -> bool {
         tools::needs_resumption(&self.doors.hub, &self.caller)
     }
@@ -63,7 +64,8 @@ impl Handler {
                 let name = method.full_name();
                 tokio::select! {
                     outcome = self.doors.call(call, &name, params) => outcome,
-                    // Dropping the call cancels its work; the client has said that it reads no answer.
+                    // Dropping the call cancels its work; the client has said that it reads no
+                    // answer.
                     () = context.ct.cancelled() => Err(CallError::expired("finish the call: it was cancelled")),
                     never = progress::keep_telling(context, method.hints.waits, reports) => match never {},
                 }
@@ -212,7 +214,8 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        // One subscription of the newest protocol is one request: it holds its own, and drops them when it ends.
+        // One subscription of the newest protocol is one request: it holds its own, and drops them
+        // when it ends.
         let subscriptions = Subscriptions::default();
         for uri in context.accepted().resource_subscriptions.iter().flatten() {
             let sink = context.sink().clone();

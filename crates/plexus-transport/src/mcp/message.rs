@@ -67,10 +67,12 @@ struct Cancelled<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message. A key that is there twice is refused, since two readers might take different ones.
+    /// Reads one message. A key that is there twice is refused, since two readers might take
+    /// different ones.
     ///
     /// # Errors
-    /// -32700 for what is not JSON, -32600 for what is no message (a batch included: the protocol has none any more).
+    /// -32700 for what is not JSON, -32600 for what is no message (a batch included: the protocol
+    /// has none any more).
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, CallError> {
         let whole: &RawValue = serde_json::from_slice(body).map_err(|_| {
             let mut error = CallError::invalid("read the message: it is not JSON");
@@ -111,7 +113,8 @@ impl<'a> Message<'a> {
         self.method.as_deref() == Some("initialize")
     }
 
-    /// Says whether the client asks which protocols are spoken, the first message of the newest one.
+    /// Says whether the client asks which protocols are spoken, the first message of the newest
+    /// one.
     pub(crate) fn is_discovery(&self) -> bool {
         self.method.as_deref() == Some("server/discover")
     }

@@ -1,8 +1,10 @@
 //! `/mcp`: the hub's methods as the tools of an MCP server, over streamable HTTP.
 //!
-//! `rmcp` speaks the protocol. This module stands in front of it: it knows the caller of every request, gives a session to nobody but
-//! the caller that began it, and serves by itself the calls that must survive a restart of the server. In reading order:
-//! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles it.
+//! `rmcp` speaks the protocol. This module stands in front of it: it knows the caller of every
+//! request, gives a session to nobody but the caller that began it, and serves by itself the calls
+//! that must survive a restart of the server. In reading order:
+//! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles
+//!   it.
 //! - [`brief`]: the input schema of a tool in few bytes.
 //! - [`relay`]: the tool by which a model calls what its list does not name.
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
@@ -66,10 +68,12 @@ pub(crate) struct McpState {
 impl McpState {
     pub(crate) fn new(limits: &Limits, auth: Arc<dyn Authenticator>) -> Self {
         let mut manager = LocalSessionManager::default();
-        // rmcp counts a session with a blocked call as idle and would end it under the call. Ours counts open requests.
+        // rmcp counts a session with a blocked call as idle and would end it under the call. Ours
+        // counts open requests.
         manager.session_config.keep_alive = None;
-        // A client keeps one time to come back for all its streams, the last that it heard: whoever says it says the same. A shorter one
-        // from a small answer would bring the client of a blocked call back too soon, and it gives up after a few tries.
+        // A client keeps one time to come back for all its streams, the last that it heard: whoever
+        // says it says the same. A shorter one from a small answer would bring the client of a
+        // blocked call back too soon, and it gives up after a few tries.
         manager.session_config.sse_retry = Some(RESUME_RETRY);
         // Host and Origin were checked before: the list of names has one home.
         let config = StreamableHttpServerConfig::default()
@@ -130,7 +134,8 @@ async fn post(
             .into_response();
     }
     let session = session_of(&parts.headers);
-    // Before the session is looked up: a call that was resumed here may belong to a session that only an earlier process knew.
+    // Before the session is looked up: a call that was resumed here may belong to a session that
+    // only an earlier process knew.
     if let Some(request) = message.cancelled_request()
         && resumable::cancel(doors, caller, session, request).await
     {
@@ -176,14 +181,16 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
     let session = session_of(&parts.headers);
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     if let Some(text) = last_event.filter(|text| EventId::is_ours(text)) {
-        // The session may be one of an earlier process; one of this process must be the caller's own.
+        // The session may be one of an earlier process; one of this process must be the caller's
+        // own.
         if session.is_some_and(|id| doors.mcp.sessions.belongs_to_another(id, caller)) {
             return no_such_session();
         }
         return until_over(resumable::rejoin(doors, caller, session, text), presented, doors);
     }
     let Some(in_use) = session.and_then(|id| doors.mcp.sessions.enter(id, caller)) else {
-        // Without a session there is nothing to listen to; with an unknown one the client begins again.
+        // Without a session there is nothing to listen to; with an unknown one the client begins
+        // again.
         return if session.is_some() {
             no_such_session()
         } else {
@@ -191,8 +198,9 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
         };
     };
     if tools::needs_resumption(&doors.hub, &caller) {
-        // Claude Code counts the failures of all its streams together and gives up on every call at the third: a stream on which nothing comes
-        // would use up the patience of the call that waits.
+        // Claude Code counts the failures of all its streams together and gives up on every call at
+        // the third: a stream on which nothing comes would use up the patience of the call that
+        // waits.
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, DELETE")]).into_response();
     }
     match doors.admit_stream(caller) {
@@ -231,7 +239,8 @@ async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Re
     let service = StreamableHttpService::new(factory, manager, doors.mcp.config.clone());
     let response = service.handle(Request::from_parts(parts, body)).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
-        // rmcp says so of a message that it cannot read; what is wrong is the message, not its type.
+        // rmcp says so of a message that it cannot read; what is wrong is the message, not its
+        // type.
         return refuse(
             StatusCode::BAD_REQUEST,
             &message::unreadable("it is no message of this protocol"),

@@ -1,4 +1,5 @@
-//! The resumable calls that wait in this process, so that a cancellation finds them and a client that came back has one stream, not two.
+//! The resumable calls that wait in this process, so that a cancellation finds them and a client
+//! that came back has one stream, not two.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{MAX_LOST_CALLS, RESUME_GRACE};
 
-/// Names one call: JSON-RPC ids are unique within an MCP session, and a session belongs to one caller.
+/// Names one call: JSON-RPC ids are unique within an MCP session, and a session belongs to one
+/// caller.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct CallKey {
     caller: Caller,
@@ -50,7 +52,8 @@ struct Entry {
 }
 
 impl OpenCalls {
-    /// Notes that a stream waits for the answer of `key`. An older stream of the same call has lost its client and ends.
+    /// Notes that a stream waits for the answer of `key`. An older stream of the same call has lost
+    /// its client and ends.
     pub(super) fn open(self: &Arc<Self>, key: CallKey, on_cancel: Option<OnCancel>) -> OpenCall {
         let stream = CancellationToken::new();
         let mut calls = self.lock();
@@ -63,7 +66,8 @@ impl OpenCalls {
         OpenCall { calls: Arc::clone(self), key, stream, answered: false }
     }
 
-    /// Ends a call that its client no longer wants. Returns what ends its work, or nothing when there is no such call here.
+    /// Ends a call that its client no longer wants. Returns what ends its work, or nothing when
+    /// there is no such call here.
     pub(super) fn cancel(&self, key: &CallKey) -> Option<Option<OnCancel>> {
         let entry = self.lock().remove(key)?;
         entry.stream.cancel();
@@ -84,7 +88,8 @@ pub(super) struct OpenCall {
 }
 
 impl OpenCall {
-    /// Resolves when the stream should end without an answer: the call was cancelled, or its client waits on another stream.
+    /// Resolves when the stream should end without an answer: the call was cancelled, or its client
+    /// waits on another stream.
     pub(super) async fn ended(&self) {
         self.stream.cancelled().await;
     }

@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{PROGRESS_AT_MOST_EVERY, PROGRESS_EVERY};
 
-/// Sends progress for as long as it is polled: what the method reports, and every now and then that it still waits.
+/// Sends progress for as long as it is polled: what the method reports, and every now and then that
+/// it still waits.
 ///
 /// A client that gave no token wants none; and a method that does not wait says nothing by itself.
 pub(super) async fn keep_telling(
@@ -23,7 +24,8 @@ pub(super) async fn keep_telling(
     let mut told = 0_u32;
     let begun = Instant::now();
     let mut last = None;
-    // On the newest protocol rmcp sends not even headers before the first message, and clients give up on a call without headers.
+    // On the newest protocol rmcp sends not even headers before the first message, and clients give
+    // up on a call without headers.
     let streams_late =
         context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
     if waits && streams_late {

@@ -1,6 +1,8 @@
-//! A method's answer as something to read and to listen to, so that a parent that can listen need not poll.
+//! A method's answer as something to read and to listen to, so that a parent that can listen need
+//! not poll.
 //!
-//! Which methods are resources, under which addresses, and what tells that one changed, is in their descriptors.
+//! Which methods are resources, under which addresses, and what tells that one changed, is in their
+//! descriptors.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +26,8 @@ use crate::doors::Doors;
 /// Resources that one session listens to.
 const MAX_SUBSCRIPTIONS: usize = 128;
 
-/// Least time between two notifications for one resource: a reader of the second reads what both were about.
+/// Least time between two notifications for one resource: a reader of the second reads what both
+/// were about.
 const NOTIFY_AT_MOST_EVERY: Duration = Duration::from_millis(250);
 
 /// Rest before a stream of changes that ended is opened again.
@@ -155,7 +158,8 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    /// Begins to tell `notify` whenever the resource may have changed, until `notify` says that nobody listens any more.
+    /// Begins to tell `notify` whenever the resource may have changed, until `notify` says that
+    /// nobody listens any more.
     ///
     /// # Errors
     /// When there is no such resource, or too much is listened to.
@@ -218,8 +222,9 @@ struct Listener {
 }
 
 impl Listener {
-    /// Tells of changes until nobody listens, or the resource is gone. A stream that ends otherwise is opened again: whoever listens
-    /// does not poll, so a subscription that ended unsaid would be a change unseen.
+    /// Tells of changes until nobody listens, or the resource is gone. A stream that ends otherwise
+    /// is opened again: whoever listens does not poll, so a subscription that ended unsaid would be
+    /// a change unseen.
     async fn watch<F: Future<Output = bool>>(
         self,
         first: ReplyStream,
@@ -245,7 +250,8 @@ impl Listener {
         }
     }
 
-    /// Opens the stream again, as often as it takes; `None` when the resource is no longer there for this caller.
+    /// Opens the stream again, as often as it takes; `None` when the resource is no longer there
+    /// for this caller.
     async fn open_again(&self) -> Option<ReplyStream> {
         loop {
             tokio::time::sleep(OPEN_AGAIN_AFTER).await;
@@ -256,7 +262,8 @@ impl Listener {
                     | ErrorKind::Unavailable
                     | ErrorKind::Internal
                     | ErrorKind::Expired => {
-                        tracing::warn!(%error, uri = self.uri, "a resource cannot be watched for now");
+                        tracing::warn!(%error, uri = self.uri, "a resource cannot be watched for \
+                            now");
                     }
                     ErrorKind::NotFound
                     | ErrorKind::Invalid
@@ -269,7 +276,8 @@ impl Listener {
     }
 }
 
-/// Tells of the changes of one stream. Returns whether somebody still listens when the stream is over.
+/// Tells of the changes of one stream. Returns whether somebody still listens when the stream is
+/// over.
 async fn tell<F: Future<Output = bool>>(
     mut changes: ReplyStream,
     uri: &str,

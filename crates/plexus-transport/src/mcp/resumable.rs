@@ -1,8 +1,10 @@
 //! Blocked calls that survive a lost connection and a restart of the server.
 //!
-//! The stream opens at once and begins with an id and a time to come back; then the client hears every now and then that we live. When
-//! the connection is lost the client comes back with the id, to this process or to a new one that never knew its session, and the method
-//! that the descriptor names joins the work that is still open. rmcp keeps streams in memory, so these calls do not pass through it.
+//! The stream opens at once and begins with an id and a time to come back; then the client hears
+//! every now and then that we live. When the connection is lost the client comes back with the id,
+//! to this process or to a new one that never knew its session, and the method that the descriptor
+//! names joins the work that is still open. rmcp keeps streams in memory, so these calls do not
+//! pass through it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +42,8 @@ pub(super) fn start(
     let id = EventId {
         request: request.to_owned(),
         method: method.full_name(),
-        // Parameters without a readable key are the method's to refuse; such a call is simply not resumed.
+        // Parameters without a readable key are the method's to refuse; such a call is simply not
+        // resumed.
         key: key_of(resume, call.arguments).unwrap_or_default(),
         progress: call.progress_token().map(ToOwned::to_owned),
         resumed: 0,
@@ -60,7 +63,8 @@ pub(super) fn start(
     open(doors, caller, session, method, resume, id, Box::pin(work))
 }
 
-/// Picks up a call that was started by another stream, perhaps of another process, and answers with a stream that goes on with it.
+/// Picks up a call that was started by another stream, perhaps of another process, and answers with
+/// a stream that goes on with it.
 pub(super) fn rejoin(
     doors: &Doors,
     caller: Caller,
@@ -93,7 +97,8 @@ pub(super) fn rejoin(
     open(doors, caller, session, &method, resume, id.next(), Box::pin(work))
 }
 
-/// Ends a call that its client cancelled, and its work. Returns `false` when no such call waits here.
+/// Ends a call that its client cancelled, and its work. Returns `false` when no such call waits
+/// here.
 pub(super) async fn cancel(
     doors: &Doors,
     caller: Caller,
@@ -158,8 +163,10 @@ fn open(
         (X_ACCEL_BUFFERING, "no"),
     ];
     let mut response = (headers, Body::from_stream(frames)).into_response();
-    // A body that ends with its connection, instead of one in chunks: when this process is killed the client sees a stream that ended, and comes
-    // back. A body cut between two chunks is an error, and Claude Code counts those: three streams cut at once end its whole connection and every call in it.
+    // A body that ends with its connection, instead of one in chunks: when this process is killed
+    // the client sees a stream that ended, and comes back. A body cut between two chunks is an
+    // error, and Claude Code counts those: three streams cut at once end its whole connection and
+    // every call in it.
     *response.version_mut() = Version::HTTP_10;
     response
 }
@@ -194,8 +201,9 @@ impl Waiting {
                 Some(self.first_frame())
             }
             Stage::Opened => {
-                // Whoever writes the stream writes when it has to wait: the id is on its way before the work begins. A server that is killed in the
-                // middle of the work then has a client that comes back, and not one that knows of nothing to come back to.
+                // Whoever writes the stream writes when it has to wait: the id is on its way before
+                // the work begins. A server that is killed in the middle of the work then has a
+                // client that comes back, and not one that knows of nothing to come back to.
                 tokio::task::yield_now().await;
                 self.stage = Stage::Waiting;
                 self.wait().await
@@ -210,7 +218,8 @@ impl Waiting {
 
     async fn wait(&mut self) -> Option<String> {
         tokio::select! {
-            // First: the end of a call's work may look like a failure of it, and a cancelled call has no answer.
+            // First: the end of a call's work may look like a failure of it, and a cancelled call
+            // has no answer.
             biased;
             () = self.open.ended() => None,
             outcome = &mut self.work => {
@@ -223,7 +232,8 @@ impl Waiting {
         }
     }
 
-    /// The id to come back with, and when. Without an id a client that loses the connection would wait for nothing.
+    /// The id to come back with, and when. Without an id a client that loses the connection would
+    /// wait for nothing.
     fn first_frame(&self) -> String {
         let id = if self.id.key.is_empty() { None } else { self.id.write() };
         let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();

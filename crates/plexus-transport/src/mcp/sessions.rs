@@ -192,7 +192,8 @@ impl Sessions {
         }
     }
 
-    /// Ends what was idle for too long, or whose token was revoked. Returns whether any session is left.
+    /// Ends what was idle for too long, or whose token was revoked. Returns whether any session is
+    /// left.
     async fn reap(&self) -> bool {
         let idle = |table: &Table| -> Vec<(Arc<str>, Duration, Presented)> {
             let now = Instant::now();

@@ -65,8 +65,8 @@ fn brief_tool(method: &MethodDescriptor) -> Tool {
     tool
 }
 
-/// Says whether `caller` has a call that must survive a restart. The newest protocol has no way to come back to a stream, so such a
-/// caller is led to the last one that has.
+/// Says whether `caller` has a call that must survive a restart. The newest protocol has no way to
+/// come back to a stream, so such a caller is led to the last one that has.
 pub(super) fn needs_resumption(hub: &Hub, caller: &Caller) -> bool {
     hub.methods_for(caller).iter().any(|method| method.resume.is_some())
 }
@@ -95,7 +95,8 @@ pub(super) fn tool(method: &MethodDescriptor) -> Tool {
     tool
 }
 
-/// Clients take an object at the root of an output schema and nothing else, and some reject a boolean sub-schema.
+/// Clients take an object at the root of an output schema and nothing else, and some reject a
+/// boolean sub-schema.
 fn output_schema(method: &MethodDescriptor) -> Option<JsonObject> {
     let schema = method.result.as_object()?;
     let acceptable = method.wire == WireForm::Ordinary

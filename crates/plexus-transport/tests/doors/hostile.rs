@@ -19,7 +19,8 @@ async fn is_alive(server: &Server) {
     assert_eq!(answer["result"]["text"], "alive", "{answer}");
 }
 
-/// The same where a limit is so short that a slow machine may miss it with an honest request too: it asks again then.
+/// The same where a limit is so short that a slow machine may miss it with an honest request too:
+/// it asks again then.
 async fn is_alive_after_all(server: &Server) {
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "alive"}});
@@ -115,7 +116,8 @@ async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so()
     let post = |path: &str, token: &str| {
         server.http.post(server.url(path)).bearer_auth(token).body(body.clone())
     };
-    // One client, whose connections are used again: what one refusal does to its connection is met by the next call.
+    // One client, whose connections are used again: what one refusal does to its connection is met
+    // by the next call.
     for round in 0..20 {
         for (path, token, status) in [
             ("/rpc", "plx_wrong", 401),

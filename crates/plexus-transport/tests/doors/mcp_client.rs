@@ -128,7 +128,8 @@ impl Events {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
-    /// Returns the next event that is not only a comment, or nothing at the end of the stream or connection.
+    /// Returns the next event that is not only a comment, or nothing at the end of the stream or
+    /// connection.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             while let Some((text, rest)) = self.buffer.split_once("\n\n") {

@@ -54,7 +54,8 @@ async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
     assert_eq!(events.answer().await["result"]["content"][0]["text"], ALLOW);
 }
 
-/// Claude Code keeps one time to come back for all streams of a connection, the last that it heard, and counts their failures together.
+/// Claude Code keeps one time to come back for all streams of a connection, the last that it heard,
+/// and counts their failures together.
 #[tokio::test]
 async fn no_other_stream_of_a_child_shortens_the_patience_of_its_blocked_call() {
     let server = Server::start(&Arc::default()).await;

@@ -1,4 +1,5 @@
-//! Streams over the WebSocket and SSE: many at once, resumed where they were left, and dropped with their reader.
+//! Streams over the WebSocket and SSE: many at once, resumed where they were left, and dropped with
+//! their reader.
 
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
         send(&mut socket, id, "test.count", json!({"bytes": 10_000})).await;
     }
     until("four streams", || desk.working() == 4).await;
-    // Nobody reads for a moment: what the streams may have ahead is bounded, so the call's answer is not far behind it.
+    // Nobody reads for a moment: what the streams may have ahead is bounded, so the call's answer
+    // is not far behind it.
     send(&mut socket, 9, "test.echo", json!({"text": "quick"})).await;
     let mut items = 0;
     loop {

@@ -92,7 +92,8 @@ pub(crate) async fn hold_if_told() -> bool {
     }
 }
 
-/// Every connection comes from one of many addresses: one address has too few ports for all of them.
+/// Every connection comes from one of many addresses: one address has too few ports for all of
+/// them.
 async fn connect(address: SocketAddr, index: usize) -> TcpStream {
     let net = u8::try_from(std::process::id() % 250).unwrap();
     let from = Ipv4Addr::new(127, 1, net, u8::try_from(1 + index % 250).unwrap());

@@ -1,7 +1,8 @@
 //! 20,000 connections that say nothing: an eighth of all places is for them and the oldest make
 //! room, so whoever was there before is served all the while, and so is whoever comes after.
 //!
-//! A program of its own, since it needs nearly all descriptors that a process may have; the connections are held by further processes of it.
+//! A program of its own, since it needs nearly all descriptors that a process may have; the
+//! connections are held by further processes of it.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -27,7 +28,8 @@ const ALL: usize = 20_000;
 /// Descriptors that a process needs besides its connections.
 const OTHERS: u64 = 500;
 
-/// What a second crowd may add to the memory that the first left behind: what the allocator keeps differs from time to time.
+/// What a second crowd may add to the memory that the first left behind: what the allocator keeps
+/// differs from time to time.
 const SLACK_MIB: u64 = 64;
 
 fn resident_mib() -> u64 {

@@ -1,4 +1,5 @@
-//! What the doors cost in memory. A program of its own, since other tests in the same process would be measured too.
+//! What the doors cost in memory. A program of its own, since other tests in the same process would
+//! be measured too.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -65,11 +66,12 @@ async fn bodies_of_100_mb_are_refused_and_leave_no_memory_behind() {
     assert!(after < before + 64, "{before} MiB before 1.2 GB of bodies, {after} MiB after");
 }
 
-/// Blocked calls in one test. Each takes two descriptors here, and a thousand is what many systems allow.
+/// Blocked calls in one test. Each takes two descriptors here, and a thousand is what many systems
+/// allow.
 const MANY: usize = 300;
 
-/// What one blocked call with a session of its own may cost here, where its client lives in the same process: about 60 KiB were seen, and
-/// what the allocator keeps back differs from run to run.
+/// What one blocked call with a session of its own may cost here, where its client lives in the
+/// same process: about 60 KiB were seen, and what the allocator keeps back differs from run to run.
 const KIB_FOR_EACH: u64 = 160;
 
 /// Calls that pay for what all share, before it is measured.

@@ -1,6 +1,8 @@
-//! Holds the MCP door against the real Claude Code CLI: as a child that asks for permission, and as a parent that calls tools.
+//! Holds the MCP door against the real Claude Code CLI: as a child that asks for permission, and as
+//! a parent that calls tools.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed.
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed.
 #![cfg_attr(
     target_os = "linux",
     expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")

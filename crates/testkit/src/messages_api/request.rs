@@ -31,7 +31,8 @@ pub struct ToolResult {
 }
 
 impl Recorded {
-    /// Tells whether this is a turn of the conversation: titles, summaries and other side requests offer no tools.
+    /// Tells whether this is a turn of the conversation: titles, summaries and other side requests
+    /// offer no tools.
     #[must_use]
     pub fn is_main(&self) -> bool {
         self.path == "/v1/messages"
@@ -68,8 +69,9 @@ impl Recorded {
         users.flat_map(|message| texts(message).into_iter().rev()).next().unwrap_or_default()
     }
 
-    /// Returns every text that was said to the model in this conversation, oldest first: by the user, and by the CLI, which
-    /// passes a message that came in the middle of a turn on as role `system`.
+    /// Returns every text that was said to the model in this conversation, oldest first: by the
+    /// user, and by the CLI, which passes a message that came in the middle of a turn on as role
+    /// `system`.
     #[must_use]
     pub fn texts_to_model(&self) -> Vec<&str> {
         self.messages()

@@ -6,8 +6,8 @@
 //! go @@[{"text": "I will run it.", "tools": [["Bash", {"command": "touch made.txt"}]]}, {"text": "done"}]@@
 //! ```
 //!
-//! The newest script in the conversation counts, and the step is the number of assistant messages after it. The conversation
-//! itself is therefore the only state.
+//! The newest script in the conversation counts, and the step is the number of assistant messages
+//! after it. The conversation itself is therefore the only state.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -59,9 +59,11 @@ pub struct ToolUse(pub String, pub Value);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// An HTTP error of this status (400, 401, 429, 500, 529, …) with the API's own error object, instead of the content.
+    /// An HTTP error of this status (400, 401, 429, 500, 529, …) with the API's own error object,
+    /// instead of the content.
     Status(u16),
-    /// The stream breaks off in the middle of the content, without a word. The plain form is no stream and comes whole.
+    /// The stream breaks off in the middle of the content, without a word. The plain form is no
+    /// stream and comes whole.
     Cut,
     /// The stream says the content and then an `error` event.
     Overloaded,
@@ -159,7 +161,8 @@ impl Found {
 
 /// Finds the newest script in a conversation and the step that it has reached.
 ///
-/// A script that cannot be read is answered with the reason as text: it then shows in the output of the test that wrote it.
+/// A script that cannot be read is answered with the reason as text: it then shows in the output of
+/// the test that wrote it.
 pub(super) fn find(body: &Value) -> Option<Found> {
     let messages = body["messages"].as_array()?;
     let mut number = 0;

@@ -1,6 +1,7 @@
 //! An answer as server-sent events and as one object.
 //!
-//! Ids are random, so that two stand-ins, or one that was started again, never give the same id to one conversation.
+//! Ids are random, so that two stand-ins, or one that was started again, never give the same id to
+//! one conversation.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,4 +1,5 @@
-//! A home, a working directory and the environment that keep a run of the real CLI away from everything real.
+//! A home, a working directory and the environment that keep a run of the real CLI away from
+//! everything real.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use uuid::Uuid;
 
 use crate::messages_api::MessagesApi;
 
-/// The folder layout and the environment of one child, or of several that share a home. Removed when dropped.
+/// The folder layout and the environment of one child, or of several that share a home. Removed
+/// when dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: TempDir,
@@ -47,7 +49,8 @@ impl Sandbox {
         self.folder.path().join(name)
     }
 
-    /// Returns a text that stands in the environment of every child and whatever it starts: how to find what was left behind.
+    /// Returns a text that stands in the environment of every child and whatever it starts: how to
+    /// find what was left behind.
     #[must_use]
     pub fn marker(&self) -> &str {
         &self.marker

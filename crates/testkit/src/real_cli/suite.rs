@@ -1,6 +1,8 @@
-//! A test program that reports *ignored* where the CLI, or the network namespace it needs, cannot be had.
+//! A test program that reports *ignored* where the CLI, or the network namespace it needs, cannot
+//! be had.
 //!
-//! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and a `main` that calls [`Suite::run`].
+//! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and
+//! a `main` that calls [`Suite::run`].
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -12,11 +14,12 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use super::RealCli;
 use crate::{netns, real_claude};
 
-/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB, and then
-/// most of a case is waiting.
+/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB, and
+/// then most of a case is waiting.
 const CASES_AT_A_TIME: usize = 4;
 
-/// The deadline of one case; most take a few seconds on an idle machine, the slowest wait half a minute for a client to come back.
+/// The deadline of one case; most take a few seconds on an idle machine, the slowest wait half a
+/// minute for a client to come back.
 const CASE_DEADLINE: Duration = Duration::from_secs(240);
 
 /// The deadline of a slow case.
@@ -106,7 +109,8 @@ impl Suite {
         self
     }
 
-    /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a deadline.
+    /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a
+    /// deadline.
     #[must_use]
     pub fn case<F>(
         self,
@@ -159,8 +163,9 @@ impl Suite {
 
     /// Runs the suite and returns the program's exit code; call it first thing in `main`.
     ///
-    /// The program is started again inside a network namespace with only loopback. Where that or the CLI is missing, every case
-    /// is ignored and the reason is printed; where the CLI is required, one more case fails with the reason.
+    /// The program is started again inside a network namespace with only loopback. Where that or
+    /// the CLI is missing, every case is ignored and the reason is printed; where the CLI is
+    /// required, one more case fails with the reason.
     #[must_use]
     pub fn run(self) -> ExitCode {
         // Without any CLI there is nothing to keep away from real hosts.

@@ -1,9 +1,9 @@
 //! The backend that runs any agent of the Agent Client Protocol.
 //!
-//! A request becomes one process with one session and one turn (`launch`); one task (`drive`) speaks
-//! with it, opens its session (`session`), turns its lines into events (`translate`), answers its
-//! questions and says how it ended. Which program it is, and what it can do, is the configuration's
-//! to say; how known agents behave is in the project's `docs/acp.md`.
+//! A request becomes one process with one session and one turn (`launch`); one task (`drive`)
+//! speaks with it, opens its session (`session`), turns its lines into events (`translate`),
+//! answers its questions and says how it ended. Which program it is, and what it can do, is the
+//! configuration's to say; how known agents behave is in the project's `docs/acp.md`.
 //!
 //! What the backend decides for its user:
 //! - Text arrives while the model writes it.

@@ -113,7 +113,8 @@ mod tests {
         let seen = arguments(&ClaudeCodeBackendConfig::default(), checked(), SessionToUse::New);
         assert_eq!(
             seen,
-            "--print --output-format stream-json --verbose --strict-mcp-config --include-partial-messages \
+            "--print --output-format stream-json --verbose --strict-mcp-config \
+             --include-partial-messages \
              --setting-sources user -- the prompt"
         );
     }

@@ -1,7 +1,7 @@
 //! How a run of a turn ended.
 //!
-//! The turn says it. The exit of the process adds nothing once the turn is over, because the process
-//! ends when we close its input; without a turn that is over it is all there is.
+//! The turn says it. The exit of the process adds nothing once the turn is over, because the
+//! process ends when we close its input; without a turn that is over it is all there is.
 
 use std::process::ExitStatus;
 

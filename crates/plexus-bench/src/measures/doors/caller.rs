@@ -32,7 +32,8 @@ impl Way {
     }
 }
 
-/// Answers shorter than this are looked into; a page of events is not, so that the callers do not measure themselves.
+/// Answers shorter than this are looked into; a page of events is not, so that the callers do not
+/// measure themselves.
 const LOOK_INTO_BYTES: usize = 4_096;
 
 /// A caller that is connected.

@@ -1,8 +1,9 @@
-//! What a real call costs at each door: `poll` of a page of 100 events, and `respond` to a permission request that waits, beside a bare axum
-//! handler that says the same words.
+//! What a real call costs at each door: `poll` of a page of 100 events, and `respond` to a
+//! permission request that waits, beside a bare axum handler that says the same words.
 //!
-//! Callers and server share the machine, so the ratios say more than the figures. `respond` decides for good, so each round first has as many
-//! requests asked as it answers; whoever asked must have the answer at the end.
+//! Callers and server share the machine, so the ratios say more than the figures. `respond` decides
+//! for good, so each round first has as many requests asked as it answers; whoever asked must have
+//! the answer at the end.
 
 pub(super) mod caller;
 mod rival;
@@ -93,7 +94,8 @@ impl Measure for Doors {
                 asked.all_have_their_answer().await?;
             }
             let what = format!(
-                "calls of respond in a second, each a durable decision ({CALLERS} callers), over {}",
+                "calls of respond in a second, each a durable decision ({CALLERS} callers), over \
+                 {}",
                 way.title()
             );
             figures.push(ours.figure(key, what, &bare));
@@ -123,7 +125,8 @@ impl Taken {
     }
 }
 
-/// Makes all calls, shared among the callers, and returns how long it took and how long each call did.
+/// Makes all calls, shared among the callers, and returns how long it took and how long each call
+/// did.
 async fn drive(
     server: &Server,
     rival: &Rival,

@@ -1,4 +1,5 @@
-//! The bare handler: axum alone, which says what `poll` and `respond` say without looking anything up.
+//! The bare handler: axum alone, which says what `poll` and `respond` say without looking anything
+//! up.
 
 use anyhow::Result;
 use axum::Router;

@@ -56,7 +56,8 @@ impl Group {
 pub(super) enum Pace {
     /// As fast as it goes.
     Batched,
-    /// Each list by itself: a batch was refused, and and the writer looks for the list that caused it.
+    /// Each list by itself: a batch was refused, and and the writer looks for the list that caused
+    /// it.
     ListByList,
 }
 

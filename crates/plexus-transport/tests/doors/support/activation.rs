@@ -1,4 +1,5 @@
-//! The test hub's methods: they echo, sleep, stream, and block until somebody answers at the [`Desk`].
+//! The test hub's methods: they echo, sleep, stream, and block until somebody answers at the
+//! [`Desk`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

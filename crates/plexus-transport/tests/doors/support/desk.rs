@@ -64,7 +64,8 @@ impl Desk {
         self.working.load(Ordering::SeqCst)
     }
 
-    /// Holds the very thread, as a process that is killed or frozen would, until there is a question of that key.
+    /// Holds the very thread, as a process that is killed or frozen would, until there is a
+    /// question of that key.
     pub(super) fn stand_still_until(&self, key: &str) {
         let began = std::time::Instant::now();
         while !self.knows(key) && began.elapsed() < PATIENCE {

@@ -1,4 +1,5 @@
-//! The test hub behind real doors on a real listener, on threads of its own so that it can die as a process does.
+//! The test hub behind real doors on a real listener, on threads of its own so that it can die as a
+//! process does.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

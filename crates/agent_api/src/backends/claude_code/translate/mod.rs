@@ -71,8 +71,8 @@ impl Translator {
             | EventBody::CommandLifecycle(_)
             | EventBody::ToolUseSummary(_)
             | EventBody::PromptSuggestion(_) => {}
-            // A run in print mode is asked nothing on its output, so control lines are as unknown as
-            // a type without a name, or one that only a later `claude_code` names.
+            // A run in print mode is asked nothing on its output, so control lines are as unknown
+            // as a type without a name, or one that only a later `claude_code` names.
             _ => events.push(self.unknown()),
         }
         // A result about a session that does not exist names it all the same; that is no session to
