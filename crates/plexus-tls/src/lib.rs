@@ -1,8 +1,8 @@
-//! Whose word is taken for it that the other side of a TLS connection is who it says: the
-//! authorities of this machine, or those of one file.
+//! Chooses the trusted certificate authorities for outgoing TLS: those of this machine, or those of
+//! one file.
 //!
-//! Webhooks and the way to a shared database ask here, so that both mean the same by it. There is
-//! no way to leave the check of the certificate or of the host's name out.
+//! Webhooks and the connection to a shared database both use this crate, so that they trust the
+//! same authorities. The checks of the certificate and of the host name cannot be turned off.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,42 +12,42 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Why nobody's word can be taken, in words for whoever wrote the configuration.
+/// Why no certificate authority can be trusted, worded for the author of the configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// The file that was named holds no authorities.
+    /// The file that the configuration names holds no usable authorities.
     #[error("{setting} {}: {problem}", path.display())]
     File {
-        /// What the configuration calls it.
+        /// The name of the setting in the configuration.
         setting: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
-    /// None was named, and this machine has none.
+    /// The configuration names no file, and this machine has no authorities.
     #[error(
         "this machine knows no certificate authority{why}; install its ca-certificates or name a \
          file with {setting}"
     )]
     Machine {
-        /// What the configuration would call a file.
+        /// The name of the setting that would name a file.
         setting: &'static str,
-        /// What was in the way of looking, in parentheses; empty when nothing was.
+        /// The error met while looking for authorities, in parentheses; empty when there was none.
         why: String,
     },
-    /// Not a matter of authorities.
+    /// Rustls cannot be configured; the authorities are not the cause.
     #[error("TLS cannot be used: {0}")]
     Unusable(#[source] rustls::Error),
 }
 
-/// How others are spoken to over TLS. With a file nobody else's word is taken than that of the
-/// authorities in it. Both are read now, and not again. `setting` is what the configuration calls
-/// the file, for errors.
+/// Builds the TLS configuration of a client. With a file, only the authorities in it are trusted.
+/// The authorities are read once, by this call. `setting` is the name of the file's setting in the
+/// configuration, for error messages.
 ///
 /// # Errors
-/// When no authority is known.
+/// [`TrustError`] when no authority is known or rustls cannot be used.
 pub fn trust(
     authorities: Option<&Path>,
     setting: &'static str,
@@ -60,7 +60,8 @@ pub fn trust(
         })?,
         None => of_this_machine(setting)?,
     };
-    // Named here and not for the whole process: who embeds us may have chosen another.
+    // The provider is set here and not for the whole process: a program that embeds us may have
+    // chosen another.
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(TrustError::Unusable)?
@@ -82,7 +83,7 @@ fn of_file(path: &Path) -> Result<RootCertStore, String> {
 fn of_this_machine(setting: &'static str) -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Stores hold old certificates that nothing can read any more; the others count.
+    // A machine's store may hold old certificates that cannot be parsed. The others suffice.
     let (_added, _ignored) = roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(" ({error})"));
