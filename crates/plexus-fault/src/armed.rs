@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// How long the thread that struck does nothing more: far longer than the kernel takes to stop all
-/// the others.
+/// How long the thread that stops the process sleeps afterwards: far longer than the kernel takes
+/// to stop all other threads.
 const UNTIL_STOPPED: Duration = Duration::from_millis(100);
 
 /// What to do at a point.
@@ -21,31 +21,32 @@ enum Action {
     Error,
 }
 
-/// One order of the environment.
+/// One order from the environment.
 #[derive(Debug)]
 struct Order {
     name: String,
     action: Action,
-    /// At which time of reaching the point it strikes.
+    /// On which pass through the point the order strikes, from 1.
     nth: u64,
     reached: AtomicU64,
 }
 
-/// What this process was told, read once.
+/// The orders of this process, read once.
 #[derive(Debug)]
 struct Orders {
     list: Vec<Order>,
     dir: PathBuf,
 }
 
-/// Stops the process if it was told to, here and now.
+/// Stops the process if an order says so for this pass through the point.
 pub fn reached(name: &str) {
     let Some((order, dir)) = order(name, |action| action != Action::Error) else { return };
     if order.reached.fetch_add(1, Ordering::SeqCst) + 1 != order.nth {
         return;
     }
     let mark = dir.join(format!("{name}@{}", order.nth));
-    // Whoever makes the mark strikes; another process with the same orders finds it and goes on.
+    // The process that creates the mark strikes. Another process with the same orders finds it and
+    // goes on.
     let Ok(mut mark) = OpenOptions::new().write(true).create_new(true).open(mark) else { return };
     if writeln!(mark, "{}", std::process::id()).is_err() {
         return;
@@ -56,13 +57,13 @@ pub fn reached(name: &str) {
     }
 }
 
-/// Says whether the next step has to fail.
+/// Returns whether an order makes the next step fail.
 #[must_use]
 pub fn fails(name: &str) -> bool {
     order(name, |action| action == Action::Error).is_some_and(|(_, dir)| dir.join(name).exists())
 }
 
-/// Gives back the first half of `bytes` if a point of that name is still to strike in this process.
+/// Returns the first half of `bytes` if an order for `name` has yet to strike in this process.
 #[must_use]
 pub fn cut<'a>(name: &str, bytes: &'a [u8]) -> &'a [u8] {
     let waits = order(name, |action| action != Action::Error)
@@ -87,7 +88,7 @@ fn from_environment() -> Option<Orders> {
     Some(Orders { list, dir })
 }
 
-/// Reads `NAME:ACTION[@N]`; what is not that is no order.
+/// Reads `NAME:ACTION[@N]`; returns `None` for anything else.
 fn read(text: &str) -> Option<Order> {
     let (name, rest) = text.trim().split_once(':')?;
     let (action, nth) = match rest.split_once('@') {

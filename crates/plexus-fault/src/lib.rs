@@ -1,20 +1,19 @@
-//! Named points at which a test may kill or freeze one of our processes. In a build for use there
-//! is nothing of them.
+//! Named points at which a test may kill or freeze one of our processes. A release build contains
+//! nothing of them.
 //!
 //! The crash matrix (`crates/plexus/tests/crash_matrix`) has to stop a server, a shim or a
 //! simulated child at an exact place: between a commit and its wake, between a temporary file and
 //! its rename. Such a place carries a line like `plexus_fault::point!("decision.committed")`.
-//! Without the feature `armed` the macros expand to nothing, so that not even the names reach the
-//! program; with it, a point does nothing until the process finds its own orders in its
+//! Without the feature `armed` the macros expand to nothing, so not even the names reach the
+//! program. With the feature, a point does nothing until the process finds orders in its
 //! environment:
 //!
 //! - `PLEXUS_FAULT=NAME:ACTION[@N]`, several separated by commas: what to do when `NAME` is reached
-//!   for the `N`th time (the first when absent). `kill` and `freeze` stop this very process;
-//!   `error` is for [`fails!`] alone, and holds while there is a file `NAME` in the directory
-//!   below.
-//! - `PLEXUS_FAULT_DIR=DIR`: where a point that strikes leaves `NAME@N` with the number of its
-//!   process. It strikes only while that file is missing, so once among all processes that have the
-//!   same orders, and a test sees that it was reached at all.
+//!   for the `N`th time (the first when absent). `kill` and `freeze` stop this process. `error` is
+//!   for [`fails!`] alone, and holds while a file `NAME` exists in the directory below.
+//! - `PLEXUS_FAULT_DIR=DIR`: a point that strikes creates the file `NAME@N` here, with its process
+//!   id. It strikes only while that file is missing: once among all processes with the same orders.
+//!   The file also tells a test that the point was reached.
 //!
 //! A release of Plexus cannot be built with the feature: see the error below.
 
@@ -28,8 +27,8 @@ mod armed;
 #[cfg(feature = "armed")]
 pub use armed::{cut, fails, reached};
 
-/// Marks a place where a test may stop the process. With `when`, only if the condition holds; it is
-/// not evaluated in a build for use.
+/// Marks a place where a test may stop the process. With `when`, only if the condition holds;
+/// without the feature the condition is not evaluated.
 #[cfg(feature = "armed")]
 #[macro_export]
 macro_rules! point {
@@ -43,7 +42,7 @@ macro_rules! point {
     };
 }
 
-/// Marks a place where a test may stop the process: nothing in this build.
+/// Marks a place where a test may stop the process. Expands to nothing in this build.
 #[cfg(not(feature = "armed"))]
 #[macro_export]
 macro_rules! point {
@@ -51,7 +50,7 @@ macro_rules! point {
     ($name:literal, when $condition:expr) => {};
 }
 
-/// Says whether a test wants the next step to fail.
+/// Returns whether a test wants the next step to fail.
 #[cfg(feature = "armed")]
 #[macro_export]
 macro_rules! fails {
@@ -60,7 +59,7 @@ macro_rules! fails {
     };
 }
 
-/// Says whether a test wants the next step to fail: never, in this build.
+/// Returns whether a test wants the next step to fail: always `false` in this build.
 #[cfg(not(feature = "armed"))]
 #[macro_export]
 macro_rules! fails {
@@ -69,8 +68,8 @@ macro_rules! fails {
     };
 }
 
-/// Gives back the first half of some bytes when a test wants to strike between two parts of a
-/// write, else all of them.
+/// Returns the first half of some bytes when a test wants to strike between two parts of a write,
+/// otherwise all of them.
 #[cfg(feature = "armed")]
 #[macro_export]
 macro_rules! cut {
@@ -79,7 +78,7 @@ macro_rules! cut {
     };
 }
 
-/// Gives back the bytes as they are, in this build.
+/// Returns the bytes unchanged in this build.
 #[cfg(not(feature = "armed"))]
 #[macro_export]
 macro_rules! cut {

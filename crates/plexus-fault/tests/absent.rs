@@ -1,5 +1,5 @@
-//! A build for use has no fault points: the feature that compiles them in is off by default
-//! everywhere, and a release refuses it.
+//! A release build has no fault points: the feature that compiles them in is off by default
+//! everywhere, and a release build refuses it.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
@@ -10,8 +10,8 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
 }
 
-/// Compiles one program against the sources of this crate, as a build for use does, and returns
-/// whether that worked and what was said.
+/// Compiles one program against the sources of this crate with `flags`, and returns whether that
+/// worked and what the compiler wrote.
 fn compile(into: &Path, flags: &[&str]) -> (bool, String) {
     let rustc = |arguments: &[&str]| {
         let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
@@ -47,7 +47,7 @@ fn compile(into: &Path, flags: &[&str]) -> (bool, String) {
 #[test]
 fn a_program_built_for_use_holds_no_name_of_a_point() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Unoptimised, so that what is absent was never there, rather than removed.
+    // Unoptimised: the optimiser cannot be what removed the names.
     let (built, words) = compile(folder.path(), &[]);
     assert!(built, "{words}");
     let program = std::fs::read(folder.path().join("program")).expect("the program");
