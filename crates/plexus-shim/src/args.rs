@@ -1,5 +1,5 @@
-//! The shim's command line. It is read by hand: a handful of flags do not pay for a parser's memory
-//! in every child's shim.
+//! The shim's command line. It is parsed by hand: a parser library would cost memory in every
+//! child's shim, for a handful of flags.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -13,14 +13,14 @@ pub(crate) const USAGE: &str = "usage: plexus shim --dir RUN_DIR [--stdin inbox|
 [--leash-secs N] \
 -- PROGRAM [ARGS...]";
 
-/// Everything a shim is told.
+/// Everything that a shim is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The run directory.
     pub dir: PathBuf,
     /// What the child's stdin is.
     pub stdin: StdinSource,
-    /// How long each polite request to end has before the next, less polite one.
+    /// How long each request to end waits before the next, less polite one.
     pub grace: Duration,
     /// How large a journal segment gets before the next line goes into a new one.
     pub segment_bytes: u64,
@@ -31,8 +31,7 @@ pub struct Options {
     pub idle: Duration,
     /// How long any child lives without output after a server was last seen.
     pub orphan: Duration,
-    /// How long the child may live at all after a server was last seen; `None` for as long as it
-    /// likes.
+    /// How long the child may live at all after a server was last seen; `None` for no limit.
     pub leash: Option<Duration>,
     /// The program, found through `PATH` when it has no slash. No shell is involved.
     pub program: OsString,
@@ -73,8 +72,7 @@ impl Options {
             segment_bytes: 8 * 1024 * 1024,
             backlog_bytes: 256 * 1024 * 1024,
             idle: Duration::from_secs(300),
-            // A week: long enough for a machine that was left over the holidays, short enough not
-            // to be for ever.
+            // A week: long enough for a machine that was left over the holidays, but not for ever.
             orphan: Duration::from_secs(604_800),
             leash: None,
             program: program.into(),
@@ -116,7 +114,8 @@ impl Options {
         options.check()
     }
 
-    /// Returns the arguments after `plexus shim` that say the same.
+    /// Returns the arguments after `plexus shim` that [`Options::parse`] reads back as these
+    /// options.
     pub fn to_args(&self) -> Vec<OsString> {
         let stdin = match &self.stdin {
             StdinSource::Inbox => OsString::from("inbox"),
@@ -152,8 +151,8 @@ impl Options {
         if self.program.is_empty() {
             return Err(UsageError("the program is empty".to_owned()));
         }
-        // With less, a segment that is still open could fill the backlog alone, and the server can
-        // take only closed ones.
+        // With less, the open segment could fill the backlog alone, and the server can take only
+        // closed ones.
         if self.segment_bytes == 0 || self.backlog_bytes / 2 < self.segment_bytes {
             return Err(UsageError(
                 "--backlog-bytes must be at least twice --segment-bytes".to_owned(),

@@ -1,12 +1,12 @@
-//! The time that deadlines count in: it goes on while the machine sleeps and ignores whoever sets
-//! the clock.
+//! The clock for deadlines: it counts while the machine sleeps and is unaffected by changes of the
+//! system's clock.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// A moment, as time since the system started, sleep included. [`std::time::Instant`] stands still
-/// while the machine sleeps, and a leash must not.
+/// while the machine sleeps, but a leash must run out even then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(Duration);
 
@@ -19,7 +19,7 @@ impl Moment {
         ))
     }
 
-    /// Returns how long after `earlier` this is, and zero when it is not.
+    /// Returns how long after `earlier` this is; zero when it is not after it.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }

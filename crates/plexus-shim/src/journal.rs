@@ -1,9 +1,9 @@
-//! The child's output on disk: segments of whole lines, a full disk that is waited out, and
+//! Writes the child's output to disk: segments of whole lines, waiting while the disk is full, and
 //! back-pressure.
 //!
-//! The loop puts bytes into [`Journal::queue`] and calls [`Journal::flush`]. While anything is left
-//! in the queue the loop reads no more from the child, so the child waits in its write and nothing
-//! is lost.
+//! The loop puts bytes into [`Journal::queue`] and calls [`Journal::flush`]. While the queue holds
+//! anything the loop reads no more from the child, so the child blocks in its write and nothing is
+//! lost.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,12 +14,12 @@ use crate::clock::Moment;
 use crate::layout::{RunDir, SegmentNo, create_private};
 use crate::lines::KEPT_CAPACITY;
 
-/// How long to wait before a write that failed is tried again. Room on a disk appears when somebody
+/// How long to wait before a failed write is tried again. Room on a disk appears when a person
 /// makes it; a second is soon enough and costs nothing.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many numbers in a row somebody else may have taken in the journal before we say that it
-/// cannot be written.
+/// How many segment names in a row may already be taken before we report that the journal cannot be
+/// written.
 const MAX_TAKEN_NAMES: u32 = 1_000;
 
 /// Writes the journal of one run.
@@ -31,17 +31,17 @@ pub(crate) struct Journal {
     /// The segment that is written now.
     current: SegmentNo,
     file: File,
-    /// How much the current segment holds.
+    /// How many bytes the current segment holds.
     written: u64,
-    /// Whether the last byte written ended a line: only there a new segment may begin.
+    /// Whether the last byte written ended a line. A new segment may begin only there.
     at_line_border: bool,
-    /// Complete segments that were there when we last looked, with their sizes, oldest first.
+    /// Complete segments that existed when we last looked, with their sizes, oldest first.
     complete: VecDeque<(SegmentNo, u64)>,
-    /// What is to be written next.
+    /// Bytes still to be written.
     queue: Vec<u8>,
-    /// Set after a write failed: when to try again.
+    /// When to try again after a failed write.
     retry_at: Option<Moment>,
-    /// Why the last write failed, for the end of a run that gives up.
+    /// Why the last write failed, for a run that gives up at its end.
     last_error: Option<io::Error>,
 }
 
@@ -65,13 +65,13 @@ impl Journal {
         })
     }
 
-    /// Returns where to put what is to be written.
+    /// Returns the buffer that takes bytes to be written.
     pub(crate) fn queue(&mut self) -> &mut Vec<u8> {
         &mut self.queue
     }
 
-    /// Writes what is queued, as far as the disk takes it. What it does not take stays queued:
-    /// never lost, never twice.
+    /// Writes the queue, as far as the disk takes it. The rest stays queued: no byte is lost or
+    /// written twice.
     pub(crate) fn flush(&mut self, now: Moment) {
         if self.retry_at.is_some_and(|at| now < at) {
             return;
@@ -94,7 +94,7 @@ impl Journal {
         self.retry_at = self.last_error.is_some().then(|| now.plus(RETRY_PAUSE));
     }
 
-    /// Returns whether everything given was written.
+    /// Returns whether everything queued was written.
     pub(crate) fn is_flushed(&self) -> bool {
         self.queue.is_empty()
     }
@@ -104,20 +104,20 @@ impl Journal {
         self.retry_at
     }
 
-    /// Returns why the last write failed, when it did.
+    /// Returns why the last write failed, if it did.
     pub(crate) fn last_error(&self) -> Option<&io::Error> {
         self.last_error.as_ref()
     }
 
-    /// Returns whether the server should take some before more is read. In the middle of a line it
-    /// never is: the server can take only what is complete.
+    /// Returns whether the server has to take segments before more is read. It is `false` in the
+    /// middle of a line: the server can take only complete lines.
     pub(crate) fn is_backlogged(&self) -> bool {
         let complete: u64 = self.complete.iter().map(|(_, size)| size).sum();
         self.at_line_border && complete.saturating_add(self.written) > self.backlog_bytes
     }
 
-    /// Looks which complete segments the server has removed, and completes the current one when it
-    /// is full, so that the server can take that as well.
+    /// Forgets the complete segments that the server has removed, and completes the current one
+    /// when it is full, so that the server can take that as well.
     pub(crate) fn look_for_room(&mut self) {
         let run = &self.run;
         self.complete.retain(|(number, _)| std::fs::symlink_metadata(run.segment(*number)).is_ok());
@@ -126,8 +126,8 @@ impl Journal {
         }
     }
 
-    /// Writes one slice of the queue from `done` on, which ends where a segment has to, and returns
-    /// its length.
+    /// Writes one slice of the queue, beginning at `done` and ending where a segment has to end,
+    /// and returns how many bytes were written.
     fn write_some(&mut self, done: usize) -> io::Result<usize> {
         let rest = self.queue.get(done..).unwrap_or_default();
         if rest.is_empty() {
@@ -137,7 +137,8 @@ impl Journal {
             self.roll()?;
         }
         let rest = self.queue.get(done..).unwrap_or_default();
-        // The segment is full with the line that holds this byte, if that is among what we have.
+        // The segment ends with the line that holds this byte, if the queue has the end of that
+        // line.
         let room = usize::try_from(self.segment_bytes.saturating_sub(self.written))
             .unwrap_or(usize::MAX)
             .max(1);
@@ -170,7 +171,8 @@ impl Journal {
                     self.written = 0;
                     return Ok(());
                 }
-                // Somebody put something in our place. We neither follow nor overwrite it.
+                // Another process put a file where ours belongs. We neither follow nor overwrite
+                // it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => next = next.next(),
                 Err(error) => return Err(error),
             }

@@ -9,16 +9,16 @@ use crate::layout::RunDir;
 /// The lease is never looked at more often than this.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
-/// The lease is looked at this many times within the shortest limit: that bounds how wrong a set
-/// clock can make us.
+/// The lease is looked at this many times within the shortest limit, which bounds the error that a
+/// changed system clock can cause.
 const LOOKS_PER_LIMIT: u32 = 8;
 
-/// Why a child is ended for want of a server.
+/// Why a child is ended when no server is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lapse {
-    /// It is warm and idle, and nobody has come for it.
+    /// It is warm and idle, and no server has come for it.
     Idle,
-    /// Nobody has been there for very long, and it has said nothing.
+    /// No server has been there for very long, and the child has written nothing.
     Orphaned,
     /// It was on a leash: another server may have taken over.
     Leash,
@@ -28,15 +28,15 @@ pub(crate) enum Lapse {
 
 /// Watches the lease of one run.
 ///
-/// The file's time of change is only compared with itself: how long ago it changed counts in
-/// [`Moment`]s, so setting the system's clock neither ends a child early nor lets it live on.
+/// The file's modification time is only compared with its earlier value. Its age counts in
+/// [`Moment`]s, so a change of the system's clock neither ends a child early nor lets it live on.
 #[derive(Debug)]
 pub(crate) struct Lease {
     run: RunDir,
     idle: Duration,
     orphan: Duration,
     leash: Option<Duration>,
-    /// The file's time of change when we last looked.
+    /// The file's modification time when we last looked.
     seen: Option<SystemTime>,
     looked_at: Moment,
     /// When a server last lived, as far as we know.
@@ -64,12 +64,12 @@ impl Lease {
         {
             return Some(Lapse::DirectoryGone);
         }
-        // A lease that cannot be read has not been touched.
+        // A lease that cannot be read counts as untouched.
         let seen = self.run.lease_touched_at().ok().flatten();
         if seen.is_some() && seen != self.seen {
-            // It changed since we last looked. When the file's time says when, and that fits, we
-            // believe it; otherwise we take the earliest moment it can have been, since a leash
-            // must rather end too early than too late.
+            // It changed after we last looked. We believe the file's modification time when it
+            // falls within that span. Otherwise we take the earliest possible moment, because a
+            // leash must rather end too early than too late.
             let since_look = now.since(self.looked_at);
             let age = seen
                 .and_then(|at| SystemTime::now().duration_since(at).ok())

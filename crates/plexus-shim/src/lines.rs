@@ -1,40 +1,40 @@
-//! Bytes from the child's pipes into whole lines for the journal.
+//! Assembles bytes from the child's pipes into whole lines for the journal.
 
 use serde::{Deserialize, Serialize};
 
-/// A line of stdout up to this length is held until its newline is there and then written at once.
-/// The server reads no longer line than this, so everything it can read it sees whole.
+/// A line of stdout up to this length is held until its newline arrives and is then written at
+/// once. The server reads no longer lines than this, so it sees every line that it can read whole.
 pub const WHOLE_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What of a line of stdout is kept. The rest, up to its newline, is left out: a line without an
-/// end would otherwise fill the disk, since the server can take only what is complete.
+/// How much of a line of stdout is kept. The rest, up to its newline, is dropped: a line without an
+/// end would otherwise fill the disk, because the server can take only complete lines.
 pub const MAX_LINE_BYTES: u64 = 128 * 1024 * 1024;
 
-/// What of a line of stderr is kept: it is there for people, and a page of it tells them enough.
+/// How much of a line of stderr is kept: it is for people, and a page of it tells them enough.
 pub const MAX_STDERR_LINE_BYTES: usize = 8 * 1024;
 
-/// What stands at the end of a line of stderr that was cut.
+/// The end of a line of stderr that was cut.
 const CUT_MARK: &str = " […cut]";
 
-/// A buffer that grew larger than this for one long line is given back after it.
+/// A buffer that grew larger than this for one long line is freed afterwards.
 pub(crate) const KEPT_CAPACITY: usize = 256 * 1024;
 
 /// Assembles the lines of stdout.
 #[derive(Debug, Default)]
 pub(crate) struct StdoutLines {
-    /// The beginning of a line whose newline has not come.
+    /// The beginning of a line whose newline has not arrived.
     held: Vec<u8>,
     /// How many bytes of the current line went to the journal already, in pieces.
     passed_on: u64,
-    /// How many bytes of the current line were left out.
+    /// How many bytes of the current line were dropped.
     left_out: u64,
 }
 
 impl StdoutLines {
-    /// Takes what was read and appends to `journal` what may be written.
+    /// Takes bytes that were read and appends to `journal` those that may be written.
     pub(crate) fn push(&mut self, mut read: &[u8], journal: &mut Vec<u8>) {
         if !self.in_pieces() {
-            // The usual way: everything up to the last newline is whole.
+            // The usual case: everything up to the last newline is whole.
             if let Some(last) = read.iter().rposition(|&byte| byte == b'\n') {
                 let (whole, rest) = read.split_at(last + 1);
                 journal.append(&mut self.held);
@@ -57,15 +57,15 @@ impl StdoutLines {
         }
     }
 
-    /// Ends the last line as if its newline had come.
+    /// Ends the last line as if its newline had arrived.
     pub(crate) fn finish(&mut self, journal: &mut Vec<u8>) {
         if self.in_pieces() || !self.held.is_empty() {
             self.end_line(journal);
         }
     }
 
-    /// Returns whether the journal ends in the middle of a line, so that no other may be written
-    /// now.
+    /// Returns whether the journal ends in the middle of a line, so that no other line may be
+    /// written now.
     pub(crate) fn in_pieces(&self) -> bool {
         self.passed_on > 0
     }
@@ -101,30 +101,30 @@ impl StdoutLines {
     }
 }
 
-/// Assembles the lines of stderr, each as a JSON object of its own.
+/// Assembles the lines of stderr, each into a JSON object of its own.
 #[derive(Debug, Default)]
 pub(crate) struct StderrLines {
     held: Vec<u8>,
-    /// Whether the current line is longer than what is kept of it.
+    /// Whether the current line is longer than [`MAX_STDERR_LINE_BYTES`].
     is_cut: bool,
 }
 
 impl StderrLines {
-    /// Takes what was read and appends to `journal` the lines that are complete.
+    /// Takes bytes that were read and appends to `journal` the lines that are complete.
     pub(crate) fn push(&mut self, read: &[u8], journal: &mut Vec<u8>) {
         let mut parts = read.split(|&byte| byte == b'\n').peekable();
         while let Some(part) = parts.next() {
             let room = MAX_STDERR_LINE_BYTES.saturating_sub(self.held.len());
             self.held.extend_from_slice(part.get(..room).unwrap_or(part));
             self.is_cut |= part.len() > room;
-            // What comes after the last newline is not a line yet.
+            // Bytes after the last newline are not a line yet.
             if parts.peek().is_some() {
                 self.end_line(journal);
             }
         }
     }
 
-    /// Ends the last line as if its newline had come.
+    /// Ends the last line as if its newline had arrived.
     pub(crate) fn finish(&mut self, journal: &mut Vec<u8>) {
         if !self.held.is_empty() {
             self.end_line(journal);
@@ -151,7 +151,7 @@ pub(crate) fn push_note(text: &str, journal: &mut Vec<u8>) {
 /// The beginning of every line of stderr in the journal.
 const STDERR_HEAD: &[u8] = br#"{"type":"plexus_stderr","#;
 
-/// Returns what a child wrote to its stderr, if this line of the journal is that.
+/// Returns the text that a child wrote to its stderr, if this line of the journal holds such text.
 #[must_use]
 pub fn stderr_text(line: &[u8]) -> Option<String> {
     if !line.starts_with(STDERR_HEAD) {
@@ -167,7 +167,7 @@ struct StderrText {
     text: String,
 }
 
-/// What a line of stderr looks like in the journal.
+/// The form of a line of stderr in the journal.
 #[derive(Serialize)]
 struct StderrLine<'a> {
     #[serde(rename = "type")]
@@ -177,8 +177,7 @@ struct StderrLine<'a> {
 
 fn push_stderr(text: &str, journal: &mut Vec<u8>) {
     let line = StderrLine { kind: "plexus_stderr", text };
-    // Two strings into memory: there is nothing in this that can fail, and if there were, no half
-    // line may stay.
+    // Serialising two strings into memory cannot fail. If it did, no half line may stay.
     let before = journal.len();
     match serde_json::to_writer(&mut *journal, &line) {
         Ok(()) => journal.push(b'\n'),

@@ -1,7 +1,7 @@
-//! Signals as readable descriptors, so that the loop waits for them like for anything else.
+//! Signals as readable descriptors, so that the loop waits for them as for anything else.
 //!
-//! Handlers rather than ignoring: an ignored signal stays ignored in the child, a handled one is
-//! back to its default there.
+//! Signals are handled rather than ignored: an ignored signal stays ignored in the child, a handled
+//! one returns to its default there.
 
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,19 +17,19 @@ use signal_hook::low_level::pipe;
 pub(crate) struct Signals {
     /// SIGTERM and SIGINT: end the child.
     end: UnixStream,
-    /// SIGCHLD: somebody wants to be reaped.
+    /// SIGCHLD: a child waits to be reaped.
     child: UnixStream,
 }
 
 impl Signals {
-    /// Takes the signals over, before there is a child whose end could be missed.
+    /// Installs the handlers. It must run before there is a child whose end could be missed.
     pub(crate) fn register() -> io::Result<Self> {
         let (end, end_writer) = UnixStream::pair()?;
         let (child, child_writer) = UnixStream::pair()?;
         pipe::register(SIGINT, end_writer.try_clone()?)?;
         pipe::register(SIGTERM, end_writer)?;
         pipe::register(SIGCHLD, child_writer)?;
-        // The terminal of the server going away is nothing to us. The flag is never read.
+        // The shim outlives the server's terminal. The flag is never read.
         signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false)))?;
         end.set_nonblocking(true)?;
         child.set_nonblocking(true)?;
@@ -44,14 +44,13 @@ impl Signals {
         self.child.as_fd()
     }
 
-    /// Returns how often we were asked to end since the last call. Two signals in quick succession
+    /// Returns how many requests to end came since the last call. Two signals in quick succession
     /// may count as one.
     pub(crate) fn take_end_requests(&mut self) -> usize {
         drain(&mut self.end)
     }
 
-    /// Empties the pipe that SIGCHLD fills; the caller reaps afterwards, so that no exit falls
-    /// between.
+    /// Empties the pipe that SIGCHLD fills. The caller reaps afterwards, so that it misses no exit.
     pub(crate) fn clear_child(&mut self) {
         drain(&mut self.child);
     }
@@ -60,7 +59,7 @@ impl Signals {
 fn drain(stream: &mut UnixStream) -> usize {
     let mut total = 0;
     let mut buffer = [0; 64];
-    // Anything but data means that the pipe is empty for now: both ends of it live in this process.
+    // Anything but data means that the pipe is empty for now: both its ends are in this process.
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         total += count;
     }

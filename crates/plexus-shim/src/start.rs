@@ -1,4 +1,4 @@
-//! From a command line to a held child: becomes a process of its own, starts the child, writes
+//! From a command line to a held child: detaches this process, starts the child, and writes
 //! `pid.json`.
 
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use crate::layout::{
 };
 use crate::signals::Signals;
 
-/// The child was held to its end and `exit.json` says how that was.
+/// The child was held to its end and `exit.json` says how it ended.
 pub const EXIT_HELD: u8 = 0;
 /// The child was not started, or not held to its end; `exit.json` says why when it could be
 /// written.
@@ -30,10 +30,10 @@ pub const EXIT_USAGE: u8 = 2;
 
 /// Runs a shim with the arguments after `plexus shim` and returns its exit code.
 ///
-/// It takes the whole process: signals, session, standard streams and working directory. Call it
-/// first in `main`, before any thread is started. The child gets the environment, working
+/// It takes over the whole process: signals, session, standard streams and working directory. Call
+/// it first in `main`, before any thread is started. The child gets the environment, working
 /// directory, umask and limits of this process unchanged, so that no secret has to be written into
-/// an argument or a file; the two marks of its run are added ([`RunDir::members`]).
+/// an argument or a file. Only the two marks of its run are added ([`RunDir::members`]).
 pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
     let options = match Options::parse(args) {
         Ok(options) => options,
@@ -54,8 +54,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
         Err(failure) => {
             complain(&failure);
             if failure.is_ours_to_record() {
-                // Whoever waits for this directory reads the reason there. When that fails too,
-                // stderr and the code remain.
+                // A server that waits for this directory reads the reason there. When that fails
+                // too, stderr and the exit code remain.
                 drop(run.write_exit(&ExitFile::without_status(failure.to_string())));
             }
             EXIT_NOT_STARTED
@@ -66,9 +66,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// Why no child was started.
 #[derive(Debug)]
 enum StartFailure {
-    /// Another shim has or had this directory: what is in it is not ours to change.
+    /// Another shim has or had this directory, so we must not change its files.
     DirectoryInUse,
-    /// Whoever made the directory took it away again: nobody waits for this child any more.
+    /// The server that created the directory has removed it: nobody waits for this child any more.
     Abandoned,
     Layout(LayoutError),
     Step(&'static str, io::Error),
@@ -108,9 +108,9 @@ impl From<LayoutError> for StartFailure {
 
 fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let step = |what| move |error: io::Error| StartFailure::Step(what, error);
-    // It is made by whoever starts us. A server that came after a crash and gave this run up has
-    // removed it; a shim that was slow to start must not bring it back, with a child that nobody
-    // would look for.
+    // The server creates it before it starts us. A server that restarted after a crash and gave
+    // this run up has removed it. A shim that was slow to start must not create it again, with a
+    // child that nobody would look for.
     if !run.journal().is_dir() {
         return Err(StartFailure::Abandoned);
     }
@@ -118,7 +118,7 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     if run.read_pid()?.is_some() || run.read_exit()?.is_some() {
         return Err(StartFailure::DirectoryInUse);
     }
-    // Of two shims at once, the one that creates the first segment has the directory.
+    // Of two shims at once, the one that creates the first segment owns the directory.
     let journal = Journal::create(run.clone(), options.segment_bytes, options.backlog_bytes)
         .map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => StartFailure::DirectoryInUse,
@@ -136,18 +136,19 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     lead_a_session().map_err(step("lead a session"))?;
     set_child_subreaper(Some(getpid()))
         .map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
-    // The server does without huge pages, which is inherited; a child may well gain from them. An
-    // old system that knows no such setting has not changed it.
+    // The server disables huge pages, and we inherit that; the child may gain from them. An old
+    // kernel without this setting has not changed it.
     let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
 
-    // Where the limit is lower already, the environment alone says whose the child is.
+    // Where the limit is already lower, only the environment identifies the child.
     let _lower = run.mark_this_process();
     let mut child = spawn(options, run)?;
-    // The child has them; what we hold ourselves is little, and stays so.
+    // The child has the setting now; the shim itself needs little memory, and disables huge pages
+    // again.
     let _unknown = rustix::thread::disable_transparent_huge_pages(true);
     if let Err(error) = unblock_pipes(&child) {
-        // It is newborn and unheld: nobody else would end it. What kill and wait say changes
+        // The child is new and nobody else would end it. The results of kill and wait change
         // nothing about why we fail.
         let _ = child.kill().and_then(|()| child.wait());
         return Err(StartFailure::Step("hold the child's pipes", error));
@@ -156,15 +157,15 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     let pid = pid_file(&child);
     let mut hold = Hold::new(options, run, child, journal, signals);
     if let Err(error) = run.write_pid(&pid) {
-        // Nobody could ever find this child again.
+        // Without `pid.json`, nobody could ever find this child again.
         hold.kill_all();
         return Err(error.into());
     }
     plexus_fault::point!("shim.pid.written");
-    // From here on the files speak. Nobody may be left to read our stderr, and its pipe must not
-    // keep a server waiting.
+    // From here on only the files report. Nobody may be left to read our stderr, and an open pipe
+    // must not keep a server waiting.
     let left = rustix::stdio::dup2_stderr(&null).map_err(io::Error::from);
-    // The child has its working directory; ours must not keep a file system busy.
+    // The child has its own working directory; ours must not keep a file system busy.
     if let Err(error) = left.and_then(|()| std::env::set_current_dir("/")) {
         hold.note(&format!("could not leave the surroundings of the server: {error}"));
     }
@@ -177,19 +178,19 @@ fn lead_a_session() -> io::Result<()> {
     if setsid().is_ok() {
         return Ok(());
     }
-    // Refused to whoever leads a process group. The parent's group is one that we may join, to
-    // leave our own.
+    // `setsid` is refused to the leader of a process group. We join the parent's group to leave our
+    // own.
     match getppid().and_then(group_of).map(|parents| setpgid(None, Some(parents))) {
         Some(Ok(())) => setsid().map(drop).map_err(io::Error::from),
-        // We lead a session already, or the parent has gone, or its group has no number here. A
-        // group of our own that hears no hang-up is as far from a terminal as matters.
+        // We already lead a session, or the parent has gone, or its group has no number here. A
+        // group of our own, with SIGHUP handled, is detached enough from a terminal.
         Some(Err(_)) | None => Ok(()),
     }
 }
 
-/// Returns the process group of a process, if it has a number here: in a container that was entered
-/// from outside, the session and group of whoever entered have none. The kernel says 0 then, which
-/// the calls of `rustix` for this do not expect.
+/// Returns the process group of a process, if it has a number in this pid namespace. In a container
+/// that was entered from outside, the session and group of the entering process have none. The
+/// kernel returns 0 then, which the corresponding calls of `rustix` do not expect.
 fn group_of(process: Pid) -> Option<Pid> {
     let group = Stat::read(process.as_raw_pid())?.group;
     if group > 0 { Pid::from_raw(group) } else { None }
@@ -215,8 +216,8 @@ fn spawn(options: &Options, run: &RunDir) -> Result<Child, StartFailure> {
         .map_err(|error| StartFailure::Spawn(options.program.clone(), error))
 }
 
-/// Makes our ends of the pipes non-blocking. The child's ends are other descriptions of the same
-/// pipes and stay as they are.
+/// Makes our ends of the pipes non-blocking. The child's ends are separate file descriptions and
+/// stay as they are.
 fn unblock_pipes(child: &Child) -> io::Result<()> {
     let pipes = [
         child.stdin.as_ref().map(AsFd::as_fd),

@@ -1,4 +1,4 @@
-//! From the inbox into the child's stdin, one message at a time, without ever waiting for the
+//! Forwards the inbox to the child's stdin, one message at a time, without ever waiting for the
 //! child.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -14,15 +14,15 @@ use rustix::fs::OFlags;
 use crate::layout::{InboxSeq, LayoutError, MAX_INBOX_BYTES, RunDir, check_message};
 
 /// How many steps (a message loaded, a piece written) are taken before signals and output get their
-/// turn again: somebody may fill the inbox as fast as we empty it.
+/// turn: a writer may fill the inbox as fast as we empty it.
 const STEPS_PER_TURN: u32 = 256;
 
 /// Why forwarding stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// There is nothing to do until something changes.
+    /// Nothing is left to do until something changes.
     Done,
-    /// There is more, and others first.
+    /// More is left to do, but other work gets its turn first.
     MoreToDo,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct Stdin {
     pipe: Option<ChildStdin>,
     /// The message being written.
     sending: Option<Sending>,
-    /// What the last listing showed and was not sent yet, in order.
+    /// Messages of the last listing that were not sent yet, in order.
     waiting: VecDeque<InboxSeq>,
     sent: SentNumbers,
 }
 
-/// A message on its way: the line and how much of it the pipe took.
+/// A message that is being sent: the line and how much of it the pipe took.
 #[derive(Debug)]
 struct Sending {
     seq: InboxSeq,
@@ -47,7 +47,8 @@ struct Sending {
     done: usize,
 }
 
-/// Which messages were sent. Numbers come nearly in order, so this is one bound and a few above it.
+/// The messages that were sent. Numbers come nearly in order, so this is one bound and a few above
+/// it.
 #[derive(Debug, Default)]
 struct SentNumbers {
     /// Every number up to this one was sent.
@@ -74,14 +75,14 @@ impl SentNumbers {
     }
 }
 
-/// What to do with a file that claims to be a message.
+/// What to do with a file that is named like a message.
 enum Loaded {
     Message(Vec<u8>),
     NotAMessage,
 }
 
 impl Stdin {
-    /// Takes over a pipe that does not block, so that a child that does not read delays nobody.
+    /// Takes over a non-blocking pipe, so that a child that does not read delays nobody.
     pub(crate) fn new(run: RunDir, pipe: ChildStdin) -> Self {
         Self {
             run,
@@ -108,9 +109,9 @@ impl Stdin {
         self.sending = None;
     }
 
-    /// Sends what the inbox holds, until the pipe is full, nothing is left, or it is somebody
-    /// else's turn. An error is one of the inbox's files; they are as they were, and trying again
-    /// is safe.
+    /// Sends the inbox's messages until the pipe is full, nothing is left, or other work gets its
+    /// turn. An error concerns one of the inbox's files; they are unchanged, and trying again is
+    /// safe.
     pub(crate) fn forward(&mut self) -> Result<Turn, LayoutError> {
         for _ in 0..STEPS_PER_TURN {
             if self.pipe.is_none() {
@@ -129,7 +130,7 @@ impl Stdin {
         Ok(Turn::MoreToDo)
     }
 
-    /// Makes a message the one to send, unless it was sent before or is none.
+    /// Makes a message the one to send, unless it was sent before or is not a message.
     fn load(&mut self, seq: InboxSeq) -> Result<(), LayoutError> {
         let path = self.run.inbox_message(seq);
         if self.sent.contains(seq) {
@@ -147,12 +148,12 @@ impl Stdin {
     }
 
     /// Lists the inbox, and closes stdin when that is asked for and nothing is left to send.
-    /// Returns whether there is any.
+    /// Returns whether any message waits.
     fn list(&mut self) -> Result<bool, LayoutError> {
         let mut state = self.run.inbox_state()?;
         if state.close_waiting && state.waiting.is_empty() {
-            // A listing that runs while files appear may show the later and miss the earlier.
-            // Whatever was put before `close` is there by now, so a second one shows it.
+            // A listing that runs while files appear may show a later one and miss an earlier one.
+            // All messages put before `close` exist by now, so a second listing shows them.
             state = self.run.inbox_state()?;
         }
         self.waiting = state.waiting.into();
@@ -165,7 +166,7 @@ impl Stdin {
         Ok(!self.waiting.is_empty())
     }
 
-    /// Writes on at the current message; `false` when the pipe is full.
+    /// Continues to write the current message; returns `false` when the pipe is full.
     fn write_some(&mut self) -> Result<bool, LayoutError> {
         let (Some(pipe), Some(sending)) = (&mut self.pipe, &mut self.sending) else {
             return Ok(true);
@@ -177,8 +178,8 @@ impl Stdin {
             Ok(count) => sending.done += count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            // The child closed its end, or is gone. What it did not get stays in the inbox, where
-            // the server sees it.
+            // The child closed its end, or is gone. Messages that it did not get stay in the inbox,
+            // where the server sees them.
             Err(_) => self.close(),
         }
         match self.sending.take_if(|sending| sending.done == sending.line.len()) {
@@ -190,10 +191,10 @@ impl Stdin {
         }
     }
 
-    /// Notes in the inbox that a message was sent: the highest one stays, as `<number>.sent`.
+    /// Records in the inbox that a message was sent: the highest one stays, as `<number>.sent`.
     fn mark_sent(&mut self, seq: InboxSeq) -> Result<(), LayoutError> {
         let before = self.sent.highest();
-        // Noted here first: whatever the disk says now, this message is not sent again.
+        // Recorded in memory first: even if the disk refuses, this message is not sent again.
         self.sent.insert(seq);
         let from = self.run.inbox_message(seq);
         let done = if before > Some(seq) {

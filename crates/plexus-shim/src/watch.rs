@@ -1,4 +1,4 @@
-//! Tells when the server put something into the inbox or took a segment from the journal.
+//! Reports when the server put something into the inbox or took a segment from the journal.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -10,25 +10,26 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use crate::layout::{RunDir, make_bell};
 
-/// How often to look into the inbox when the kernel does not tell us of every file: whoever puts
-/// one by other means than [`RunDir::put_inbox`] does not ring.
+/// How often to look into the inbox when the kernel does not report every file: a process that puts
+/// one without [`RunDir::put_inbox`] does not ring.
 const LOOK_BY_ONESELF: Duration = Duration::from_secs(1);
 
 /// How the shim learns of new files.
 #[derive(Debug)]
 pub(crate) enum Watch {
-    /// The kernel tells us.
+    /// Through inotify.
     Inotify(OwnedFd),
-    /// Whoever puts a file rings: the kernel had no inotify left for this user.
+    /// Through a named pipe that writers ring: the kernel had no inotify instance left for this
+    /// user.
     Bell(File),
-    /// Neither could be had, so we look.
+    /// By polling: neither of the others could be had.
     Nothing,
 }
 
 impl Watch {
-    /// Begins to watch in the best way there is.
+    /// Starts to watch in the best way available.
     pub(crate) fn new(run: &RunDir) -> Self {
-        // Why the better way failed is of no use to anybody: the next one does the same job.
+        // The reason of the failure is of no use: the next way does the same job.
         watch(run).map_or_else(|_| Self::with_bell(run), Self::Inotify)
     }
 
@@ -36,7 +37,7 @@ impl Watch {
         make_bell(&run.inbox_wake()).map_or(Self::Nothing, Self::Bell)
     }
 
-    /// Returns what to wait for.
+    /// Returns the descriptor to wait for.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Inotify(fd) => Some(fd.as_fd()),
@@ -45,7 +46,7 @@ impl Watch {
         }
     }
 
-    /// Returns how often to look by oneself; `None` when the kernel tells us.
+    /// Returns how often to poll; `None` when the kernel reports every file.
     pub(crate) fn look_every(&self) -> Option<Duration> {
         match self {
             Self::Inotify(_) => None,
@@ -53,7 +54,7 @@ impl Watch {
         }
     }
 
-    /// Takes what we were told and returns whether the inbox may hold something new.
+    /// Takes the pending notifications and returns whether the inbox may hold something new.
     pub(crate) fn take_inbox_changed(&mut self) -> bool {
         match self {
             Self::Inotify(fd) => take_events(fd),
@@ -72,8 +73,8 @@ fn take_events(fd: &OwnedFd) -> bool {
     let mut events = inotify::Reader::new(fd, &mut buffer);
     let mut changed = false;
     while let Ok(event) = events.next() {
-        // Temporary names and our own renames are no news. An event without a name is a lost or
-        // general one: look.
+        // Temporary names and our own renames do not count. An event without a name may stand for
+        // lost events, so it counts.
         let is_news = event.file_name().is_none_or(|name| {
             let name = name.to_bytes();
             !name.starts_with(b".") && !name.ends_with(b".sent") && !name.ends_with(b".bad")
@@ -86,7 +87,7 @@ fn take_events(fd: &OwnedFd) -> bool {
 fn watch(run: &RunDir) -> rustix::io::Result<OwnedFd> {
     let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     inotify::add_watch(&fd, run.inbox(), WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE)?;
-    // A segment that goes is room; waking is enough, the loop looks by itself.
+    // A removed segment makes room. Waking is enough: the loop looks by itself.
     inotify::add_watch(&fd, run.journal(), WatchFlags::DELETE | WatchFlags::MOVED_FROM)?;
     Ok(fd)
 }

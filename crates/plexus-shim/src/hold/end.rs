@@ -1,4 +1,4 @@
-//! The end of a run: everybody gone, the journal complete, `exit.json` last.
+//! The end of a run: kills all descendants, completes the journal and writes `exit.json` last.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -8,16 +8,15 @@ use crate::layout::{ExitFile, FORMAT_VERSION, now_ms};
 use crate::lease::Lapse;
 use crate::start::{EXIT_HELD, EXIT_NOT_STARTED};
 
-/// How much is read from each pipe after everybody is gone: more than any pipe holds. Only a
-/// process outside that was handed the pipe can still write into it, and it gets no say in how long
-/// we stay.
+/// How many times each pipe is read after all descendants are gone: enough for more than any pipe
+/// holds. Only a process outside that was handed the pipe can still write into it, and it must not
+/// delay our end.
 const LAST_READS: usize = 1_024;
 
-/// How long to wait before what could not be written is tried again; a request to end wakes us
-/// earlier.
+/// How long to wait before a failed write is tried again; a request to end wakes us earlier.
 const TRY_AGAIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Whether what the disk refuses is worth waiting for.
+/// Whether a failed write is worth another try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patience {
     GoOn,
@@ -25,7 +24,8 @@ enum Patience {
 }
 
 impl Hold {
-    /// Ends everybody, completes the journal and writes `exit.json`. Returns the shim's exit code.
+    /// Kills all descendants, completes the journal and writes `exit.json`. Returns the shim's exit
+    /// code.
     pub(super) fn finish(mut self) -> u8 {
         if let Some(stdin) = &mut self.stdin {
             stdin.close();
@@ -58,14 +58,14 @@ impl Hold {
         EXIT_HELD
     }
 
-    /// Reads what the pipes still hold and writes everything. A server that is behind does not hold
-    /// this up, a full disk does.
+    /// Reads what the pipes still hold and writes everything. A server that lags does not delay
+    /// this; a full disk does.
     fn complete_journal(&mut self) -> Patience {
         if self.flush_all() == Patience::GiveUp {
             return Patience::GiveUp;
         }
-        // Stdout first: when its last line is open, nothing of stderr may come before the end of
-        // that.
+        // Stdout comes first: while its last line is incomplete in the journal, no line of stderr
+        // may be written.
         for read in [Self::read_stdout, Self::read_stderr] {
             for _ in 0..LAST_READS {
                 match read(self, Moment::now()) {
@@ -82,7 +82,7 @@ impl Hold {
         self.flush_all()
     }
 
-    /// Waits until the journal took everything.
+    /// Waits until the journal has written everything, or until waiting is no longer worth it.
     fn flush_all(&mut self) -> Patience {
         loop {
             self.journal.flush(Moment::now());
@@ -95,8 +95,8 @@ impl Hold {
         }
     }
 
-    /// Waits a little for the disk. A request to end, or nobody left who could read, is the end of
-    /// our patience.
+    /// Waits a little for the disk. Gives up on a request to end, or when nobody is left who could
+    /// read.
     fn wait_for_room(&mut self) -> Patience {
         let mut requests = [PollFd::from_borrowed_fd(self.signals.end_fd(), PollFlags::IN)];
         // An interrupted wait only means that we try earlier.
@@ -106,7 +106,7 @@ impl Hold {
         }
         match self.lease.look(Moment::now(), self.heard_at) {
             Some(Lapse::DirectoryGone | Lapse::Orphaned) => Patience::GiveUp,
-            // Everybody is gone already, so what these ask for is done.
+            // All processes are gone already, so nothing is left to end.
             Some(Lapse::Idle | Lapse::Leash) | None => Patience::GoOn,
         }
     }

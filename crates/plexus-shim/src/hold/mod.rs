@@ -1,7 +1,7 @@
 //! The loop that holds one child, and how a run comes to its end.
 //!
 //! One `poll` waits for everything: signals, the two output pipes, room in stdin, files in the
-//! inbox, segments that the server took, and the nearest deadline. The way down goes by steps, each
+//! inbox, segments that the server took, and the nearest deadline. A run is ended in steps, each
 //! with its grace:
 //!
 //! ```text
@@ -32,13 +32,13 @@ use crate::watch::Watch;
 mod end;
 
 /// How long a process that holds the child's output open can delay the end after the child itself
-/// has ended. What is in the pipes at that moment is read in any case.
+/// has ended. Bytes in the pipes at that moment are read in any case.
 pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 
 /// How much is read at once: as much as a pipe holds.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How often to look for room while the server is behind, and at an inbox that could not be read.
+/// How often to look for room while the server lags, and at an inbox that could not be read.
 /// Changes wake us earlier.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -63,8 +63,8 @@ pub(crate) struct Hold {
     reason: Option<&'static str>,
     /// When the child last said something.
     heard_at: Moment,
-    /// When to look into the inbox by ourselves: after it could not be read, or when nobody tells
-    /// us of every file.
+    /// When to look into the inbox without being woken: after it could not be read, or when the
+    /// kernel does not report every file.
     inbox_look_at: Option<Moment>,
     buffer: Vec<u8>,
 }
@@ -72,13 +72,13 @@ pub(crate) struct Hold {
 /// How far the run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// The child lives and may.
+    /// The child lives, and nothing asks it to end.
     Running,
-    /// Stdin is closed, which a well-behaved child takes as the end.
+    /// Stdin is closed, which a well-behaved child takes as a request to end.
     StdinClosed { until: Moment },
     /// The child was asked to end.
     Terminating { until: Moment },
-    /// The child has ended by itself; its pipes may hold something still.
+    /// The child has ended by itself; its pipes may still hold output.
     Draining { until: Moment },
     /// The loop is over.
     Over,
@@ -128,7 +128,7 @@ impl Hold {
 
     /// Holds the child until it and all its descendants are gone, and returns the shim's exit code.
     pub(crate) fn until_the_end(mut self) -> u8 {
-        // What was put before the watch began wakes nobody.
+        // Files that were put before the watch began wake nobody.
         self.forward_inbox(Moment::now());
         while self.stage != Stage::Over {
             let ready = self.wait();
@@ -146,7 +146,7 @@ impl Hold {
         self.family.end_all(&mut self.signals)
     }
 
-    /// Tells the reader of the journal something.
+    /// Writes a remark of the shim into the journal.
     pub(crate) fn note(&mut self, text: &str) {
         push_note(text, self.journal.queue());
     }
@@ -170,8 +170,8 @@ impl Hold {
         }
     }
 
-    /// Returns what to wait for now. A pipe that we do not want to read is left out altogether: its
-    /// other end being closed would otherwise wake us again and again.
+    /// Returns what to wait for now. A pipe that we do not want to read is left out altogether: if
+    /// its other end is closed, it would wake us again and again.
     fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
         let mut sources = vec![
             (Source::EndRequest, self.signals.end_fd(), PollFlags::IN),
@@ -182,7 +182,7 @@ impl Hold {
             sources.extend(
                 self.stdout.as_ref().map(|pipe| (Source::Stdout, pipe.as_fd(), PollFlags::IN)),
             );
-            // Within a line of stdout there is no place for one of stderr.
+            // No line of stderr may be written in the middle of a line of stdout.
             if !self.stdout_lines.in_pieces() {
                 sources.extend(
                     self.stderr.as_ref().map(|pipe| (Source::Stderr, pipe.as_fd(), PollFlags::IN)),
@@ -237,14 +237,14 @@ impl Hold {
                     self.forward_inbox(now);
                 }
             }
-            // The end of a pipe takes it out of what we wait for; that is all there is to do.
+            // At its end, a pipe is no longer waited for. Nothing else has to be done.
             Source::Stdout => drop(self.read_stdout(now)),
             Source::Stderr => drop(self.read_stderr(now)),
             Source::Stdin => self.forward_inbox(now),
         }
     }
 
-    /// Does what is due by the clock, and ends the loop when nothing more can come.
+    /// Does what is due by the clock, and ends the loop when no more output can come.
     fn keep_time(&mut self, now: Moment) {
         self.journal.flush(now);
         if self.journal.is_backlogged() {
@@ -270,7 +270,7 @@ impl Hold {
         }
     }
 
-    /// Somebody wants the child to end: politely the first time, at once the second.
+    /// Handles a request to end the child: with SIGTERM the first time, at once the second.
     fn end_requested(&mut self, now: Moment) {
         self.reason.get_or_insert("ended by a signal to the shim");
         match self.stage {
@@ -312,7 +312,7 @@ impl Hold {
     fn terminate(&mut self, now: Moment) {
         self.stage = match self.family.signal_child(Signal::TERM) {
             Ok(()) => Stage::Terminating { until: now.plus(self.grace) },
-            // A child that may not be asked will not be asked twice.
+            // A child that cannot be signalled cannot be asked again either.
             Err(_) => Stage::Over,
         };
     }
@@ -322,7 +322,7 @@ impl Hold {
         let pause = match stdin.forward() {
             Ok(Turn::Done) => self.watch.look_every(),
             Ok(Turn::MoreToDo) => Some(Duration::ZERO),
-            // The messages are in their files still, so an inbox that cannot be used now is tried
+            // The messages are still in their files, so an inbox that cannot be used now is tried
             // again.
             Err(_) => Some(LOOK_AGAIN),
         };
@@ -355,7 +355,7 @@ impl Hold {
     }
 }
 
-/// What came out of a pipe.
+/// The result of one read from a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunk {
     Data(usize),
@@ -372,8 +372,7 @@ fn read_chunk<P: Read>(pipe: &mut Option<P>, buffer: &mut [u8]) -> Chunk {
             Ok(length @ 1..) => return Chunk::Data(length),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Chunk::Nothing,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The end, or an error that a pipe never gives: there is nothing more to be had from
-            // it.
+            // The end, or an error that a pipe never gives: nothing more can be read from it.
             Ok(_) | Err(_) => *pipe = None,
         }
     }

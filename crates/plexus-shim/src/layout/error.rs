@@ -1,4 +1,4 @@
-//! What can go wrong with a run directory, by what the caller can do about it.
+//! Errors of a run directory, by what the caller can do about them.
 
 use std::fmt;
 use std::io;
@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// The file system said no; trying again later may help.
+    /// The file system refused; trying again later may help.
     Io {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         doing: &'static str,
-        /// The file or directory it was tried on.
+        /// The file or directory of the operation.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is there and holds something else than it should.
+    /// The file exists, but its content is not what it should be.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What the parser said. It never quotes the content.
+        /// The parser's error. It never quotes the content.
         source: serde_json::Error,
     },
     /// The file was written by a newer release.

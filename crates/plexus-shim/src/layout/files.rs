@@ -1,5 +1,5 @@
-//! How a file of the run directory comes to be: private to the user, and whole from the moment it
-//! can be seen.
+//! Creates files of the run directory: private to the user, and complete from the moment they are
+//! visible.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -13,24 +13,23 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// The mode of every directory here: prompts and answers pass through, and they are nobody else's
-/// business.
+/// The mode of every directory here: it holds prompts and answers, which no other user may read.
 pub const DIR_MODE: u32 = 0o700;
 
 /// The mode of every file here.
 pub const FILE_MODE: u32 = 0o600;
 
-/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one, never a part:
-/// a temporary name beside it (it starts with a dot, and readers of these directories skip such
-/// names), then a rename.
+/// Writes `bytes` to `path` so that a reader sees the old file or the whole new one, never a part.
+/// It writes to a temporary name beside it and renames that. The temporary name starts with a dot,
+/// and readers of these directories skip such names.
 pub fn write_by_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = temporary_beside(path)?;
     let written = create_private(&temporary).and_then(|mut file| file.write_all(bytes));
     plexus_fault::point!("file.rename.before");
     let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
     if renamed.is_err() {
-        // The first error is the one to report; a temporary that cannot be removed either is
-        // skipped by every reader.
+        // The first error is the one to report. Readers skip a temporary file that cannot be
+        // removed.
         drop(std::fs::remove_file(&temporary));
     }
     renamed
@@ -56,7 +55,7 @@ pub(super) fn make_dir(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates `path` when it is missing and sets its time of change to now. Links are not followed.
+/// Creates `path` when it is missing and sets its modification time to now. Links are not followed.
 pub(super) fn touch(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new()
         .write(true)
@@ -68,14 +67,15 @@ pub(super) fn touch(path: &Path) -> io::Result<()> {
     file.set_modified(SystemTime::now())
 }
 
-/// Makes a named pipe that [`ring`] can ring, and opens it so that it never waits and never ends.
+/// Creates a named pipe that [`ring`] can write to, and opens it so that reading never blocks and
+/// never reaches an end.
 pub(crate) fn make_bell(path: &Path) -> io::Result<File> {
     let mode = rustix::fs::Mode::from_raw_mode(FILE_MODE);
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0)?;
     open_bell(OpenOptions::new().read(true).write(true), path)
 }
 
-/// Rings a bell, when there is one and somebody listens. A bell that is full has been rung.
+/// Writes one byte to the bell, if it exists and somebody has it open. A full pipe counts as rung.
 pub(super) fn ring(path: &Path) -> io::Result<()> {
     match open_bell(OpenOptions::new().write(true), path).and_then(|mut bell| bell.write(b"!")) {
         Ok(_) => Ok(()),
@@ -94,7 +94,7 @@ pub(super) fn ring(path: &Path) -> io::Result<()> {
 fn open_bell(how: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let bell =
         how.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
-    // Nothing but a pipe: a byte must not end up in a file.
+    // Only a pipe: a byte must not end up in a file.
     if bell.metadata()?.file_type().is_fifo() {
         Ok(bell)
     } else {

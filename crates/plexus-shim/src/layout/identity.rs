@@ -1,34 +1,35 @@
-//! Which process a pid means: `/proc/PID/stat`, and signals that never reach a stranger.
+//! Identifies processes by `/proc/PID/stat`, and sends signals that cannot reach another process
+//! with the same pid.
 
 use std::io;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Returns the start time of the living process `pid` (field 22 of `/proc/PID/stat`, clock ticks
-/// since the system started). `None` when there is none; one that has ended and only waits to be
-/// reaped counts as gone.
+/// since the system started). `None` when there is none; a process that has ended and only waits to
+/// be reaped counts as gone.
 pub fn process_identity(pid: i32) -> Option<u64> {
     let stat = Stat::read(pid)?;
     stat.lives().then_some(stat.start)
 }
 
-/// Returns the id that the kernel drew for this start of the system.
+/// Returns the kernel's random id of this boot.
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(id.trim().to_owned())
 }
 
-/// What became of a signal.
+/// The outcome of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// The process that was meant got it.
+    /// The intended process got it.
     Sent,
-    /// That process is gone; nobody got it.
+    /// That process is gone; no process got it.
     Gone,
 }
 
-/// Sends `signal` to the process `pid` that started at `start`, and to no other that may have the
-/// number now: the process is held by a descriptor before its start time is compared.
+/// Sends `signal` to the process `pid` that started at `start`, and to no later process with the
+/// same pid: a descriptor pins the process before its start time is compared.
 pub fn signal_process(pid: i32, start: u64, signal: Signal) -> io::Result<Delivery> {
     let Some(raw) = Pid::from_raw(pid) else { return Ok(Delivery::Gone) };
     let held = match pidfd_open(raw, PidfdFlags::empty()) {
@@ -46,13 +47,13 @@ pub fn signal_process(pid: i32, start: u64, signal: Signal) -> io::Result<Delive
     }
 }
 
-/// What we need of `/proc/PID/stat`.
+/// The fields of `/proc/PID/stat` that we need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: u8,
     pub(crate) parent: i32,
-    /// Its process group; 0 when that has no number here, as in a container that was entered from
-    /// outside.
+    /// Its process group; 0 when the group has no number in this pid namespace, as in a container
+    /// that was entered from outside.
     pub(crate) group: i32,
     pub(crate) threads: u64,
     pub(crate) start: u64,

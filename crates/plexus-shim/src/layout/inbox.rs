@@ -1,19 +1,20 @@
-//! The inbox: what the server wants written to the child's stdin.
+//! The inbox: messages from the server for the child's stdin.
 //!
 //! Each message is a file `00000001.json`, `00000002.json`, … that appears by rename and holds one
-//! JSON object on one line. The shim sends what is there in the order of the numbers; one that
-//! appears after a higher one was sent is sent late, not lost. When a message is fully written to
-//! the pipe its file goes, and the highest that was sent stays as `<number>.sent`. The shim
-//! remembers what it sent and drops a number that comes again: **putting the same message twice is
-//! safe**, and a server that does not know whether one went out before it was killed simply puts it
-//! again. A file that is not a message becomes `<number>.bad` and is never sent. A child that has
-//! gone leaves what it did not get as `.json`.
+//! JSON object on one line. The shim sends messages in the order of their numbers; one that appears
+//! after a higher one was sent is sent late, not lost. When a message is fully written to the pipe
+//! its file is removed, and the highest that was sent stays as `<number>.sent`. The shim remembers
+//! what it sent and drops a number that comes again, so **putting a message is idempotent**: a
+//! server that does not know whether a message went out before it was killed puts it again. A file
+//! that is not a message becomes `<number>.bad` and is never sent. When the child has gone,
+//! messages that it did not get stay as `.json`.
 //!
 //! An empty file `close` asks for the end of stdin once everything before it is sent; it is removed
 //! when that is done.
 //!
 //! The shim learns of new files through inotify. Where the kernel refuses that (a user has 128
-//! instances by default), it makes a named pipe `.wake` here, and whoever puts a file rings it.
+//! instances by default), it creates a named pipe `.wake` here, and a writer rings it after it puts
+//! a file.
 
 use std::fmt;
 use std::io;
@@ -49,21 +50,21 @@ impl fmt::Display for InboxSeq {
     }
 }
 
-/// What an inbox holds, as a server that comes back wants to know it.
+/// What an inbox holds, for a server that comes back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InboxState {
-    /// The highest message that the child's stdin took.
+    /// The highest message that was written to the child's stdin.
     pub last_sent: Option<InboxSeq>,
     /// Messages that wait, in order.
     pub waiting: Vec<InboxSeq>,
-    /// Messages that were set aside because they were none, in order.
+    /// Files that were set aside because they are not messages, in order.
     pub bad: Vec<InboxSeq>,
-    /// Whether stdin is to be closed and has not been yet.
+    /// Whether stdin is to be closed and still is open.
     pub close_waiting: bool,
 }
 
 impl InboxState {
-    /// Returns the first number that nobody has used.
+    /// Returns the first number that was never used.
     pub fn next_seq(&self) -> InboxSeq {
         let used = [self.last_sent, self.waiting.last().copied(), self.bad.last().copied()];
         used.into_iter().flatten().max().map_or(InboxSeq::FIRST, InboxSeq::next)
@@ -117,14 +118,14 @@ pub fn check_message(message: &[u8]) -> Result<&[u8], LayoutError> {
 }
 
 impl RunDir {
-    /// Puts a message for the child's stdin into the inbox, whole or not at all. The same number
-    /// again is sent once.
+    /// Puts a message for the child's stdin into the inbox, whole or not at all. A number that is
+    /// put twice is sent once.
     pub fn put_inbox(&self, seq: InboxSeq, message: &[u8]) -> Result<(), LayoutError> {
         let line = check_message(message)?;
         self.put(&self.inbox_message(seq), line)
     }
 
-    /// Asks for the end of the child's stdin after everything that was put before.
+    /// Asks for the end of the child's stdin after all messages that were put earlier.
     pub fn put_close(&self) -> Result<(), LayoutError> {
         self.put(&self.inbox_close(), b"")
     }
@@ -136,13 +137,13 @@ impl RunDir {
         Ok(())
     }
 
-    /// Rings the shim's bell, where it has one. A shim with a bell also looks by itself, so one
-    /// that cannot be rung costs a second and nothing else.
+    /// Rings the shim's bell, if it has one. A shim with a bell also polls, so a failure here costs
+    /// one second.
     pub(super) fn wake_shim(&self) {
         drop(files::ring(&self.inbox_wake()));
     }
 
-    /// Looks at the inbox.
+    /// Lists the inbox.
     pub fn inbox_state(&self) -> Result<InboxState, LayoutError> {
         let inbox = self.inbox();
         let failed = |source| LayoutError::io("list", &inbox, source);

@@ -1,4 +1,4 @@
-//! The journal's segments: their names and how to list them.
+//! The journal's segments: their names, and how to list and remove them.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,10 @@ use super::{LayoutError, RunDir};
 
 /// The number of a segment, from 1 on; as text it is the file's name, `000001.jsonl`.
 ///
-/// A segment holds lines. It is complete, and may be removed once it is committed, when a segment
-/// with a higher number exists or `exit.json` does. Numbers go up by one, and may skip one that
-/// somebody else took. A line counts when its newline is there; the last one of the newest segment
-/// may still be growing.
+/// A segment holds lines. It is complete when a segment with a higher number or `exit.json` exists,
+/// and may then be removed once it is committed. Numbers go up by one, and skip a name that another
+/// process took. A line counts once its newline is there; the last line of the newest segment may
+/// still be growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentNo(pub u64);
 
@@ -45,8 +45,8 @@ impl RunDir {
         self.journal().join(number.to_string())
     }
 
-    /// Removes a segment that is complete and committed, and lets a shim that waits for room know.
-    /// One that is gone already is no error.
+    /// Removes a segment that is complete and committed, and wakes a shim that waits for room. It
+    /// is no error when the segment is gone already.
     pub fn remove_segment(&self, number: SegmentNo) -> Result<(), LayoutError> {
         let path = self.segment(number);
         match std::fs::remove_file(&path) {
@@ -60,7 +60,7 @@ impl RunDir {
         }
     }
 
-    /// Returns the segments that are there, in order; none when there is no journal.
+    /// Returns the existing segments, in order; none when there is no journal.
     pub fn segments(&self) -> Result<Vec<SegmentNo>, LayoutError> {
         let journal = self.journal();
         let failed = |source| LayoutError::io("list", &journal, source);

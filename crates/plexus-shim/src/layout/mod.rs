@@ -1,9 +1,9 @@
-//! The run directory's format: its file names, its JSON, and how each file comes to be.
+//! The run directory's format: its file names, its JSON, and how each file is created.
 //!
-//! This is the one home of that format. The shim writes most of it, the server reads it and writes
-//! the inbox, the lease and the idle mark, and neither spells a name of its own. A shim of an older
-//! release outlives an upgrade of the server, so whatever changes here raises [`FORMAT_VERSION`]
-//! and keeps reading what earlier versions wrote.
+//! Only this module defines that format. The shim writes most of it, the server reads it and writes
+//! the inbox, the lease and the idle mark, and both take every name from here. A shim of an older
+//! release outlives an upgrade of the server, so a change here raises [`FORMAT_VERSION`] and keeps
+//! reading what earlier versions wrote.
 //!
 //! ```text
 //! RUN_DIR/            0700
@@ -16,8 +16,8 @@
 //!   idle              present while the server holds the child for warm and idle
 //! ```
 //!
-//! Nothing here is synced to the disk: these files speak of living processes, and a loss of power
-//! ends those too. What must survive that is in the store.
+//! Nothing here is synced to the disk: these files describe living processes, and a loss of power
+//! ends those too. Whatever must survive that is in the store.
 
 mod error;
 mod files;
@@ -42,10 +42,11 @@ pub use members::RUN_VARIABLE;
 pub(crate) use records::now_ms;
 pub use records::{ExitFile, PidFile};
 
-/// The version that this code writes into `pid.json` and `exit.json`, and the newest it can read.
+/// The version that this code writes into `pid.json` and `exit.json`, and the newest that it can
+/// read.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The directory of one run. It is only a path: making one touches nothing.
+/// The directory of one run. It is only a path: constructing it touches no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunDir {
     root: PathBuf,
@@ -91,12 +92,12 @@ impl RunDir {
         self.root.join("inbox")
     }
 
-    /// Returns the path of the lease, whose time of change says when a server last lived.
+    /// Returns the path of the lease, whose modification time says when a server last lived.
     pub fn lease(&self) -> PathBuf {
         self.root.join("lease")
     }
 
-    /// Returns the path of the mark that the child is warm and idle.
+    /// Returns the path of the file that marks the child as warm and idle.
     pub fn idle_mark(&self) -> PathBuf {
         self.root.join("idle")
     }
@@ -106,7 +107,7 @@ impl RunDir {
         records::read(&self.pid_file())
     }
 
-    /// Where the shim's own words go until its child is started.
+    /// Returns the path of the log that the shim writes until its child is started.
     pub fn shim_log(&self) -> PathBuf {
         self.root.join("shim.log")
     }
@@ -126,7 +127,7 @@ impl RunDir {
         records::write(&self.exit_file(), exit)
     }
 
-    /// Says that a server lives: sets the lease's time of change to now.
+    /// Records that a server lives: sets the lease's modification time to now.
     pub fn touch_lease(&self) -> Result<(), LayoutError> {
         files::touch(&self.lease())
             .map_err(|source| LayoutError::io("touch", &self.lease(), source))
@@ -142,14 +143,14 @@ impl RunDir {
         }
     }
 
-    /// Marks the child as warm and idle: from here on it may be ended for want of a server.
+    /// Marks the child as warm and idle: from now on it may be ended when no server is there.
     pub fn mark_idle(&self) -> Result<(), LayoutError> {
         files::touch(&self.idle_mark())
             .map_err(|source| LayoutError::io("write", &self.idle_mark(), source))
     }
 
-    /// Takes the idle mark away. The lease is touched first, so that no moment exists in which an
-    /// old lease meets a child that is about to get work.
+    /// Removes the idle mark. The lease is touched first, so that a child which is about to get
+    /// work is never seen with an old lease.
     pub fn clear_idle(&self) -> Result<(), LayoutError> {
         self.touch_lease()?;
         match std::fs::remove_file(self.idle_mark()) {

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{FORMAT_VERSION, LayoutError, boot_id, files, process_identity};
 
-/// Who runs in this directory. A pid alone can be given to a stranger later; together with the
-/// start time (field 22 of `/proc/PID/stat`, in clock ticks since the system started) and the boot
-/// it belongs to, it names one process for good.
+/// Identifies the processes of this directory. The kernel may give a pid to another process later;
+/// together with the start time (field 22 of `/proc/PID/stat`, in clock ticks since the system
+/// started) and the boot it belongs to, it names one process for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PidFile {
     /// The format of this file, see [`FORMAT_VERSION`].
@@ -22,13 +22,13 @@ pub struct PidFile {
     pub shim_start: u64,
     /// The child.
     pub child_pid: i32,
-    /// When the child started; 0 when it was gone before that could be read.
+    /// When the child started; 0 when it ended before that could be read.
     pub child_start: u64,
     /// The process group that the child was started in.
     pub child_pgid: i32,
     /// When the child was started, in milliseconds since 1970.
     pub started_at_ms: u64,
-    /// Which start of the system the start times count from; `None` where the kernel does not say.
+    /// The boot that the start times count from; `None` where the kernel does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
 }
@@ -49,7 +49,7 @@ impl PidFile {
     }
 }
 
-/// How a run ended. Neither `code` nor `signal` means that the child never started, or that nobody
+/// How a run ended. When both `code` and `signal` are missing, the child never started, or nobody
 /// could learn how it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitFile {

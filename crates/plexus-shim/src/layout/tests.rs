@@ -209,7 +209,7 @@ fn a_signal_reaches_only_the_process_that_was_meant() {
     assert!(child.try_wait().unwrap().is_none(), "another start time means another process");
     assert_eq!(signal_process(pid, start, Signal::KILL).unwrap(), Delivery::Sent);
     let same = PidFile { child_pid: pid, child_start: start, ..pid_file() };
-    // Killed and not reaped is gone as well: wait without reaping.
+    // A process that was killed and not reaped is gone as well: wait without reaping.
     rustix::process::waitid(
         rustix::process::WaitId::Pid(rustix::process::Pid::from_raw(pid).unwrap()),
         rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT,

@@ -1,5 +1,4 @@
-//! How a run comes to its end, and that nobody survives it. [`Shim::end`] checks the latter every
-//! time.
+//! How a run ends, and that no process survives it. [`Shim::end`] checks the latter every time.
 
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ fn a_child_that_will_not_end_is_killed_after_its_grace() {
 
 #[test]
 fn a_second_request_does_not_wait_for_the_grace() {
-    // The grace is far beyond the deadline of the test.
+    // The grace is far longer than the deadline of the test.
     let mut shim = Shim::start("trap 'echo asked' TERM; echo ready; while :; do sleep 0.02; done");
     shim.wait_for_line("ready");
     shim.signal(Signal::TERM);
@@ -66,14 +65,14 @@ fn a_hang_up_is_nothing_to_the_shim() {
 #[test]
 fn descendants_are_ended_wherever_they_moved() {
     // Three kinds: in the background, in a session of its own, and forked twice into a session of
-    // its own, its parent gone.
+    // its own, with its parent gone.
     let script = r#"sleep 600 &
         setsid sleep 600 &
         setsid sh -c 'setsid sh -c "trap \"\" TERM HUP; sleep 600; :" &'
         echo ready; read -r line; exit 3"#;
     let mut shim = Shim::start(script);
     shim.wait_for_line("ready");
-    // The shim, the child, two sleepers, and a shell with its own.
+    // The shim, the child, two `sleep`s, and a shell with its own `sleep`.
     wait_for("six processes", || (shim.family().len() == 6).then_some(()));
     shim.run.put_close().unwrap();
     assert_eq!(shim.end().code, Some(3));
@@ -88,7 +87,7 @@ fn whoever_belongs_to_a_run_is_found_by_its_name_when_the_shim_is_gone() {
     family.retain(|pid| *pid != shim.pid().shim_pid);
     shim.process.kill().unwrap();
     shim.process.wait().unwrap();
-    // The child reads the end of its input and leaves; what it has started does not.
+    // The child reads the end of its input and exits; the processes it has started do not.
     wait_for("two orphans", || (shim.run.members().len() == 2).then_some(()));
     for (pid, start) in shim.run.members() {
         assert!(family.contains(&pid), "a stranger was found");
@@ -100,7 +99,8 @@ fn whoever_belongs_to_a_run_is_found_by_its_name_when_the_shim_is_gone() {
 
 #[test]
 fn one_that_forks_and_goes_is_caught() {
-    // It is never where one looked: each starts its successor in a session of its own and ends.
+    // The process is never where the last look found it: each starts its successor in a session of
+    // its own and exits.
     let mut prepared = Shim::prepare("sh \"$RUNNER\" & echo ready; read -r line", |_| {});
     let runner = prepared.temp.path().join("runner");
     let trace = prepared.temp.path().join("trace");
@@ -113,8 +113,8 @@ fn one_that_forks_and_goes_is_caught() {
     shim.run.put_close().unwrap();
     let exit = shim.end();
     assert_eq!((exit.code, exit.reason), (Some(1), None));
-    // A look at the processes can miss one that moves. Its trace cannot: time for many more
-    // generations goes by.
+    // A look at the processes can miss one that moves, but its trace cannot be missed: this leaves
+    // time for many more generations.
     let last = generations();
     std::thread::sleep(SHORT * 3);
     assert_eq!(generations(), last, "it runs on");
@@ -140,8 +140,8 @@ fn what_a_grandchild_said_in_time_is_kept() {
 
 #[test]
 fn a_killed_shim_leaves_a_child_that_reads_the_end_of_stdin_and_can_be_found() {
-    // Nobody can be held by a process that is gone. `pid.json` says whom to end when the child does
-    // not go by itself.
+    // A shim that is gone holds nobody. `pid.json` names the process to end when the child does not
+    // exit by itself.
     let mut prepared = Shim::prepare("echo ready; cat; : > \"$SEEN\"; exec sleep 600", |_| {});
     let seen = prepared.temp.path().join("seen");
     prepared.command.env("SEEN", &seen);

@@ -1,4 +1,4 @@
-//! Starts a shim around a shell script, waits for what it does, and leaves nobody behind when a
+//! Starts a shim around a shell script, waits for what it does, and leaves no process behind when a
 //! test fails.
 
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use plexus_shim::{Options, StdinSource};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// How long anything may take on a busy machine before a test says what did not come.
+/// How long anything may take on a busy machine before a test reports what did not happen.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// The variable by which every process of one shim is found, wherever it went.
+/// The environment variable that identifies every process of one shim, wherever it moved.
 const MARK: &str = "PLEXUS_SHIM_TEST_MARK";
 
 /// One shim under test.
@@ -24,7 +24,7 @@ pub(crate) struct Shim {
     pub(crate) process: Child,
     _temp: TempDir,
     mark: String,
-    /// Whether it is known that nobody is left.
+    /// Whether it is known that no process is left.
     is_over: bool,
 }
 
@@ -46,7 +46,7 @@ impl Shim {
         run.create().unwrap();
         let mut options = Options::new(run.path(), "sh");
         options.args = vec!["-c".into(), script.into()];
-        // Long, so that a test which does not ask for a ladder never sees one.
+        // Long, so that the shim does not escalate in a test that does not ask for it.
         options.grace = Duration::from_secs(600);
         change(&mut options);
         let (command, mark) = command(&options.to_args());
@@ -58,15 +58,15 @@ impl Shim {
         wait_for("pid.json", || self.run.read_pid().unwrap())
     }
 
-    /// Waits until the shim has gone, checks that nobody is left of it, and returns how the run
-    /// ended.
+    /// Waits until the shim has exited, checks that no process of it is left, and returns how the
+    /// run ended.
     pub(crate) fn end(&mut self) -> ExitFile {
         let exit = self.exit();
         assert_nobody_is_left(std::slice::from_mut(self));
         exit
     }
 
-    /// Waits until the shim has gone and returns how the run ended.
+    /// Waits until the shim has exited and returns how the run ended.
     pub(crate) fn exit(&mut self) -> ExitFile {
         wait_for("the end of the shim", || self.process.try_wait().unwrap());
         self.run.read_exit().unwrap().expect("exit.json is there when the shim has gone")
@@ -78,7 +78,7 @@ impl Shim {
             .unwrap();
     }
 
-    /// Returns all that is in the journal now.
+    /// Returns the current content of the journal.
     pub(crate) fn journal(&self) -> String {
         journal(&self.run)
     }
@@ -88,13 +88,13 @@ impl Shim {
         wait_for(line, || self.journal().lines().any(|found| found == line).then_some(()));
     }
 
-    /// Returns everybody who descends from this shim and lives, the shim included.
+    /// Returns every living process that descends from this shim, the shim included.
     pub(crate) fn family(&self) -> Vec<i32> {
         marked(&[&self.mark])
     }
 }
 
-/// Checks that nobody is left of shims that have gone.
+/// Checks that no process is left of shims that have exited.
 pub(crate) fn assert_nobody_is_left(shims: &mut [Shim]) {
     let marks: Vec<_> = shims.iter().map(|shim| shim.mark.as_str()).collect();
     assert_eq!(marked(&marks), Vec::<i32>::new(), "a shim left processes behind");
@@ -139,7 +139,7 @@ impl Prepared {
     }
 }
 
-/// Returns the command for a shim, marked so that its family can be found.
+/// Returns the command for a shim, marked so that its descendants can be found.
 fn command(args: &[OsString]) -> (Command, String) {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
@@ -153,7 +153,7 @@ fn command(args: &[OsString]) -> (Command, String) {
     (command, mark)
 }
 
-/// Returns all that is in a journal now.
+/// Returns the current content of a journal.
 pub(crate) fn journal(run: &RunDir) -> String {
     let segments = run.segments().unwrap();
     segments
@@ -182,7 +182,7 @@ fn mark_of(pid: i32) -> Option<String> {
     String::from_utf8(mark.to_vec()).ok()
 }
 
-/// Asks again and again until there is an answer.
+/// Asks repeatedly until there is an answer.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

@@ -33,7 +33,7 @@ fn one_that_does_not_leave_then_goes_down_the_ladder() {
 
 #[test]
 fn a_leash_ends_the_child_at_once() {
-    // The grace is far beyond the deadline of the test: nobody is asked.
+    // The grace is far longer than the deadline of the test: the child is not asked.
     let mut shim = Shim::start_with(
         "trap 'echo asked' TERM; while :; do echo on; sleep 0.02; done",
         |options| {

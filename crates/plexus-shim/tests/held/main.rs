@@ -1,4 +1,4 @@
-//! Real shims with real children: what a server and a user could notice of them.
+//! Real shims with real children: everything that a server and a user can notice of them.
 
 #![expect(
     clippy::unwrap_used,

@@ -60,7 +60,7 @@ fn a_line_longer_than_what_is_held_is_one_line_still() {
 fn a_flood_waits_for_the_server() {
     const LAST: usize = 100_000;
     const BACKLOG: u64 = 40_000;
-    // What the shim had read when it stopped, and the line it was in, may come on top.
+    // The chunk that the shim had read when it stopped, and the line it was in, may come on top.
     const MOST: u64 = BACKLOG + 64 * 1024 + 100;
     let mut shim = Shim::start_with(&format!("seq 1 {LAST}"), |options| {
         without_stdin(options);
@@ -75,7 +75,7 @@ fn a_flood_waits_for_the_server() {
             .sum()
     };
     wait_for("a backlog", || (size(&shim.run) > BACKLOG).then_some(()));
-    // Time for a shim that does not stop to show it; one that stops passes however long this is.
+    // Gives a shim that fails to stop time to show it; one that stops passes however long this is.
     std::thread::sleep(Duration::from_millis(200));
     let mut taken = String::new();
     let mut most = 0;

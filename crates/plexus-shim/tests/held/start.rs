@@ -1,4 +1,4 @@
-//! How a run begins, and what the child finds there.
+//! How a run begins, and what environment the child finds.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn pid_json_names_both_processes() {
 fn the_shim_leaves_the_servers_surroundings() {
     let mut prepared = Shim::prepare("cat", |_| {});
     prepared.command.stderr(Stdio::piped());
-    // As a leader of a process group it has to take one more step to a session of its own.
+    // As the leader of a process group, it needs one more step to get a session of its own.
     std::os::unix::process::CommandExt::process_group(&mut prepared.command, 0);
     let mut shim = prepared.start();
     let pid = shim.pid();
@@ -43,15 +43,14 @@ fn the_shim_leaves_the_servers_surroundings() {
     }
     let (group, session) = group_and_session(pid.shim_pid);
     assert_eq!(group, pid.shim_pid);
-    // Where our own group has no number, nobody can join it, and the shim keeps to a group of its
-    // own.
+    // Where our own group has no number, the shim cannot join it and keeps a group of its own.
     let (our_group, _) = group_and_session(rustix::process::getpid().as_raw_pid());
     assert!(session == pid.shim_pid || our_group == 0, "session {session}, our group {our_group}");
     shim.run.put_close().unwrap();
     shim.end();
 }
 
-/// Fields 5 and 6 of `/proc/PID/stat`, counted from the last parenthesis.
+/// Returns fields 5 and 6 of `/proc/PID/stat`, counted from the last parenthesis.
 fn group_and_session(pid: i32) -> (i32, i32) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().collect();
@@ -60,8 +59,8 @@ fn group_and_session(pid: i32) -> (i32, i32) {
 
 #[test]
 fn a_shim_starts_where_the_session_of_its_server_has_no_number() {
-    // As in a container that is entered from outside: the kernel calls session and group of whoever
-    // entered 0. `-m` gives the shim a group of its own, as a server does.
+    // Like a container that is entered from outside: the kernel reports session and group of the
+    // entering process as 0. `-m` gives the shim a group of its own, as a server does.
     const SCRIPT: &str = r#"set -m; "$@" & wait"#;
     let namespace = || {
         let mut unshare = Command::new("unshare");
@@ -93,8 +92,8 @@ fn the_child_gets_what_the_shim_got_and_no_more() {
     let mut prepared = Shim::prepare(script, |_| {});
     let temp = prepared.temp.path().to_path_buf();
     prepared.command.env("SECRET", "kept").current_dir(&temp);
-    // The same without a shim. What a shim handles it never hands on as ignored, which whoever runs
-    // this test may have: a job in the background of a script ignores SIGINT, one under `nohup`
+    // The same without a shim. The shim never passes on as ignored a signal that it handles, but
+    // the runner of this test may: a background job of a script ignores SIGINT, one under `nohup`
     // SIGHUP.
     let mut direct = Command::new("env");
     direct
