@@ -1,4 +1,4 @@
-//! Why one line could not be read, in words that hold nothing of the line.
+//! The error for one line that could not be read. It contains nothing of the line.
 
 use std::fmt;
 
@@ -10,30 +10,30 @@ use crate::json::{MAX_DEPTH, ScanError};
 pub enum LineErrorCode {
     /// The line is not JSON.
     JsonParse,
-    /// The line is JSON, and not a line of the protocol.
+    /// The line is valid JSON but not a line of the protocol.
     TypedParse,
     /// The line is longer than the reader's limit and was skipped.
     LineTooLong,
 }
 
-/// A line that could not be read. It holds nothing of the line itself: whoever logs it leaks
+/// A line that could not be read. It contains nothing of the line itself, so logging it leaks
 /// nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LineError {
     /// What went wrong.
     pub code: LineErrorCode,
-    /// The same for a person.
+    /// The code in words, for a person.
     pub message: String,
-    /// Where and how, without any byte of the line.
+    /// Where and how reading failed, without any byte of the line.
     pub details: String,
     /// The true size of a line that was too long.
     pub line_bytes: Option<u64>,
 }
 
 impl LineError {
-    /// The error for a line that is JSON and not a line of the protocol. `message` names the
-    /// protocol, `details` what is missing; neither may hold bytes of the line.
+    /// Returns the error for a line that is valid JSON but not a line of the protocol. `message`
+    /// names the protocol and `details` what is missing; neither may contain bytes of the line.
     pub fn typed(message: impl Into<String>, details: impl Into<String>) -> Self {
         Self {
             code: LineErrorCode::TypedParse,
@@ -43,7 +43,7 @@ impl LineError {
         }
     }
 
-    /// The error for a line of `size` bytes that was skipped.
+    /// Returns the error for a line of `size` bytes that was skipped.
     pub fn too_long(size: u64) -> Self {
         Self {
             code: LineErrorCode::LineTooLong,

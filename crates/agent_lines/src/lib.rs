@@ -1,16 +1,19 @@
-//! What every protocol of JSON lines with a child process needs, and nothing of any protocol.
+//! The common base for protocols of JSON lines with a child process. It knows no particular
+//! protocol.
 //!
 //! In reading order:
+//!
 //! - [`json`]: one scan of a line, typed parts that share its allocation, and
 //!   [`json_object!`](crate::json_object) to declare them.
-//! - [`LineParser`]: what a protocol brings, a way from bytes to one typed event; [`LineError`]:
+//! - [`LineParser`]: implemented by each protocol, turns bytes into one typed event; [`LineError`]:
 //!   why a line could not be read.
 //! - [`LineSplitter`]: cuts bytes into lines, with a limit on each.
-//! - [`journal`]: reads lines from files that somebody else writes, and goes on after a restart.
+//! - [`journal`]: reads lines from files that another process writes, and continues after a
+//!   restart.
 //! - [`ProcessTree`]: a child with everything it starts, ended as one.
-//! - [`child`]: starts a program and hands out its events while it lives.
-//! - [`rpc`]: what protocols of requests and answers share, down to a live conversation.
-//! - [`recording`]: reads conversations that were recorded, for tests and statistics.
+//! - [`child`]: starts a program and yields its events while it lives.
+//! - [`rpc`]: the common base for protocols of requests and answers, including a live connection.
+//! - [`recording`]: reads recorded conversations, for tests and statistics.
 //! - [`ask_version`]: asks a program for its version.
 #![doc = concat!("\n", include_str!("../README.md"))]
 
@@ -31,7 +34,7 @@ pub use version::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
 
 /// Turns the bytes of one line into one typed event.
 pub trait LineParser {
-    /// What a line says.
+    /// The typed form of a line.
     type Event: Send + 'static;
 
     /// Reads one line, with or without its line ending. A blank line is `Ok(None)`.

@@ -4,14 +4,14 @@
 //! protocol.
 
 /// The longest line that is read by default. The largest line seen from an agent is a tool result
-/// of a few MiB; beyond this one line is not worth the memory.
+/// of a few MiB; a line longer than this is not worth the memory.
 pub const DEFAULT_MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// How much of the head of a skipped line is kept: enough to find the id of a request, which agents
+/// How many bytes of a skipped line are kept: enough to find the id of a request, which agents
 /// write within the first 100 bytes.
 pub const SKIPPED_HEAD_BYTES: usize = 512;
 
-/// A buffer that grew for a long line is given back when it is larger than this.
+/// The largest buffer that is kept. A buffer that grew beyond this for a long line is freed.
 const KEPT_BUFFER_BYTES: usize = 256 * 1024;
 
 /// One line, without its newline.
@@ -28,7 +28,7 @@ pub enum SplitLine<'a> {
     },
 }
 
-/// Cuts chunks into lines. Holds at most `max_line_bytes` of an unfinished line.
+/// Cuts chunks into lines. Buffers at most `max_line_bytes` of an unfinished line.
 #[derive(Debug)]
 pub struct LineSplitter {
     max_line_bytes: usize,
@@ -36,7 +36,7 @@ pub struct LineSplitter {
     held: Vec<u8>,
     /// The size so far of a line that is being skipped.
     skipping: Option<u64>,
-    /// Whether `held` belongs to a line that was already handed out.
+    /// Whether `held` belongs to a line that was already returned.
     spent: bool,
 }
 
@@ -46,8 +46,8 @@ impl LineSplitter {
         Self { max_line_bytes, held: Vec::new(), skipping: None, spent: false }
     }
 
-    /// Takes bytes off `input` up to the end of the next line and returns that line; `None` when
-    /// `input` is used up.
+    /// Consumes `input` up to the end of the next line and returns that line; `None` when `input`
+    /// is used up.
     pub fn next<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Option<SplitLine<'a>> {
         self.forget_spent();
         match memchr::memchr(b'\n', input) {

@@ -1,7 +1,7 @@
 //! Reads conversations that were recorded in both directions: lines of
 //! `{"dir":"in"|"out","at_ms":N,"line":"…"}`.
 //!
-//! `in` is what the child reads, `out` what it writes, `line` the line as it was.
+//! The child reads `in` lines and writes `out` lines; `line` is the unchanged text.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -15,7 +15,7 @@ pub struct Recorded {
     /// Who wrote it.
     #[serde(rename = "dir")]
     pub direction: Direction,
-    /// The line as it was, without its newline.
+    /// The unchanged line, without its newline.
     pub line: String,
 }
 
@@ -29,21 +29,21 @@ pub enum Direction {
     Out,
 }
 
-/// What is in one recording.
+/// The counts for one recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// The file.
     pub file: String,
     /// How many lines it has.
     pub lines: u64,
-    /// Lines of a kind that nobody knows.
+    /// Lines of an unknown kind.
     pub unknown: u64,
-    /// Lines that cannot be read, of the recording or in it.
+    /// Lines that cannot be read: of the recording itself, or recorded in it.
     pub errors: u64,
 }
 
-/// Counts the lines of a recording. `is_unknown` says whether a line is of a kind that nobody
-/// knows; none when it cannot be read.
+/// Counts the lines of a recording. `is_unknown` says whether a line is of an unknown kind; it
+/// returns `None` when the line cannot be read.
 pub fn count(
     file: &str,
     mut recording: impl BufRead,
@@ -65,8 +65,8 @@ pub fn count(
     Ok(stats)
 }
 
-/// Counts every file that this program was given as an argument and prints one line of JSON for
-/// each: the whole of an example.
+/// Counts every file that this program was given as an argument, and prints one line of JSON for
+/// each. This is all that an example needs.
 pub fn print_stats(mut is_unknown: impl FnMut(&Recorded) -> Option<bool>) -> ExitCode {
     let counted = std::env::args().skip(1).try_for_each(|file| {
         let recording = File::open(&file).map_err(|error| {
@@ -78,7 +78,7 @@ pub fn print_stats(mut is_unknown: impl FnMut(&Recorded) -> Option<bool>) -> Exi
     match counted {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is the only place left to say it.
+            // There is no other place to report a failure to.
             let _ = writeln!(io::stderr(), "stream_stats: {error}");
             ExitCode::FAILURE
         }

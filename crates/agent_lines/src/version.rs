@@ -1,4 +1,4 @@
-//! Asks a program for its version: bounded in time and size, and nothing is left of it.
+//! Asks a program for its version, with a limit on time and size, and leaves no process behind.
 
 use std::fmt;
 use std::path::Path;
@@ -11,25 +11,25 @@ use tokio::process::Command;
 use crate::child::StartError;
 use crate::process::ProcessTree;
 
-/// A program prints its version in well under a second, unless its hundred megabytes are read from
-/// a slow disk for the first time, on a machine that has other things to do.
+/// How long a program may take to print its version. It usually takes well under a second, but on a
+/// busy machine its hundred megabytes may have to be read from a slow disk first.
 pub const VERSION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A version line has a few dozen bytes.
+/// The largest answer that is read. A version line has a few dozen bytes.
 const MAX_ANSWER_BYTES: u64 = 4096;
 
 /// A version of three numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CliVersion {
-    /// Changes with the protocol.
+    /// Changes when the protocol changes.
     pub major: u32,
-    /// Changes with features.
+    /// Changes with new features.
     pub minor: u32,
     /// Changes almost daily.
     pub patch: u32,
 }
 
-/// Why a program did not tell its version.
+/// Why the version of a program is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
     /// It could not be started.
@@ -50,12 +50,12 @@ pub async fn ask_version(binary: &Path) -> Result<String, VersionError> {
     let mut answer = Vec::new();
     let answered = tokio::time::timeout(VERSION_TIMEOUT, async {
         if let Some(stdout) = child.stdout.take() {
-            // What could be read is judged; a broken pipe shows as an answer that is none.
+            // Whatever could be read is judged; after a broken pipe that is not a version.
             let _ = stdout.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await;
         }
     })
     .await;
-    // It has said what it had to say; whatever it does now is of no interest.
+    // The program has printed its version, and nothing else that it does matters.
     tree.kill();
     let _ = child.wait().await;
     tree.end_leftovers().await;
@@ -66,7 +66,7 @@ pub async fn ask_version(binary: &Path) -> Result<String, VersionError> {
 }
 
 impl CliVersion {
-    /// Reads `2.1.325`; what follows the number of the patch is ignored.
+    /// Reads `2.1.325`; anything after the patch number is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.trim_start_matches('v').splitn(3, '.');
         let major = parts.next()?.parse().ok()?;

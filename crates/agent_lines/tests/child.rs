@@ -1,4 +1,4 @@
-//! The crate used alone: a protocol of its own over the lines of a small program.
+//! Uses the crate alone: a small protocol over the lines of a small program.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -55,7 +55,8 @@ async fn a_child_that_does_not_read_fills_its_queue_and_holds_up_nobody() {
     let mut child = shell("exec sleep 3600", Input::Open);
     let input = InputWriter::new(child.stdin.take().expect("an input"));
     let line = || "x".repeat(MAX_QUEUED_BYTES / 4);
-    // The pipe takes a part of the first one, so there is room for four and not for many more.
+    // The pipe takes a part of the first line, so there is room for four lines but not for many
+    // more.
     let sent = (0..16).take_while(|_| input.send(line()).is_ok()).count();
     assert_eq!((sent, input.send(line())), (4, Err(InputError::Full)));
     drop(child.events);

@@ -1,4 +1,4 @@
-//! What differs between systems is in one module, and nothing needs a pseudo-terminal.
+//! Everything that differs between systems is in one module, and nothing needs a pseudo-terminal.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 

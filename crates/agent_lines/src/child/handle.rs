@@ -1,4 +1,4 @@
-//! What a caller holds of a running child.
+//! The parts of a running child that its caller holds.
 
 use std::future::Future;
 use std::io;
@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::StderrTail;
 use crate::LineError;
 
-/// How many events may wait for the caller. When they do, the child waits too: nothing is dropped
-/// and nothing grows.
+/// How many events may wait for the caller. When the channel is full, the child waits too: this
+/// back-pressure drops no event and bounds the memory.
 pub const EVENT_CHANNEL_CAPACITY: usize = 32;
 
 /// One item of the stream.
@@ -28,8 +28,8 @@ pub(super) type Item<E> = Result<E, LineError>;
 pub struct LiveChild<E> {
     /// The events, in the order of the lines. A line that cannot be read is one error in its place.
     pub events: EventStream<E>,
-    /// How the child ended. It resolves when the child and everything it started are gone, whether
-    /// or not the events were read.
+    /// How the child ended. It resolves when the child and everything it started are gone, even if
+    /// nobody reads the events.
     pub completion: Completion,
     /// The child's standard input, when it was started with [`Input::Open`](super::Input::Open).
     pub stdin: Option<ChildStdin>,
@@ -63,10 +63,10 @@ impl Future for Completion {
     }
 }
 
-/// Why a child did not end by itself. Nothing that it printed is in here.
+/// Why a run failed. The error contains none of the child's output.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It took longer than it may. The child and what it started are gone.
+    /// The child exceeded its time limit. It and everything it started are gone.
     #[error("the child did not end within {after:?} and was stopped")]
     Timeout {
         /// The limit.
@@ -85,7 +85,7 @@ pub enum RunError {
 pub struct TerminationHandle(pub(super) Arc<watch::Sender<u32>>);
 
 impl TerminationHandle {
-    /// Asks the child to end; it is killed after its grace. Asked again, it is killed at once.
+    /// Asks the child to end, and kills it after its grace. A second call kills it at once.
     pub fn terminate(&self) {
         self.0.send_modify(|asked| *asked = asked.saturating_add(1));
     }

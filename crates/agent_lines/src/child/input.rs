@@ -1,5 +1,5 @@
 //! Writes whole lines to a child's standard input from a queue, so that a child which does not read
-//! never holds up whoever sends.
+//! never blocks the sender.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,8 +8,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-/// How many bytes may wait to be written. A prompt of a few MiB works with agents; several of them
-/// may wait.
+/// How many bytes may wait to be written. Agents accept prompts of a few MiB; several of them may
+/// wait.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
 /// Sends lines to a child. Cheap to clone; the input is closed with the last clone, or by
@@ -23,7 +23,7 @@ pub struct InputWriter {
 /// Why a line was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// The child has not been reading.
+    /// The queue is full because the child does not read its input.
     #[error("more than {MAX_QUEUED_BYTES} bytes wait for the child to read them")]
     Full,
     /// The input was closed, or the child is gone.
@@ -63,7 +63,7 @@ impl InputWriter {
 
     /// Closes the input once everything queued is written.
     pub fn close(&self) {
-        // One that is closed already needs nothing.
+        // A failure means that the input is already closed.
         let _ = self.queue.send(Message::Close);
     }
 }
@@ -74,8 +74,8 @@ async fn write(
     queued_bytes: Arc<AtomicUsize>,
 ) {
     while let Some(Message::Line(line)) = lines.recv().await {
-        // A child that is ending closes its input first; what it still has to say comes on its
-        // other streams.
+        // A child that is ending closes its input first; its last output comes on its other
+        // streams.
         if stdin.write_all(line.as_bytes()).await.is_err() {
             return;
         }

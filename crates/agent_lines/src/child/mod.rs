@@ -30,8 +30,8 @@ use crate::line::DEFAULT_MAX_LINE_BYTES;
 use crate::process::ProcessTree;
 use run::RunOptions;
 
-/// How long a child that was asked to end may take. An agent saves its transcript and stops its
-/// tools meanwhile.
+/// How long a child may take to end after it was asked. Meanwhile an agent saves its transcript and
+/// stops its tools.
 pub const DEFAULT_TERMINATION_GRACE: Duration = Duration::from_secs(3);
 
 /// How a program is started and held.
@@ -46,7 +46,8 @@ pub struct ChildOptions {
     termination_grace: Duration,
 }
 
-/// Shows the names of the environment and not its values: those are where keys live.
+/// Shows the names of the environment variables without their values, because the values may be
+/// secrets.
 impl fmt::Debug for ChildOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
@@ -79,7 +80,7 @@ pub enum Input {
     Empty,
     /// This text, written while the output is read; then the input is closed.
     Text(String),
-    /// What the caller writes to [`LiveChild::stdin`].
+    /// Whatever the caller writes to [`LiveChild::stdin`].
     Open,
 }
 
@@ -89,15 +90,15 @@ pub enum StartError {
     /// There is no such program.
     #[error("there is no program {}", binary.display())]
     NotFound {
-        /// What was looked for.
+        /// The program that was looked for.
         binary: PathBuf,
     },
-    /// It is not a program that we may run.
+    /// The file is not a program that this user may run.
     #[error("{} is not executable", binary.display())]
     NotExecutable {
         /// The file.
         binary: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -112,15 +113,15 @@ pub enum StartError {
     Spawn {
         /// The program.
         binary: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl ChildOptions {
-    /// Begins with `binary`, by its path or from the search path, the environment of this process,
-    /// no timeout and the default limits.
+    /// Creates options for `binary`, a path or a name on the search path, with the environment of
+    /// this process, no timeout and the default limits.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         Self {
             binary: binary.into(),
@@ -133,19 +134,19 @@ impl ChildOptions {
         }
     }
 
-    /// Runs this program instead.
+    /// Runs this program instead of the one given to [`ChildOptions::new`].
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = binary.into();
         self
     }
 
-    /// Says what the child inherits.
+    /// Sets which environment the child inherits.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
         self
     }
 
-    /// Sets a variable. One that is set twice has the last value.
+    /// Sets an environment variable. If it is set twice, the last value counts.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
@@ -180,13 +181,13 @@ impl ChildOptions {
         &self.binary
     }
 
-    /// Returns the directory that the child runs in; none for that of this process.
+    /// Returns the directory that the child runs in; `None` means the directory of this process.
     pub fn directory(&self) -> Option<&Path> {
         self.working_dir.as_deref()
     }
 
-    /// Starts the program with these arguments and returns at once; its events come while it lives.
-    /// Must be called inside a tokio runtime.
+    /// Starts the program with these arguments and returns at once; its events arrive while it
+    /// runs. Must be called inside a tokio runtime.
     pub fn start<P: LineParser + Send + 'static>(
         self,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -205,7 +206,8 @@ impl ChildOptions {
             }
             command.current_dir(working_dir);
         }
-        // An open and silent input makes some programs wait, so there is none unless it is used.
+        // Some programs wait for an input that is open and silent, so the child gets none unless
+        // the caller uses it.
         let is_empty = input == Input::Empty;
         command.stdin(if is_empty { Stdio::null() } else { Stdio::piped() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -225,7 +227,7 @@ impl ChildOptions {
 }
 
 impl StartError {
-    /// The error of an attempt to start `binary`.
+    /// Returns the error for a failed attempt to start `binary`.
     pub(crate) fn from_spawn(binary: PathBuf, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::NotFound => Self::NotFound { binary },

@@ -1,5 +1,5 @@
-//! Reads a child's standard output into the event channel, line by line, never ahead of the caller
-//! by more than the channel.
+//! Reads a child's standard output into the event channel, line by line. It reads no further than
+//! the capacity of the channel allows.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::{LineError, LineParser};
 /// How much is read at once: the usual size of a pipe.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// How much may still be in the pipe of a child that is gone: the largest pipe that an ordinary
-/// user can have on Linux. Whatever keeps writing beyond that is not the child.
+/// How much may still be in the pipe after the child is gone: the largest pipe that an ordinary
+/// user can have on Linux. Anything beyond that was written by another process.
 const LEFT_IN_PIPE_BYTES: usize = 1024 * 1024;
 
-/// How long the pipe of a child that is gone may stay silent before it is given up. What is in it
-/// can be read at once.
+/// How long the pipe may stay silent, after the child is gone, before the reader gives up. Whatever
+/// is in the pipe can be read at once.
 const SILENCE: Duration = Duration::from_millis(50);
 
 /// Where the events go, and when to stop.
@@ -30,7 +30,7 @@ pub(super) struct Output<P: LineParser> {
     pub(super) exited: watch::Receiver<bool>,
 }
 
-/// Reads to the end of the output, or until nobody listens.
+/// Reads until the output ends or the receiver is dropped.
 pub(super) async fn read<P: LineParser>(mut stdout: impl AsyncRead + Unpin, mut output: Output<P>) {
     let mut splitter = LineSplitter::new(output.max_line_bytes);
     let mut chunk = vec![0; CHUNK_BYTES];
@@ -49,12 +49,13 @@ pub(super) async fn read<P: LineParser>(mut stdout: impl AsyncRead + Unpin, mut 
         }
     }
     if let Some(item) = splitter.finish().and_then(|line| read_line(&mut output.parser, line)) {
-        // The caller may be gone, and then nobody misses the last line.
+        // The send fails only if the caller is gone and no longer needs the last line.
         let _ = output.items.send(item).await;
     }
 }
 
-/// Reads a chunk; 0 at the end. A failing pipe counts as its end: the child's exit tells the rest.
+/// Reads a chunk and returns its length; 0 means the end. A read error counts as the end, because
+/// the child's exit status explains it.
 async fn next_chunk(
     stdout: &mut (impl AsyncRead + Unpin),
     chunk: &mut [u8],

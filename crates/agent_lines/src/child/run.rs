@@ -1,5 +1,5 @@
-//! The task that owns one child: waits for its end, stops it when asked, and leaves nothing of it
-//! behind.
+//! The task that owns one child: it waits for the end of the child, stops it on request, and leaves
+//! none of its processes behind.
 
 use std::future;
 use std::process::ExitStatus;
@@ -20,13 +20,13 @@ use super::stderr::{self, StderrTail};
 use crate::LineParser;
 use crate::process::ProcessTree;
 
-/// How long the output of a child that has exited may stay open. What the child wrote is in the
+/// How long to wait for the output of a child that has exited. Everything the child wrote is in the
 /// pipe already; only a process that it left behind can keep the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_millis(250);
 
-/// What a run is started with.
+/// The settings of a run.
 pub(super) struct RunOptions {
-    /// What is fed to the standard input, which is then closed.
+    /// The text that is written to the standard input, which is then closed.
     pub(super) fed: Option<String>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_line_bytes: usize,
@@ -67,7 +67,7 @@ pub(super) fn start<P: LineParser + Send + 'static>(
         tree,
         items,
         asked,
-        // Held so that `asked` stays open when the caller has dropped its own.
+        // Held so that `asked` stays open after the caller has dropped its own sender.
         _termination: termination.clone(),
         exited,
         output,
@@ -77,7 +77,7 @@ pub(super) fn start<P: LineParser + Send + 'static>(
         grace: options.termination_grace,
     };
     tokio::spawn(async move {
-        // Nobody may be waiting for the completion, which is their choice.
+        // The send fails if the caller has dropped the completion, which it may.
         let _ = completed.send(run.run().await);
     });
     LiveChild {
@@ -89,17 +89,17 @@ pub(super) fn start<P: LineParser + Send + 'static>(
     }
 }
 
-/// One child and everything that serves it.
+/// One child and the tasks that serve it.
 struct Run<E> {
     child: Child,
     tree: ProcessTree,
-    /// Kept to see that the caller is gone, and so that the stream ends with the child and not
-    /// before.
+    /// Kept to notice when the caller is gone, and so that the stream does not end before the
+    /// child.
     items: mpsc::Sender<Item<E>>,
     /// Counts how often the run was asked to end.
     asked: watch::Receiver<u32>,
     _termination: TerminationHandle,
-    /// Tells the reader of the output that no more will come.
+    /// Tells the task that reads the output that the child is gone.
     exited: watch::Sender<bool>,
     output: Option<JoinHandle<()>>,
     drain: Option<JoinHandle<()>>,
@@ -108,18 +108,18 @@ struct Run<E> {
     grace: Duration,
 }
 
-/// How far the child's end has come.
+/// How far the child is on its way to its end.
 #[derive(Clone, Copy)]
 enum Stage {
     Running,
-    /// Asked to end; killed when this passes.
+    /// The child was asked to end, and is killed at `kill_at`.
     Asked {
         kill_at: Instant,
     },
     Killed,
 }
 
-/// Why the loop woke.
+/// Why the loop continued.
 enum Cause {
     Exited(std::io::Result<ExitStatus>),
     TimedOut,
@@ -164,7 +164,7 @@ impl<E> Run<E> {
         }
     }
 
-    /// Asks the child to end, unless that was done.
+    /// Asks the child to end, unless it was already asked or killed.
     fn ask(&mut self, stage: Stage) -> Stage {
         match stage {
             Stage::Running => {
@@ -187,8 +187,8 @@ impl<E> Run<E> {
         if let Some(feeder) = feeder {
             feeder.abort();
         }
-        // Usually the pipes end with the child, at once. A reader that waits for a slow caller also
-        // runs into this limit, and goes on reading what is in the pipe.
+        // The pipes usually close together with the child. A reader that waits for a slow caller
+        // also reaches this limit; it then continues with what is in the pipe.
         wait_a_little(&mut output).await;
         wait_a_little(&mut drain).await;
         tree.end_leftovers().await;
@@ -207,7 +207,7 @@ impl Stage {
     }
 }
 
-/// Waits for a task that should be about to end, and forgets it when it has.
+/// Waits a short time for a task that should be about to end, and clears it once it has ended.
 async fn wait_a_little(task: &mut Option<JoinHandle<()>>) {
     if let Some(running) = task
         && timeout(OUTPUT_GRACE, running).await.is_ok()
@@ -216,7 +216,7 @@ async fn wait_a_little(task: &mut Option<JoinHandle<()>>) {
     }
 }
 
-/// Waits until then, or for ever.
+/// Waits until `instant`, or for ever if there is none.
 async fn at(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -226,7 +226,7 @@ async fn at(instant: Option<Instant>) {
 
 /// Writes the text while the output is being read, then closes the input.
 async fn feed(mut stdin: ChildStdin, text: String) {
-    // A child that does not read its input says why on its other streams; a broken pipe here adds
+    // A child that does not read its input says why on its other streams, so an error here adds
     // nothing.
     if stdin.write_all(text.as_bytes()).await.is_ok() {
         let _ = stdin.shutdown().await;

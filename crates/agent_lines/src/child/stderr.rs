@@ -1,17 +1,18 @@
-//! The end of what a child wrote to its standard error, for whoever asks; it is in no error text.
+//! Keeps the last part of a child's standard error for callers that ask for it. No error text
+//! includes it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How much is kept.
+/// How many bytes are kept.
 pub const STDERR_TAIL_BYTES: usize = 64 * 1024;
 
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A view of the last [`STDERR_TAIL_BYTES`] of a child's standard error. Cheap to clone; may be
-/// asked at any time.
+/// read at any time.
 #[derive(Debug, Clone, Default)]
 pub struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -29,13 +30,14 @@ impl StderrTail {
         tail.drain(..excess);
     }
 
-    /// A holder that panicked leaves whole bytes behind.
+    /// Returns the buffer. A poisoned lock is fine, because the buffer holds only bytes.
     fn bytes(&self) -> MutexGuard<'_, VecDeque<u8>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads everything at once, so that a child which floods its standard error never waits for us.
+/// Reads everything as it arrives, so that a child which floods its standard error never waits for
+/// us.
 pub(super) async fn drain(mut stderr: impl AsyncRead + Unpin, tail: StderrTail) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(got @ 1..) = stderr.read(&mut chunk).await {
@@ -43,7 +45,7 @@ pub(super) async fn drain(mut stderr: impl AsyncRead + Unpin, tail: StderrTail) 
     }
 }
 
-/// What stands for a secret.
+/// The text that replaces a secret.
 const MASK: &str = "[redacted]";
 
 /// How tokens of well-known services begin.
@@ -68,7 +70,7 @@ const TOKEN_PREFIXES: [&str; 14] = [
 const SECRET_NAMES: [&str; 8] =
     ["key", "token", "secret", "password", "passwd", "authorization", "credential", "cookie"];
 
-/// A shorter word is not taken for a token by its prefix alone.
+/// The minimum length of a token: a shorter word is not treated as one, whatever its prefix.
 const MIN_TOKEN_BYTES: usize = 12;
 
 /// Takes out control characters and masks what looks like a secret.
@@ -118,7 +120,7 @@ fn names_secret(name: &str) -> bool {
 }
 
 fn is_token(word: &str) -> bool {
-    // A token may stand behind a path or a parameter.
+    // A token may follow a path or the name of a parameter.
     word.split(['/', '?', '&', '=', '(', ')', '[', ']', '<', '>', ':']).any(|part| {
         part.len() >= MIN_TOKEN_BYTES
             && TOKEN_PREFIXES.iter().any(|prefix| part.starts_with(prefix))

@@ -1,7 +1,7 @@
 //! A journal that is a directory of numbered segments: `000001.jsonl`, `000002.jsonl`, …
 //!
-//! The writer begins a new segment when one is large enough and never goes back to an old one;
-//! whoever has read a segment to its end may remove it.
+//! The writer begins a new segment when the current one is large enough, and never returns to an
+//! old one. A reader may remove a segment that it has read to its end.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -21,7 +21,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where a journal begins.
+    /// The beginning of a journal.
     pub const START: Self = Self { segment: 1, offset: 0 };
 }
 
@@ -35,8 +35,8 @@ pub struct JournalDir {
 }
 
 impl JournalDir {
-    /// Opens the directory at `position`: [`Position::START`], or what an earlier reader got with
-    /// its last line. Neither the directory nor the segment need exist yet.
+    /// Opens the directory at `position`: [`Position::START`], or the position that an earlier
+    /// reader got with its last line. Neither the directory nor the segment need exist yet.
     pub fn open(dir: impl Into<PathBuf>, position: Position) -> Self {
         Self::open_with(dir, position, JournalOptions::default())
     }
@@ -62,9 +62,9 @@ impl JournalDir {
         Position { segment: self.number, offset: self.current.offset() }
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete, going on to later segments.
-    /// A line longer than that is read to its end: the result is empty only when the journal holds
-    /// no further whole line. Never waits.
+    /// Reads about `max_bytes`, continuing into later segments, and returns the complete lines. A
+    /// line longer than `max_bytes` is read to its end, so the result is empty only when the
+    /// journal holds no further complete line. Never waits.
     pub fn read_lines(
         &mut self,
         max_bytes: usize,
@@ -72,8 +72,8 @@ impl JournalDir {
         let mut lines = Vec::new();
         let mut budget = max_bytes.max(1);
         loop {
-            // Looked for before reading: once a later segment exists the current one no longer
-            // grows, so the end that the read below finds is its last.
+            // The search comes before the read: once a later segment exists the current one no
+            // longer grows, so the read below finds its final end.
             let later = self.next_segment()?;
             let segment = self.number;
             let before = self.current.read_to();
@@ -83,7 +83,7 @@ impl JournalDir {
             budget -= budget.min((self.current.read_to() - before) as usize);
             match (stopped, later) {
                 (Stopped::AtEnd, Some(later)) => {
-                    // A torn line at the end of a closed segment will never be finished.
+                    // Nobody will finish a partial line at the end of a closed segment.
                     lines.extend(self.drain_tail());
                     self.number = later;
                     self.current = Segment::new(
@@ -98,8 +98,8 @@ impl JournalDir {
         }
     }
 
-    /// Returns the last line if it has no newline. Only for when the writer is gone and
-    /// [`JournalDir::read_lines`] gave nothing more.
+    /// Returns the last line if it has no newline. Call it only after the writer is gone and
+    /// [`JournalDir::read_lines`] returned nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<Position>> {
         let segment = self.number;
         self.current.drain_tail().map(|(content, offset)| JournalLine {
@@ -108,15 +108,15 @@ impl JournalDir {
         })
     }
 
-    /// The lowest number after the current one. Numbers may be missing: what was read may have been
-    /// removed.
+    /// Returns the lowest segment number after the current one. Numbers may be missing, because
+    /// segments that were read may have been removed.
     fn next_segment(&self) -> Result<Option<u64>, JournalError> {
-        // The usual case costs one look instead of a listing.
+        // The usual case takes one lookup instead of a directory listing.
         let following = self.number + 1;
         if segment_path(&self.dir, following).exists() {
             return Ok(Some(following));
         }
-        // One that is open was there, and is removed by nobody before it was read to its end.
+        // An open segment existed, and nobody removes a segment before it was read to its end.
         if self.current.is_open() || self.current.path().exists() {
             return Ok(None);
         }
@@ -136,7 +136,7 @@ impl JournalDir {
     }
 }
 
-/// The path of a segment: its number with six digits.
+/// Returns the path of a segment: its number with six digits.
 fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:06}.jsonl"))
 }

@@ -7,30 +7,30 @@ use super::segment::{Segment, Stopped};
 use super::{Growth, JournalError, JournalLine, JournalOptions};
 use crate::{LineError, LineParser};
 
-/// How much [`Journal::next_event`] reads ahead.
+/// How many bytes [`Journal::next_event`] reads ahead.
 const READ_AHEAD_BYTES: usize = 256 * 1024;
 
-/// Reads one growing file from an offset on. `P` types its lines for [`Journal::next_event`].
+/// Reads one growing file from an offset on. `P` parses its lines for [`Journal::next_event`].
 #[derive(Debug)]
 pub struct Journal<P> {
     segment: Segment,
     parser: P,
-    /// Lines that were read and not yet handed out as events.
+    /// Lines that were read but not yet returned as events.
     ahead: VecDeque<JournalLine<u64>>,
 }
 
-/// One event of a journal, or the error that stands in its place.
+/// One event of a journal, or the error for a line that could not be read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JournalEvent<E> {
     /// What the line says.
     pub event: Result<E, LineError>,
-    /// Where to go on after it.
+    /// The offset at which to continue after this line.
     pub offset_after: u64,
 }
 
 impl<P: LineParser + Default> Journal<P> {
-    /// Opens the journal at `path` from `offset` on: 0, or what an earlier reader got with its last
-    /// line. The file need not exist yet.
+    /// Opens the journal at `path` from `offset` on: 0, or the offset that an earlier reader got
+    /// with its last line. The file need not exist yet.
     pub fn open(path: impl Into<PathBuf>, offset: u64) -> Self {
         Self::open_with(path, offset, JournalOptions::default())
     }
@@ -51,9 +51,9 @@ impl<P: LineParser> Journal<P> {
         self.segment.path()
     }
 
-    /// Reads about `max_bytes` and returns the lines that are complete. A line longer than that is
-    /// read to its end: the result is empty only when the file holds no further whole line. Never
-    /// waits.
+    /// Reads about `max_bytes` and returns the complete lines. A line longer than `max_bytes` is
+    /// read to its end, so the result is empty only when the file holds no further complete line.
+    /// Never waits.
     pub fn read_lines(&mut self, max_bytes: usize) -> Result<Vec<JournalLine<u64>>, JournalError> {
         let mut lines: Vec<_> = self.ahead.drain(..).collect();
         loop {
@@ -66,8 +66,8 @@ impl<P: LineParser> Journal<P> {
         }
     }
 
-    /// Returns the last line if it has no newline. Only for when the writer is gone and
-    /// [`Journal::read_lines`] gave nothing more.
+    /// Returns the last line if it has no newline. Call it only after the writer is gone and
+    /// [`Journal::read_lines`] returned nothing more.
     pub fn drain_tail(&mut self) -> Option<JournalLine<u64>> {
         self.segment
             .drain_tail()
@@ -88,7 +88,7 @@ impl<P: LineParser> Journal<P> {
         }
     }
 
-    /// Returns the next event if it is there; never waits.
+    /// Returns the next event if there is one; never waits.
     pub fn try_next_event(&mut self) -> Result<Option<JournalEvent<P::Event>>, JournalError> {
         loop {
             if self.ahead.is_empty() {

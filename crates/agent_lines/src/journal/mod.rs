@@ -1,10 +1,10 @@
-//! Reads lines that somebody else writes into files: while they grow, across restarts, a bounded
-//! amount at a time.
+//! Reads lines that another process writes into files: while the files grow, across restarts, a
+//! bounded amount at a time.
 //!
-//! [`Journal`] reads one file and [`JournalDir`] a directory of numbered segments. Both hand out
-//! whole lines together with the position after each, so that a reader which stores the position
-//! with what it made of the line goes on exactly there, in another process too. [`JournalWatcher`]
-//! wakes many readers when there is more.
+//! [`Journal`] reads one file and [`JournalDir`] a directory of numbered segments. Both return
+//! complete lines, each with the position after it. A reader that stores this position together
+//! with its result can continue exactly there, even in another process. [`JournalWatcher`] wakes
+//! many readers when a journal grows.
 
 mod dir;
 mod file;
@@ -24,7 +24,7 @@ use crate::{LineError, LineParser};
 /// How a journal is read.
 #[derive(Debug, Clone, Copy)]
 pub struct JournalOptions {
-    /// A longer line is skipped and reported.
+    /// The longest line that is read. A longer line is skipped and reported.
     pub max_line_bytes: usize,
 }
 
@@ -39,7 +39,7 @@ impl Default for JournalOptions {
 pub struct JournalLine<P> {
     /// What was read.
     pub content: LineContent,
-    /// Where to go on after it.
+    /// The position at which to continue after this line.
     pub position_after: P,
 }
 
@@ -52,13 +52,13 @@ pub enum LineContent {
     TooLong {
         /// Its true size.
         size: u64,
-        /// Its first 512 bytes, in which agents write the id of a request.
+        /// Its first 512 bytes, where agents write the id of a request.
         head: Vec<u8>,
     },
 }
 
 impl LineContent {
-    /// Reads the line as an event; a skipped line is the error that says so.
+    /// Parses the line as an event; a skipped line is an error.
     pub fn parse<P: LineParser>(&self, parser: &mut P) -> Result<Option<P::Event>, LineError> {
         match self {
             Self::Whole(bytes) => parser.parse_bytes(bytes),
@@ -70,23 +70,24 @@ impl LineContent {
 /// Why a journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The file system said no.
+    /// A file system operation failed.
     #[error("could not read the journal at {}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The file is shorter than the position: it is not the file that the position was taken from.
+    /// The file is shorter than the position, so it is not the file that the position was taken
+    /// from.
     #[error("the journal at {} has {len} bytes, less than the position {offset}", path.display())]
     Shrunk {
         /// The file.
         path: PathBuf,
         /// The position.
         offset: u64,
-        /// Its length.
+        /// The length of the file.
         len: u64,
     },
 }

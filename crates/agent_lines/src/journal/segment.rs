@@ -15,19 +15,19 @@ const CHUNK_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
-    /// Opened when there is something to open.
+    /// `None` until the file exists and is opened.
     file: Option<File>,
-    /// The end of the last line that was handed out.
+    /// The offset after the last line that was returned.
     line_start: u64,
-    /// The end of what was read.
+    /// The offset after the last byte that was read.
     read_to: u64,
     splitter: LineSplitter,
 }
 
-/// Where a read stopped.
+/// Why a read stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stopped {
-    /// There is nothing more for now.
+    /// There is nothing more to read for now.
     AtEnd,
     /// The budget is used up.
     AtBudget,
@@ -48,23 +48,23 @@ impl Segment {
         &self.path
     }
 
-    /// Whether the file was found and is open.
+    /// Returns whether the file was found and is open.
     pub(super) fn is_open(&self) -> bool {
         self.file.is_some()
     }
 
-    /// The offset after the last line that was handed out.
+    /// Returns the offset after the last line that was returned.
     pub(super) fn offset(&self) -> u64 {
         self.line_start
     }
 
-    /// The offset after the last byte that was read.
+    /// Returns the offset after the last byte that was read.
     pub(super) fn read_to(&self) -> u64 {
         self.read_to
     }
 
-    /// Reads about `max_bytes`, and calls `each` with every line that is complete and the offset
-    /// after it. A file that does not exist yet is empty.
+    /// Reads about `max_bytes`, and calls `each` with every complete line and the offset after it.
+    /// A file that does not exist yet counts as empty.
     pub(super) fn read(
         &mut self,
         max_bytes: usize,
@@ -91,7 +91,7 @@ impl Segment {
         Ok(Stopped::AtBudget)
     }
 
-    /// Hands out an unfinished last line, once nobody will finish it.
+    /// Returns an unfinished last line. Call it only when nobody will finish that line.
     pub(super) fn drain_tail(&mut self) -> Option<(LineContent, u64)> {
         let line = self.splitter.finish()?.into();
         self.line_start = self.read_to;

@@ -1,4 +1,4 @@
-//! Wakes readers when their journal grows: one watcher of the file system for any number of
+//! Wakes readers when their journal grows. One watcher of the file system serves any number of
 //! journals.
 
 use std::collections::HashMap;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
-/// How long a reader waits at most before it looks by itself. File notifications can be lost (a
-/// full queue, a network file system), and a child that waits for an answer must not wait for ever
-/// because of that.
+/// How long a reader waits at most before it polls. File notifications can be lost (a full queue, a
+/// network file system), and a child that waits for an answer must not wait for ever because of
+/// that.
 pub const SAFETY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Watches directories for many readers. Clones share one watcher.
@@ -36,8 +36,8 @@ struct Shared {
     wakes: Arc<Mutex<Wakes>>,
 }
 
-/// Directories and who waits for them. Kept apart from the watcher, whose own thread takes this
-/// lock.
+/// The directories and the readers that wait for them. Kept apart from the watcher, because the
+/// watcher's own thread takes this lock.
 type Wakes = HashMap<PathBuf, Vec<Weak<Notify>>>;
 
 #[derive(Debug, Default)]
@@ -46,15 +46,15 @@ struct State {
 }
 
 impl JournalWatcher {
-    /// Creates a watcher. The system's facility is opened with the first subscription.
+    /// Creates a watcher. The first subscription opens the notification facility of the system.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Subscribes to a directory, a [`JournalDir`](super::JournalDir)'s. Where the system cannot
-    /// watch it (no watches left, the directory does not exist yet), the subscription still wakes
-    /// its reader every [`SAFETY_INTERVAL`] and tries again; [`Growth::is_notified_by_system`]
-    /// tells.
+    /// Subscribes to the directory of a [`JournalDir`](super::JournalDir). If the system cannot
+    /// watch it (no watches left, or the directory does not exist yet), the subscription still
+    /// wakes its reader every [`SAFETY_INTERVAL`] and tries again;
+    /// [`Growth::is_notified_by_system`] tells which.
     pub fn subscribe(&self, dir: &Path) -> Growth {
         let dir = dir.to_path_buf();
         let wake = Arc::new(Notify::new());
@@ -63,7 +63,8 @@ impl JournalWatcher {
         Growth { dir, wake, shared: Arc::clone(&self.shared), notified_by_system }
     }
 
-    /// Subscribes to a file, a [`Journal`](super::Journal)'s: to the directory it is or will be in.
+    /// Subscribes to the file of a [`Journal`](super::Journal), by the directory that it is or will
+    /// be in.
     pub fn subscribe_file(&self, file: &Path) -> Growth {
         match file.parent() {
             Some(dir) if dir.as_os_str().is_empty() => self.subscribe(Path::new(".")),
@@ -74,16 +75,17 @@ impl JournalWatcher {
 }
 
 impl Growth {
-    /// Waits until there may be more to read: a notification of the system, or [`SAFETY_INTERVAL`].
+    /// Waits until there may be more to read: for a notification of the system, at most
+    /// [`SAFETY_INTERVAL`].
     pub async fn wait(&mut self) {
-        // Running into the timer is the ordinary way out when nothing was written.
+        // A timeout is the ordinary outcome when nothing was written.
         let _ = tokio::time::timeout(SAFETY_INTERVAL, self.wake.notified()).await;
         if !self.notified_by_system {
             self.notified_by_system = self.shared.watch(&self.dir).is_ok();
         }
     }
 
-    /// Whether the system tells us of growth; otherwise only the timer does.
+    /// Returns whether the system notifies us of growth; otherwise only the timer wakes the reader.
     pub fn is_notified_by_system(&self) -> bool {
         self.notified_by_system
     }
@@ -91,8 +93,8 @@ impl Growth {
 
 impl Drop for Growth {
     fn drop(&mut self) {
-        // The watcher is held throughout: a subscription that comes meanwhile is either counted
-        // here, or watches anew after this.
+        // The lock is held throughout: a subscription that comes meanwhile is either counted here
+        // or starts a new watch afterwards.
         let mut state = lock(&self.shared.state);
         let is_last = {
             let mut wakes = lock(&self.shared.wakes);
@@ -105,7 +107,7 @@ impl Drop for Growth {
             others == 0 && wakes.remove(&self.dir).is_some()
         };
         if is_last && let Some(watcher) = &mut state.watcher {
-            // A directory that is already gone is no longer watched, which is what is wanted.
+            // This fails if the directory is gone, and then it is no longer watched either.
             let _ = watcher.unwatch(&self.dir);
         }
     }
@@ -126,14 +128,14 @@ impl Shared {
     }
 }
 
-/// Runs on the watcher's thread.
+/// Wakes the readers that an event concerns. Runs on the watcher's thread.
 fn wake_readers(wakes: &Mutex<Wakes>, event: notify::Result<notify::Event>) {
     let wakes = lock(wakes);
     let wake = |waiting: &Vec<Weak<Notify>>| {
         waiting.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one())
     };
     match event {
-        // Readers cause these themselves.
+        // Readers cause access events themselves.
         Ok(event) if matches!(event.kind, EventKind::Access(_)) => {}
         Ok(event) if !event.need_rescan() => {
             for path in &event.paths {
@@ -141,12 +143,13 @@ fn wake_readers(wakes: &Mutex<Wakes>, event: notify::Result<notify::Event>) {
                 dir.into_iter().chain(wakes.get(path)).for_each(wake);
             }
         }
-        // Notifications were lost: everybody looks.
+        // Notifications were lost, so every reader polls.
         Ok(_) | Err(_) => wakes.values().for_each(wake),
     }
 }
 
-/// A lock whose holder panicked still guards a map that is whole: every change of it is one call.
+/// Takes a lock. A poisoned one still guards a consistent map, because every change of the map is
+/// one call.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

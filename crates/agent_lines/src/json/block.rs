@@ -1,13 +1,13 @@
-//! Looks at 64 bytes at once: which of them are quotes, backslashes and control characters, one bit
+//! Examines 64 bytes at once: which of them are quotes, backslashes and control characters, one bit
 //! each.
 //!
 //! A tool's output has an escape every few words. Stopping at each costs more than reading the
-//! text, because the processor cannot guess where the next one is; with masks the scanner stops
+//! text, because the processor cannot predict where the next one is. With masks the scanner stops
 //! only at the end of the string.
 
 use wide::u8x16;
 
-/// How many bytes are looked at together.
+/// How many bytes are examined together.
 pub(super) const BLOCK_BYTES: usize = 64;
 
 /// One bit for each byte of a block, the first byte lowest.
@@ -15,16 +15,17 @@ pub(super) const BLOCK_BYTES: usize = 64;
 pub(super) struct Masks {
     pub(super) quotes: u64,
     pub(super) backslashes: u64,
-    /// Bytes below 0x20, which may not stand in a string.
+    /// Bytes below 0x20, which are not allowed in a string.
     pub(super) controls: u64,
 }
 
-/// The bytes that a backslash hides, in a block whose backslashes are `backslashes`. `carry` says
-/// that the last byte before the block was an escaping backslash, and then the same about this
-/// block's last byte.
+/// Returns the bytes that are escaped by a backslash, in a block whose backslashes are
+/// `backslashes`. On entry `carry` says whether an escaping backslash was the last byte before the
+/// block; on return, whether one is the last byte of this block.
 ///
-/// An odd backslash in a run escapes what follows. Subtracting the escapes' starts from the pattern
-/// of every second bit makes each run alternate; this is the method of simdjson.
+/// In a run of backslashes every odd one escapes the next byte. Subtracting the starts of the
+/// escapes from the pattern of every second bit makes each run alternate; this is the method of
+/// simdjson.
 #[inline]
 pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
     const EVERY_SECOND: u64 = 0xAAAA_AAAA_AAAA_AAAA;
@@ -38,11 +39,12 @@ pub(super) fn escaped(backslashes: u64, carry: &mut bool) -> u64 {
     escapes_and_escaped ^ (backslashes | first_escaped)
 }
 
-/// How many bytes are looked at first: most strings are keys, ids and words, and end within these.
+/// How many bytes of a string are examined first: most strings are keys, ids and words, and end
+/// within these.
 pub(super) const SHORT_BYTES: usize = 16;
 
-/// The offset of the quote that ends a string, if it is among these bytes and only plain bytes are
-/// before it.
+/// Returns the offset of the quote that ends a string, if it is among these bytes and only plain
+/// bytes precede it.
 #[inline]
 pub(super) fn short_end(bytes: &[u8; SHORT_BYTES]) -> Option<usize> {
     let bytes = u8x16::new(*bytes);
@@ -53,14 +55,14 @@ pub(super) fn short_end(bytes: &[u8; SHORT_BYTES]) -> Option<usize> {
     (quotes != 0 && odd & before == 0).then_some(quotes.trailing_zeros() as usize)
 }
 
-/// The offset of the first backslash, or the number of bytes when there is none.
+/// Returns the offset of the first backslash, or the number of bytes when there is none.
 #[inline]
 pub(super) fn first_backslash(bytes: &[u8; SHORT_BYTES]) -> usize {
     let backslashes = u8x16::new(*bytes).simd_eq(u8x16::splat(b'\\')).to_bitmask();
     (backslashes.trailing_zeros() as usize).min(SHORT_BYTES)
 }
 
-/// Looks at a block.
+/// Computes the masks of a block.
 #[inline]
 pub(super) fn masks(block: &[u8; BLOCK_BYTES]) -> Masks {
     let last_control = u8x16::splat(0x1F);
@@ -73,7 +75,7 @@ pub(super) fn masks(block: &[u8; BLOCK_BYTES]) -> Masks {
     Masks { quotes, backslashes, controls }
 }
 
-/// The bytes that may follow a backslash, apart from `u`.
+/// Returns the bytes that may follow a backslash, apart from `u`.
 #[inline]
 pub(super) fn simple_escapes(block: &[u8; BLOCK_BYTES]) -> u64 {
     parts(block).into_iter().enumerate().fold(0, |found, (index, part)| {
@@ -104,7 +106,7 @@ mod tests {
         BLOCK_BYTES, Masks, SHORT_BYTES, SIMPLE_ESCAPES, escaped, masks, short_end, simple_escapes,
     };
 
-    /// One bit at a time.
+    /// Builds a mask one bit at a time.
     fn mask(block: &[u8; BLOCK_BYTES], is_set: impl Fn(u8) -> bool) -> u64 {
         block
             .iter()

@@ -1,12 +1,12 @@
-//! One scan of a line, and typed parts that share the line's allocation.
+//! Scans a line once, and yields typed parts that share the line's allocation.
 //!
 //! A general JSON library decodes every string and allocates every key. A log of an agent is mostly
-//! long strings that somebody reads once or never, so here a line is validated and indexed in one
-//! pass ([`LineReader`]), its bytes are kept in one allocation, and the typed lines point into it
-//! ([`Text`], [`RawJson`]). Escapes are decoded when a text is first looked at.
+//! long strings that are read once or never. So here a line is validated and indexed in one pass
+//! ([`LineReader`]), its bytes are kept in one allocation, and the typed lines point into it
+//! ([`Text`], [`RawJson`]). Escapes are decoded when a text is first read.
 //!
 //! [`FromJson`] reads a typed value out of a [`Value`], and [`json_object!`](crate::json_object)
-//! declares structs that can be read so.
+//! declares structs that implement it.
 
 mod block;
 mod object;

@@ -1,11 +1,11 @@
-//! Typed structs out of scanned objects, leniently: a known field of an unexpected type is left
-//! out, and what the struct does not name stays in the line's raw JSON.
+//! Reads typed structs from scanned objects, leniently: a known field of an unexpected type is left
+//! out, and fields that the struct does not name stay in the line's raw JSON.
 
 use super::{RawJson, Text, Value};
 
-/// What can be read from a JSON value.
+/// A type that can be read from a JSON value.
 pub trait FromJson: Sized {
-    /// The typed form, or `None` when the value is of another type.
+    /// Returns the typed form, or `None` when the value is of another type.
     fn from_json(value: Value<'_>) -> Option<Self>;
 }
 
@@ -56,8 +56,8 @@ impl<T: FromJson> FromJson for Vec<T> {
     }
 }
 
-/// Declares structs and how each field is spelled on the wire. Every field has a default, for when
-/// it is missing or of another type; what a struct does not name is ignored.
+/// Declares structs and how each field is spelled on the wire. A field that is missing or of
+/// another type has its default; fields that a struct does not name are ignored.
 ///
 /// ```
 /// use agent_lines::json::{FromJson, LineReader, Text};

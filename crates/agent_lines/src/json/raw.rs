@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 
 use super::value::Plain;
 
-/// One JSON value as text. It shares the allocation of the line it came from and is kept byte for
-/// byte: numbers keep their digits and objects the order of their keys.
+/// One JSON value as text. It shares the allocation of its line and is kept byte for byte: numbers
+/// keep their digits and objects the order of their keys.
 #[derive(Clone)]
 pub struct RawJson {
     line: Arc<str>,
@@ -18,22 +18,22 @@ pub struct RawJson {
 }
 
 impl RawJson {
-    /// The value at `start`, which the scanner has validated.
+    /// Returns the value at `start`, which the scanner has validated.
     #[inline]
     pub(super) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
         Self { line, start, len }
     }
 
-    /// Serialises `value` into JSON of its own.
+    /// Serialises `value` into JSON with an allocation of its own.
     pub fn from_value<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         Self::from_text(serde_json::to_string(value)?)
     }
 
-    /// Takes `text` as it is, after checking that it is one JSON value.
+    /// Takes `text` unchanged, after checking that it is one JSON value.
     pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
         let raw = RawValue::from_string(text)?;
         let text = raw.get();
-        // A value of 4 GiB is not something an event or an answer can hold.
+        // No event or answer can hold a value of 4 GiB.
         let len = u32::try_from(text.len()).map_err(|_| {
             <serde_json::Error as serde::de::Error>::custom("a JSON value of 4 GiB or more")
         })?;
@@ -53,24 +53,24 @@ impl RawJson {
     }
 
     /// Decodes the value into a tree, whatever its keys are called. Fails only for a number outside
-    /// the range of a 64-bit float, half of a surrogate pair, and nesting beyond 128 levels.
+    /// the range of a 64-bit float, half a surrogate pair, or nesting beyond 128 levels.
     pub fn to_value(&self) -> Result<serde_json::Value, serde_json::Error> {
         self.parse().map(|Plain(value)| value)
     }
 
-    /// Whether the value is an object.
+    /// Returns whether the value is an object.
     pub fn is_object(&self) -> bool {
         self.get().starts_with('{')
     }
 
-    /// Whether the value is `null`.
+    /// Returns whether the value is `null`.
     pub fn is_null(&self) -> bool {
         self.get() == "null"
     }
 }
 
 impl Default for RawJson {
-    /// `null`.
+    /// Returns `null`.
     fn default() -> Self {
         static NULL: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("null"));
         Self { line: Arc::clone(&NULL), start: 0, len: 4 }

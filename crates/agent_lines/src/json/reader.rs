@@ -1,4 +1,4 @@
-//! Reads one line after the other and reuses the memory of the index.
+//! Reads one line after another and reuses the memory of the index.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,29 +7,29 @@ use super::scan::Scanned;
 use super::tree::each_outer_string;
 use super::{Line, Node, Recorded, ScanError, Value, scan};
 
-/// The index of a line is kept for the next one up to this many values (1 MiB), so that one huge
-/// line does not hold its memory for the rest of the run.
+/// How many values the index may have (1 MiB) to be kept for the next line. A larger one is freed,
+/// so that one huge line does not occupy its memory for the rest of the run.
 const KEPT_NODES: usize = 64 * 1024;
 
-/// Scans lines. Holds nothing of a line after it was read, only memory to reuse.
+/// Scans lines. Between lines it keeps only memory to reuse, and nothing of a line.
 #[derive(Debug, Default)]
 pub struct LineReader {
     nodes: Vec<Node>,
 }
 
-/// What was changed in a line to make it readable. Where nothing is set, the raw JSON is what the
-/// other side wrote.
+/// The changes that made a line readable. If none is set, the raw JSON is exactly what the other
+/// side wrote.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Repairs {
-    /// Bytes that are no UTF-8 became replacement characters.
+    /// Bytes that are not UTF-8 became replacement characters.
     pub invalid_utf8: bool,
     /// An escape of half a surrogate pair became the escape of a replacement character.
     pub lone_surrogate: bool,
 }
 
 impl Repairs {
-    /// Whether anything was changed.
+    /// Returns whether anything was changed.
     pub fn any(self) -> bool {
         self.invalid_utf8 || self.lone_surrogate
     }
@@ -41,13 +41,13 @@ impl LineReader {
         Self::default()
     }
 
-    /// Gives back the memory that was kept for reuse.
+    /// Frees the memory that was kept for reuse.
     pub fn reset(&mut self) {
         self.nodes = Vec::new();
     }
 
-    /// Scans one line, with or without its line ending, and hands its value to `read`. A blank line
-    /// is `Ok(None)`.
+    /// Scans one line, with or without its line ending, and passes its value to `read`. A blank
+    /// line is `Ok(None)`.
     #[inline]
     pub fn read_str<T>(
         &mut self,
@@ -57,8 +57,8 @@ impl LineReader {
         self.read_repaired(line, Repairs::default(), read)
     }
 
-    /// Scans one line of bytes and hands its value to `read`. What is not UTF-8 is replaced, and
-    /// the repairs say so.
+    /// Scans one line of bytes and passes its value to `read`. Bytes that are not UTF-8 are
+    /// replaced, and the repairs say so.
     #[inline]
     pub fn read_bytes<T>(
         &mut self,
@@ -74,10 +74,10 @@ impl LineReader {
         }
     }
 
-    /// Calls `each` with every key of the line's object and its value where that is a string,
-    /// without copying a byte, and returns the line without what surrounds it. The whole line is
-    /// validated all the same. A blank line is `Ok(None)`; for a value that is no object the inner
-    /// result is `Err(NotAnObject)`.
+    /// Calls `each` with every key of the line's object, and with its value if that is a string,
+    /// without copying a byte. Returns the line without its surroundings (see `trim`). The whole
+    /// line is validated all the same. A blank line is `Ok(None)`; for a value that is not an
+    /// object the inner result is `Err(NotAnObject)`.
     #[inline]
     pub fn read_outer<'a>(
         &mut self,
@@ -123,14 +123,14 @@ impl LineReader {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAnObject;
 
-/// Removes what may stand around a value: white space, a carriage return, a byte order mark.
+/// Removes what may surround a value: white space, a carriage return, a byte order mark.
 #[inline]
 fn trim(line: &str) -> &str {
     line.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{feff}')
 }
 
-/// The escape of the replacement character is as long as the broken one, so every offset of the
-/// scan stays right.
+/// Replaces escapes of half a surrogate pair. The escape of the replacement character has the same
+/// length, so every offset of the scan stays right.
 fn replace_lone_surrogates(line: &str, scanned: &Scanned) -> String {
     const ESCAPE: &str = "\\ufffd";
     let mut text = String::with_capacity(line.len());

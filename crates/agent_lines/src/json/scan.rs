@@ -8,11 +8,11 @@
 
 use super::block::{BLOCK_BYTES, Masks, escaped, masks, short_end, simple_escapes};
 
-/// How many arrays and objects may stand inside each other: the limit of `serde_json`, so that
-/// whoever reads a part of an event with it can.
+/// How deeply arrays and objects may be nested: the limit of `serde_json`, so that a caller can
+/// read any part of an event with it.
 pub const MAX_DEPTH: u32 = 127;
 
-/// What a [`Node`] is.
+/// The kind of a [`Node`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An object; its children are keys and values in turn.
@@ -33,40 +33,40 @@ pub(super) enum Kind {
     Null,
 }
 
-/// One value (or key) of the line, in document order. Sixteen bytes, so that the index stays a
-/// small multiple of the line.
+/// One value (or key) of the line, in document order. It has sixteen bytes, so that the index stays
+/// a small multiple of the line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
     /// Offset of the first byte.
     pub(super) start: u32,
     /// Offset after the last byte.
     pub(super) end: u32,
-    /// Index of the next node that is not inside this one.
+    /// Index of the next node outside this one.
     pub(super) next: u32,
-    /// What it is.
+    /// The kind of the value.
     pub(super) kind: Kind,
 }
 
-/// How much of the line is indexed. All of it is validated either way.
+/// How much of the line is indexed. The whole line is validated either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recorded {
-    /// The outer object's own keys and values; what is inside them is only validated.
+    /// The outer object's own keys and values; their contents are only validated.
     Outer,
     /// Every value.
     Everything,
 }
 
-/// What the scan found besides the index.
+/// The findings of a scan besides the index.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
     /// Offsets of `\uXXXX` escapes that are half a surrogate pair.
     pub(super) lone_surrogates: Vec<usize>,
 }
 
-/// Why a line is not JSON. Holds an offset and nothing of the line itself.
+/// Why a line is not JSON. It contains an offset and nothing of the line itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanError {
-    /// A byte that cannot stand where it stands.
+    /// A byte that is not allowed at its place.
     Unexpected {
         /// Its offset.
         at: usize,
@@ -75,10 +75,10 @@ pub enum ScanError {
     Truncated,
     /// More than [`MAX_DEPTH`] levels.
     TooDeep {
-        /// The offset of the first that is too deep.
+        /// The offset of the first value that is too deep.
         at: usize,
     },
-    /// Offsets are 32 bits wide.
+    /// The line is too long for offsets of 32 bits.
     TooLong,
 }
 
@@ -114,7 +114,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// The next byte that is not white space, left in place.
+    /// Returns the next byte that is not white space, without consuming it.
     #[inline]
     fn next_byte(&mut self) -> Option<u8> {
         loop {
@@ -134,7 +134,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans one value; `depth` is how many containers stand around it.
+    /// Scans one value; `depth` is the number of containers around it.
     fn value(&mut self, depth: u32) -> Result<(), ScanError> {
         let Some(byte) = self.next_byte() else { return Err(ScanError::Truncated) };
         match byte {
@@ -184,7 +184,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Scans a string, a block at a time while there are whole blocks.
+    /// Scans a string, in blocks as long as whole blocks remain.
     #[inline]
     fn string(&mut self, depth: u32) -> Result<(), ScanError> {
         let start = self.at;
@@ -208,8 +208,9 @@ impl Scanner<'_> {
             let ends = quotes & !hidden;
             // The bytes of this block that are inside the string.
             let inside = if ends == 0 { u64::MAX } else { (ends & ends.wrapping_neg()) - 1 };
-            // Whatever is wrong or rare is read again by the careful loop below, from the first
-            // byte of the block that is not hidden by the block before.
+            // The careful loop below reads this block again if it has anything wrong or rare. It
+            // starts at the first byte of the block, or at the backslash before it that escapes
+            // that byte.
             let is_odd = controls & inside != 0
                 || (hidden & inside != 0 && hidden & inside & !simple_escapes(block) != 0);
             if is_odd {
@@ -230,8 +231,7 @@ impl Scanner<'_> {
         self.string_slowly(depth, start)
     }
 
-    /// Goes on in a string, byte by byte: the end of the line, escapes of code units, and what is
-    /// not allowed.
+    /// Continues a string byte by byte: for the end of the line, `\u` escapes and errors.
     fn string_slowly(&mut self, depth: u32, start: usize) -> Result<(), ScanError> {
         let mut kind = Kind::Escaped;
         if self.bytes.get(start..self.at).is_some_and(|before| !before.contains(&b'\\')) {
@@ -286,7 +286,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// The number in the `\uXXXX` that begins at `at`.
+    /// Returns the number in the `\uXXXX` that begins at `at`.
     fn code_unit(&self, at: usize) -> Result<u32, ScanError> {
         let Some(digits) = self.bytes.get(at + 2..at + 6) else { return Err(ScanError::Truncated) };
         digits.iter().enumerate().try_fold(0, |unit, (i, digit)| {

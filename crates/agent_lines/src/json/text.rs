@@ -1,4 +1,4 @@
-//! A string of a line: a slice of its line, decoded when first looked at.
+//! A string of a line: a slice of the line, decoded when first read.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::unescape;
 
-/// A string inside a line. It shares the allocation of the line it came from, so cloning it is
-/// cheap and holding it holds the line; `to_string()` makes an independent copy.
+/// A string inside a line. It shares the allocation of its line: cloning it is cheap, and holding
+/// it keeps the line in memory. `to_string()` makes an independent copy.
 ///
-/// It reads like a `&str`. A string that has escapes is decoded the first time somebody looks.
+/// It reads like a `&str`. A string that has escapes is decoded the first time it is read.
 #[derive(Clone)]
 pub struct Text(Repr);
 
@@ -28,18 +28,18 @@ struct Escaped {
 }
 
 impl Text {
-    /// The plain text at `start`.
+    /// Creates the plain text at `start`.
     #[inline]
     pub(super) fn slice(line: Arc<str>, start: u32, len: u32) -> Self {
         Self(Repr::Slice { line, start, len })
     }
 
-    /// The text whose escaped form is at `start`.
+    /// Creates the text whose escaped form is at `start`.
     pub(super) fn escaped(line: Arc<str>, start: u32, len: u32) -> Self {
         Self(Repr::Escaped(Arc::new(Escaped { line, start, len, decoded: OnceLock::new() })))
     }
 
-    /// Returns the text, decoding it if nobody has yet.
+    /// Returns the text, decoding it on the first call.
     #[inline]
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -52,8 +52,8 @@ impl Text {
     }
 }
 
-/// The scanner only records offsets between ASCII bytes of the same line, so the slice always
-/// exists.
+/// Returns a part of the line. It always exists, because the scanner only records offsets between
+/// ASCII bytes of the same line.
 #[inline]
 fn part(line: &str, start: u32, len: u32) -> &str {
     line.get(start as usize..start as usize + len as usize).unwrap_or_default()
@@ -75,7 +75,7 @@ impl AsRef<str> for Text {
 }
 
 impl From<&str> for Text {
-    /// Copies `text`. One of 4 GiB or more, which no line can hold, is cut.
+    /// Copies `text`. A text of 4 GiB or more, which no line can hold, is cut.
     fn from(text: &str) -> Self {
         let len = u32::try_from(text.len()).unwrap_or(u32::MAX);
         Self::slice(Arc::from(text), 0, len)

@@ -18,15 +18,15 @@ impl<'a> Line<'a> {
         Self { text, nodes }
     }
 
-    /// The line's value, if the scan recorded one.
+    /// Returns the line's value, if the scan recorded one.
     #[inline]
     pub(super) fn root(&'a self) -> Option<Value<'a>> {
         Value::at(self, 0)
     }
 }
 
-/// One value of a scanned line. It borrows the line; [`Value::text`] and [`Value::raw`] give parts
-/// that may be kept.
+/// One value of a scanned line. It borrows the line; [`Value::text`] and [`Value::raw`] return
+/// parts that may be kept.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
     line: &'a Line<'a>,
@@ -46,32 +46,33 @@ impl<'a> Value<'a> {
         line.nodes.get(index).map(|node| Self { line, node: *node, index })
     }
 
-    /// Whether the value is an object.
+    /// Returns whether the value is an object.
     #[inline]
     pub fn is_object(self) -> bool {
         self.node.kind == Kind::Object
     }
 
-    /// Whether the value is a string.
+    /// Returns whether the value is a string.
     #[inline]
     pub fn is_string(self) -> bool {
         matches!(self.node.kind, Kind::Plain | Kind::Escaped)
     }
 
-    /// The value's JSON text.
+    /// Returns the value's JSON text.
     #[inline]
     pub fn source(self) -> &'a str {
         self.line.text.get(self.node.start as usize..self.node.end as usize).unwrap_or_default()
     }
 
-    /// The bytes between the quotes.
+    /// Returns the bytes between the quotes.
     #[inline]
     fn inner(self) -> &'a str {
         let source = self.source();
         source.get(1..source.len().saturating_sub(1)).unwrap_or_default()
     }
 
-    /// The value as a borrowed string, decoded if it has escapes; `None` when it is not a string.
+    /// Returns the value as a borrowed string, decoded if it has escapes; `None` when it is not a
+    /// string.
     #[inline]
     pub fn as_str(self) -> Option<Cow<'a, str>> {
         match self.node.kind {
@@ -81,7 +82,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a string that shares the line.
+    /// Returns the value as a string that shares the line.
     #[inline]
     pub fn text(self) -> Option<Text> {
         let (start, len) =
@@ -93,13 +94,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as JSON that shares the line.
+    /// Returns the value as JSON that shares the line.
     #[inline]
     pub fn raw(self) -> RawJson {
         RawJson::slice(Arc::clone(self.line.text), self.node.start, self.node.end - self.node.start)
     }
 
-    /// The value as a truth value; `None` when it is none.
+    /// Returns the value as a boolean; `None` when it is not one.
     #[inline]
     pub fn as_bool(self) -> Option<bool> {
         match self.node.kind {
@@ -109,13 +110,13 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a number; `None` when it is none or does not fit.
+    /// Returns the value as a number; `None` when it is not one or does not fit.
     #[inline]
     pub fn as_number<T: std::str::FromStr>(self) -> Option<T> {
         (self.node.kind == Kind::Number).then(|| self.source().parse().ok()).flatten()
     }
 
-    /// The items of an array; nothing for any other value.
+    /// Returns the items of an array; none for any other value.
     pub fn items(self) -> impl Iterator<Item = Value<'a>> {
         let mut at = if self.node.kind == Kind::Array { self.index + 1 } else { usize::MAX };
         let end = self.node.next as usize;
@@ -126,13 +127,14 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Whether the value is an array.
+    /// Returns whether the value is an array.
     #[inline]
     pub fn is_array(self) -> bool {
         self.node.kind == Kind::Array
     }
 
-    /// Calls `each` with every key and value of an object, in order; nothing for any other value.
+    /// Calls `each` with every key and value of an object, in order; does nothing for any other
+    /// value.
     #[inline]
     pub fn each_field(self, mut each: impl FnMut(&str, Value<'a>)) {
         if !self.is_object() {
@@ -146,14 +148,14 @@ impl<'a> Value<'a> {
             };
             match key.node.kind {
                 Kind::Plain => each(key.inner(), value),
-                // A key may be spelled with escapes, and means the same.
+                // A key that is spelled with escapes means the same.
                 _ => each(&unescape(key.inner()), value),
             }
             at = value.node.next as usize;
         }
     }
 
-    /// The last field of that name, as a decoder into a tree would keep it.
+    /// Returns the last field of that name, the one that a decoder into a tree would keep.
     #[inline]
     pub fn get(self, name: &str) -> Option<Value<'a>> {
         let mut found = None;
@@ -166,7 +168,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Calls `each` with every key of the outer object and its value where that is a string. `None`
+/// Calls `each` with every key of the outer object, and with its value if that is a string. `None`
 /// when there is no object.
 pub(super) fn each_outer_string<'a>(
     line: &'a str,
@@ -184,7 +186,7 @@ pub(super) fn each_outer_string<'a>(
     Some(())
 }
 
-/// The string that `node` is, decoded if it has escapes.
+/// Returns the string that `node` is, decoded if it has escapes.
 #[inline]
 fn string(line: &str, node: Node) -> Option<Cow<'_, str>> {
     let inner = line

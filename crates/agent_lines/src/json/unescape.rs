@@ -1,4 +1,4 @@
-//! Turns the inside of a JSON string with escapes into its text.
+//! Decodes the contents of a JSON string that has escapes.
 
 use super::block::{SHORT_BYTES, first_backslash};
 
@@ -6,16 +6,16 @@ use super::block::{SHORT_BYTES, first_backslash};
 /// accepted. Half a surrogate pair becomes the replacement character.
 pub(super) fn unescape(inner: &str) -> String {
     let bytes = inner.as_bytes();
-    // No escape is shorter than what it stands for. The rest is room for the last copy, which may
-    // be longer than what counts.
+    // No escape is shorter than the character it stands for, so the text fits. The extra bytes are
+    // room for the last copy, which has a fixed length.
     let mut text = vec![0; bytes.len() + SHORT_BYTES];
     let (mut read, mut written) = (0, 0);
     while let (Some(from), Some(to)) = (
         bytes.get(read..).and_then(|rest| rest.first_chunk::<SHORT_BYTES>()),
         text.get_mut(written..).and_then(|rest| rest.first_chunk_mut::<SHORT_BYTES>()),
     ) {
-        // All of it is copied and then only what is before the escape counted: cheaper than to copy
-        // as much as is wanted.
+        // The whole chunk is copied, and then only the bytes before the escape count. This is
+        // cheaper than a copy of exactly those bytes.
         *to = *from;
         let plain = first_backslash(from);
         read += plain;
@@ -33,12 +33,12 @@ pub(super) fn unescape(inner: &str) -> String {
         }
     }
     text.truncate(written);
-    // What was copied is UTF-8 and so is what was decoded: this never replaces anything.
+    // Copied and decoded bytes are both UTF-8, so this never replaces anything.
     String::from_utf8(text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Decodes the escape at `read` to `written`, and returns the offsets after both.
+/// Decodes the escape at `read` to `written`, and returns the offset after each.
 #[inline]
 fn decode_one(bytes: &[u8], read: usize, text: &mut [u8], written: usize) -> (usize, usize) {
     let (character, used) = decode(bytes.get(read..).unwrap_or_default());
@@ -52,7 +52,7 @@ fn decode_one(bytes: &[u8], read: usize, text: &mut [u8], written: usize) -> (us
     (read + used, written)
 }
 
-/// The character of the escape that `bytes` begins with, and its length.
+/// Returns the character of the escape at the beginning of `bytes`, and the length of that escape.
 fn decode(bytes: &[u8]) -> (char, usize) {
     let character = match bytes.get(1) {
         Some(b'b') => '\u{8}',

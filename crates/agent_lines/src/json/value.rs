@@ -1,15 +1,15 @@
-//! Reads JSON as a tree of values that says what the text says.
+//! Reads JSON as a tree of values that matches the text.
 //!
-//! serde_json's own way from text to a [`Value`] takes an object whose first key is
-//! `$serde_json::private::RawValue` for a mark of its own, and reads what is inside the string that
-//! follows. What an agent wrote must not be read as something else.
+//! From text to a [`Value`], serde_json treats an object whose first key is
+//! `$serde_json::private::RawValue` as its own marker, and parses the string that follows. Output
+//! of an agent must never be read as something else.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value that was read without a look at marks.
+/// A value that was read without that marker.
 pub(super) struct Plain(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Plain {

@@ -1,5 +1,5 @@
-//! Finds a child's descendants in `/proc` and ends them without ever hitting a process that only
-//! inherited a number.
+//! Finds a child's descendants in `/proc` and kills them, but never another process that has reused
+//! a pid.
 
 use std::collections::HashSet;
 use std::fs;
@@ -27,20 +27,20 @@ impl Group {
 
     pub(super) fn ask_to_end(&self) {
         if let Some(leader) = self.leader {
-            // It may have ended meanwhile.
+            // The group may have ended meanwhile.
             let _ = kill_process_group(leader, Signal::TERM);
         }
     }
 
     pub(super) fn kill(&self) {
         let Some(leader) = self.leader else { return };
-        // Looked for before the kill: afterwards their parent is gone and the tree has no root.
+        // The search comes before the kill: afterwards the parent is gone and the tree has no root.
         let descendants = self.find(Look::Descendants);
         let _ = kill_process_group(leader, Signal::KILL);
         descendants.iter().for_each(Process::kill);
     }
 
-    /// Kills what is left and returns how many there were.
+    /// Kills the remaining processes and returns how many there were.
     pub(super) fn kill_leftovers(&self) -> usize {
         let found = self.find(Look::Leftovers);
         found.iter().for_each(Process::kill);
@@ -50,8 +50,8 @@ impl Group {
     fn find(&self, look: Look) -> Vec<Process> {
         let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
         let processes = list();
-        // While any process is in the group the kernel gives its number to nobody. So a group
-        // without its leader is still ours, and a process of that number, once ours was waited for,
+        // The kernel does not reuse the number of a group while a process is in it. So a group
+        // without its leader is still ours. After our child was reaped, a process with its number
         // is a stranger.
         let has_leader = processes.iter().any(|process| process.pid == leader);
         let owns_group = look == Look::Descendants || !has_leader;
@@ -65,7 +65,7 @@ impl Group {
             .filter(|process| is_ours(process))
             .map(|process| process.pid)
             .collect();
-        // Children of ours are ours, also those that have thrown the mark away.
+        // Children of our processes are ours, even those that removed the mark.
         loop {
             let before = ours.len();
             for process in &processes {
@@ -84,12 +84,12 @@ impl Group {
     }
 }
 
-/// What is looked for.
+/// Which processes are searched for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// The child, not yet waited for, and what it started.
+    /// The child, not yet reaped, and its descendants.
     Descendants,
-    /// What it started, after it was waited for.
+    /// The descendants of a child that was reaped.
     Leftovers,
 }
 
@@ -99,7 +99,7 @@ struct Process {
     pid: i32,
     parent: i32,
     group: i32,
-    /// With the pid this names a process for good.
+    /// Together with the pid, identifies a process for ever.
     start_time: u64,
     /// A zombie: it only waits to be reaped by its parent.
     is_dead: bool,
@@ -108,7 +108,7 @@ struct Process {
 impl Process {
     fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in parentheses and may hold anything, parentheses too.
+        // The name is in parentheses and may contain anything, parentheses too.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         Some(Self {
             pid,
@@ -125,19 +125,19 @@ impl Process {
             .is_ok_and(|environ| environ.windows(mark.len()).any(|part| part == mark.as_bytes()))
     }
 
-    /// Kills exactly this process: the descriptor is opened first, and only then is it checked that
-    /// the number still belongs to the process that was looked at.
+    /// Kills exactly this process. It opens the descriptor first, and only then checks that the pid
+    /// still belongs to the process that was found.
     fn kill(&self) {
         let Some(pid) = Pid::from_raw(self.pid) else { return };
         let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) else { return };
         if Self::read(self.pid).is_some_and(|now| now.start_time == self.start_time) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = pidfd_send_signal(&descriptor, Signal::KILL);
         }
     }
 }
 
-/// Everything that runs, except this process.
+/// Returns all processes except this one.
 fn list() -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_pid();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };

@@ -1,9 +1,9 @@
 //! A child with everything it starts, ended as one.
 //!
-//! Agents give each tool a session of its own, so a signal to the child's process group misses
-//! them, and a killed agent leaves them running. What finds them depends on the system and is in
-//! one module for each: [`linux`](self) walks `/proc`, other Unix systems have the process group,
-//! Windows the tree of processes.
+//! Agents give each tool a session of its own, so a signal to the child's process group misses the
+//! tools, and they outlive a killed agent. Finding them depends on the system, with one module for
+//! each: [`linux`](self) walks `/proc`, other Unix systems use the process group, and Windows a job
+//! object.
 
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
@@ -21,17 +21,19 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-/// Every child gets this variable, and what it starts inherits it: the mark by which they are found
-/// when their parents are gone. Runs inside runs add to it.
+/// The environment variable that marks a child. Its descendants inherit it, and so are found when
+/// their parents are gone. A run inside a run appends to it.
 const MARK_VARIABLE: &str = "AGENT_LINES_RUN_MARK";
 
-/// A process that forks while it is being killed needs another look.
+/// How often to search for leftovers, because a process that forks while it is being killed needs
+/// another search.
 const LOOKS: u32 = 40;
 
-/// How long a killed process may take to disappear before the next look.
+/// How long to wait for killed processes to disappear before the next search.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
-/// A child and its descendants. Dropped before [`ProcessTree::end_leftovers`], it kills them all.
+/// A child and its descendants. Kills them all if it is dropped before
+/// [`ProcessTree::end_leftovers`].
 #[derive(Debug)]
 pub struct ProcessTree {
     group: platform::Group,
@@ -39,7 +41,7 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// Starts `command` as the head of a tree.
+    /// Starts `command` as the root of a tree.
     pub fn spawn(command: &mut Command) -> io::Result<(Child, Self)> {
         let mark = Uuid::new_v4().to_string();
         let marks = match std::env::var(MARK_VARIABLE) {
@@ -53,24 +55,25 @@ impl ProcessTree {
         Ok((child, Self { group, is_over: false }))
     }
 
-    /// Asks the child to end. Not an interrupt: Claude Code answers that with exit code 0, which
-    /// looks like success, and Codex leaves the children of its tools.
+    /// Asks the child to end, with a termination signal. An interrupt would not do: Claude Code
+    /// answers it with exit code 0, which looks like success, and Codex leaves the children of its
+    /// tools running.
     pub fn ask_to_end(&self) {
         self.group.ask_to_end();
     }
 
-    /// Kills the child and its descendants. Only while the child has not been waited for.
+    /// Kills the child and its descendants. Call it only before the child was waited for.
     pub fn kill(&self) {
         self.group.kill();
     }
 
-    /// Kills what the child has left behind, and looks again until there is nothing. For after the
-    /// child was waited for.
+    /// Kills the processes that the child left behind, and searches again until there are none.
+    /// Call it after the child was waited for.
     pub async fn end_leftovers(mut self) {
         self.is_over = true;
         for _ in 0..LOOKS {
             let group = self.group.clone();
-            // Looking reads hundreds of small files.
+            // The search reads hundreds of small files.
             let found = tokio::task::spawn_blocking(move || group.kill_leftovers()).await;
             if matches!(found, Ok(0) | Err(_)) {
                 return;
@@ -82,7 +85,8 @@ impl ProcessTree {
 
 impl Drop for ProcessTree {
     fn drop(&mut self) {
-        // The runtime was shut down around us: nobody can wait any more, so nobody is asked.
+        // The runtime is shutting down and nothing can wait any more, so the processes are killed
+        // without being asked.
         if !self.is_over {
             self.group.kill();
             self.group.kill_leftovers();

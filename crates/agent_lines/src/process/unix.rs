@@ -1,7 +1,7 @@
 //! Ends a child's process group, on Unix systems other than Linux.
 //!
-//! A tool that made a session of its own is out of reach here; an agent ends its tools itself
-//! when it is asked to end, which is why it is asked first.
+//! A tool in a session of its own is out of reach here. An agent ends its tools itself when it is
+//! asked to end, so it is always asked first.
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::{Child, Command};
@@ -30,7 +30,7 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// Kills what is left of the group and returns how many groups there were.
+    /// Kills the rest of the group and returns how many groups there were.
     pub(super) fn kill_leftovers(&self) -> usize {
         let is_left = self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok());
         if is_left {
@@ -41,7 +41,7 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         if let Some(leader) = self.leader {
-            // It may have ended meanwhile.
+            // The group may have ended meanwhile.
             let _ = kill_process_group(leader, signal);
         }
     }

@@ -1,21 +1,20 @@
 //! Ends a child's processes on Windows: a job object holds them all, and closing it ends them.
 //!
-//! There is no polite request that a console program without a window would hear, so asking is
-//! killing. A process that the child starts in the moment before it is put into its job is not in
-//! it.
+//! A console program without a window receives no polite request, so asking it to end kills it. The
+//! job misses a process that the child starts in the moment before it is put into the job.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::process::{Child, Command};
 use win32job::{ExtendedLimitInfo, Job};
 
-/// The job that a child and its descendants are in; `None` when there is none, or no longer.
+/// The job of a child and its descendants; `None` when there is no job, or no longer.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     job: Arc<Mutex<Option<Job>>>,
 }
 
-/// Nothing needs to be prepared.
+/// Does nothing: a job needs no preparation.
 pub(super) fn prepare(_command: &mut Command) {}
 
 impl Group {
@@ -39,7 +38,7 @@ impl Group {
         drop(self.job.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Closing the job ends everything in it at once: there is nothing to look for again.
+    /// Closes the job, which ends everything in it at once: no second search is needed.
     pub(super) fn kill_leftovers(&self) -> usize {
         self.kill();
         0

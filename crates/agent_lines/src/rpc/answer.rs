@@ -4,32 +4,32 @@ use super::RequestId;
 use crate::json::{FromJson, LineReader, RawJson, Text, Value};
 use crate::json_object;
 
-/// An answer; its id says to which request.
+/// An answer; its id names the request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The request.
     pub id: RequestId,
-    /// How it went.
+    /// The result or the error.
     pub outcome: Outcome,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// It was done. The `result` is whole; [`Outcome::read`] types it.
+    /// The request succeeded. The `result` is complete; [`Outcome::read`] types it.
     Result(RawJson),
-    /// It was refused.
+    /// The request was refused.
     Error(RpcError),
 }
 
 json_object! {
     /// A refusal.
     pub struct RpcError {
-        /// What kind: -32601 for a method that is not known, -32602 for wrong parameters.
+        /// The code: -32601 for an unknown method, -32602 for wrong parameters.
         code: i64 = "code",
-        /// The same in the other side's words.
+        /// The reason in the other side's words.
         message: Text = "message",
-        /// More about it.
+        /// Further details.
         data: Option<RawJson> = "data",
     }
 }
@@ -49,7 +49,7 @@ impl Answer {
 }
 
 impl Outcome {
-    /// Reads the result as `T`; none for a refusal or a result of another form.
+    /// Reads the result as `T`; `None` for a refusal or a result of another form.
     pub fn read<T: FromJson>(&self) -> Option<T> {
         match self {
             Self::Result(result) => LineReader::new()

@@ -1,4 +1,4 @@
-//! A live conversation with a child that speaks in requests and answers.
+//! A live connection to a child that speaks in requests and answers.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -14,17 +14,18 @@ use crate::child::{
     TerminationHandle,
 };
 
-/// How long the child may take to answer a request that does not run a turn. Two seconds were seen,
-/// for the first one; a busy machine, or an MCP server that has to start first, may need much more.
+/// How long the child may take to answer a request that does not run a turn. The first request was
+/// seen to take two seconds; a busy machine, or an MCP server that has to start first, may need
+/// much more.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many lines are kept for later while [`Connection::answer_to`] waits. A call takes
-/// milliseconds, in which a few notifications come.
+/// How many lines are buffered while [`Connection::answer_to`] waits. A call takes milliseconds,
+/// during which only a few notifications arrive.
 pub const MAX_HELD_LINES: usize = 1024;
 
 /// A line that may be an answer.
 pub trait RpcLine: Send + 'static {
-    /// Returns the answer that the line is.
+    /// Returns the answer, if the line is one.
     fn answer(&self) -> Option<&Answer>;
 }
 
@@ -33,7 +34,7 @@ pub trait RpcLine: Send + 'static {
 #[must_use = "dropping the connection ends the child"]
 pub struct Connection<L> {
     events: EventStream<L>,
-    /// What came while a call waited for its answer.
+    /// Lines that arrived while a call waited for its answer.
     held: VecDeque<Result<L, LineError>>,
     completion: Completion,
     input: LineInput,
@@ -42,17 +43,17 @@ pub struct Connection<L> {
     requests: i64,
 }
 
-/// Sends whole lines to a child. Cheap to clone; sending only queues, and never waits.
+/// Sends whole lines to a child. Cheap to clone; sending only queues a line and never waits.
 #[derive(Debug, Clone)]
 pub struct LineInput(Option<InputWriter>);
 
 /// Why a line was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The child does not read, or is gone.
+    /// The child does not read its input, or is gone.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The method would run or change something that nobody was asked about.
+    /// The method would run or change something without asking for permission.
     #[error("`{method}` is not sent: it acts without a question to anybody")]
     Unsupervised {
         /// The method.
@@ -60,7 +61,8 @@ pub enum SendError {
     },
 }
 
-/// Why a call has no answer. Nothing that the child printed is in the text, but for a refusal's.
+/// Why a call has no answer. The text contains nothing that the child printed, except the text of a
+/// refusal.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CallError {
     /// The request was not sent.
@@ -72,13 +74,13 @@ pub enum CallError {
     /// The child did not answer in time.
     #[error("the agent did not answer within {} s", CALL_TIMEOUT.as_secs())]
     Silent,
-    /// The child talked and talked.
+    /// The child sent too many other lines before its answer.
     #[error("more than {MAX_HELD_LINES} lines came before the answer")]
     TooManyLines,
     /// The child refused the request.
     #[error("the agent refused the request (code {})", .0.code)]
     Refused(RpcError),
-    /// The answer lacks what every such answer has.
+    /// The answer lacks a field that every such answer has.
     #[error("the agent's answer has another form")]
     Unreadable,
 }
@@ -127,15 +129,15 @@ impl<L: RpcLine> Connection<L> {
         self.stderr_tail.clone()
     }
 
-    /// Returns an id that no request of this connection had before.
+    /// Returns an id that no earlier request of this connection had.
     pub fn next_id(&mut self) -> RequestId {
         self.requests += 1;
         RequestId::Number(self.requests)
     }
 
     /// Waits for the answer to a request that was sent, up to [`CALL_TIMEOUT`]; a refusal is an
-    /// error. What comes meanwhile is kept for [`Connection::next_line`]. A future that is dropped
-    /// loses no line.
+    /// error. Lines that arrive meanwhile are kept for [`Connection::next_line`]. Dropping the
+    /// future loses no line.
     pub async fn answer_to(&mut self, id: &RequestId) -> Result<Outcome, CallError> {
         let answer = tokio::time::timeout(CALL_TIMEOUT, self.find_answer(id)).await;
         match answer.map_err(|_| CallError::Silent)?? {
@@ -170,8 +172,8 @@ impl<L: RpcLine> Connection<L> {
         self.held.pop_front()
     }
 
-    /// Closes the child's input, reads what it still says, and returns how it ended. One that stays
-    /// longer than `grace` is ended, with everything it started.
+    /// Closes the child's input, reads the rest of its output, and returns how it ended. A child
+    /// that takes longer than `grace` is ended, with everything it started.
     pub async fn close(mut self, grace: Duration) -> Result<ExitStatus, RunError> {
         self.input.close();
         let mut grace = pin!(tokio::time::sleep(grace));
@@ -191,8 +193,8 @@ impl<L: RpcLine> Connection<L> {
     /// Ends the child with everything it started, and returns how it ended.
     pub async fn end(self) -> Result<ExitStatus, RunError> {
         self.termination.terminate();
-        // Nobody reads on, and a child that waits for room in a pipe would not hear that it should
-        // end.
+        // The events are dropped before the wait: nobody reads them any more, and a child that waits
+        // for room in a pipe would not notice that it should end.
         drop(self.events);
         self.completion.await
     }

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::{FromJson, Value};
 
-/// Names a request; its answer carries it. Each side has its own ids: the same id may be open on
-/// both sides.
+/// Identifies a request; its answer carries the same id. Each side has its own ids: the same id may
+/// be open on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RequestId {
-    /// A number, mostly from 0 or 1 upwards.
+    /// A number, usually counted up from 0 or 1.
     Number(i64),
-    /// A string, mostly a UUID.
+    /// A string, usually a UUID.
     Text(String),
 }
 

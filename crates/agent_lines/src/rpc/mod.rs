@@ -1,11 +1,11 @@
-//! What protocols of requests, notifications and answers have in common: the shape of JSON-RPC.
+//! The common base for protocols of requests, notifications and answers in the form of JSON-RPC.
 //!
-//! - [`Shape`]: what kind of line one is, read with the scanner; [`Answer`] and [`Outcome`]: how a
-//!   request went.
-//! - [`Envelope`] and [`Parts`]: lines as trees, for what is written and read back.
-//!   [`rpc_params!`](crate::rpc_params) and [`rpc_requests!`](crate::rpc_requests) declare what is
-//!   in them.
-//! - [`Connection`]: a live conversation with a child that speaks such a protocol.
+//! - [`Shape`]: the kind of a line, read with the scanner; [`Answer`] and [`Outcome`]: the result
+//!   of a request.
+//! - [`Envelope`] and [`Parts`]: lines as trees, for lines that are written and read back.
+//!   [`rpc_params!`](crate::rpc_params) and [`rpc_requests!`](crate::rpc_requests) declare their
+//!   contents.
+//! - [`Connection`]: a live connection to a child that speaks such a protocol.
 
 mod answer;
 mod connection;

@@ -1,10 +1,10 @@
 //! Declares the requests of a protocol and their parameters.
 
-/// Declares structs of parameters that are written in camel case. First come, in brackets, the
-/// fields that are always there, then those that are left out when they are not set, at last the
-/// fields of another struct that stand beside them, with their documentation. What a struct does
-/// not name is kept in `extra` and written again. The crate that uses this needs `serde` and
-/// `serde_json`.
+/// Declares structs of parameters that are written in camel case. Required fields come first, in
+/// brackets; then optional fields, which are left out when they are not set; last, with their
+/// documentation, the fields of another struct that is flattened into this one. Fields that a
+/// struct does not name are kept in `extra` and written back. The crate that uses this needs
+/// `serde` and `serde_json`.
 ///
 /// ```
 /// agent_lines::rpc_params! {
@@ -49,7 +49,7 @@ macro_rules! rpc_params {
                 #[serde(flatten)]
                 pub $flat: $flat_type,
             )?
-            /// What this crate has no name for.
+            /// Fields that this crate does not name.
             #[serde(flatten)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }
@@ -57,7 +57,7 @@ macro_rules! rpc_params {
 }
 
 /// Declares the requests of one side, their methods and their parameters in one table. A method
-/// that the table does not have is kept as `Other`. The crate that uses this needs `serde_json`.
+/// that is not in the table is kept as `Other`. The crate that uses this needs `serde_json`.
 #[macro_export]
 macro_rules! rpc_requests {
     (
@@ -91,13 +91,13 @@ macro_rules! rpc_requests {
             /// Returns the parameters as JSON.
             pub(super) fn params(&self) -> Option<serde_json::Value> {
                 match self {
-                    // Plain data with string keys: writing it cannot fail.
+                    // Writing cannot fail, because the parameters are plain data with string keys.
                     $( Self::$name(params) => serde_json::to_value(params).ok(), )*
                     Self::Other { params, .. } => params.clone(),
                 }
             }
 
-            /// Reads a request; none when the parameters of a known method have another form.
+            /// Reads a request; `None` when the parameters of a known method have another form.
             pub(super) fn read(
                 method: String,
                 params: Option<serde_json::Value>,

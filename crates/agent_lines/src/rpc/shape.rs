@@ -1,23 +1,23 @@
-//! What kind of line one is.
+//! The kind of a line.
 
 use super::{Answer, RequestId};
 use crate::json::{FromJson, RawJson, Text, Value};
 
-/// A line by its kind, before anybody knows its methods.
+/// A line by its kind, before its method is interpreted.
 #[derive(Debug)]
 pub enum Shape<'a> {
-    /// The other side asks, and waits for the answer.
+    /// The other side sends a request and waits for the answer.
     Request {
-        /// Names the question; the answer carries it.
+        /// Identifies the request; the answer carries it.
         id: RequestId,
-        /// What is asked.
+        /// The method.
         method: Text,
         /// Its parameters.
         params: Option<Value<'a>>,
     },
-    /// The other side tells.
+    /// The other side sends a notification.
     Notification {
-        /// What is told.
+        /// The method.
         method: Text,
         /// Its parameters.
         params: Option<Value<'a>>,
@@ -52,12 +52,12 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Reads typed parameters; what is missing or of another type has its default.
+/// Reads typed parameters; a field that is missing or of another type has its default.
 pub fn lenient<T: FromJson + Default>(params: Option<Value<'_>>) -> T {
     params.and_then(T::from_json).unwrap_or_default()
 }
 
-/// Keeps parameters as they are; `null` when there are none.
+/// Keeps parameters unchanged; `null` when there are none.
 pub fn kept(params: Option<Value<'_>>) -> RawJson {
     params.map(Value::raw).unwrap_or_default()
 }

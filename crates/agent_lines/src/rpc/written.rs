@@ -1,14 +1,14 @@
-//! Lines as trees: what is written, and what is read back of it.
+//! Lines as trees: building them, and reading back what was written.
 
 use serde_json::{Map, Value, json};
 
 use super::RequestId;
 use crate::{LineError, LineErrorCode};
 
-/// A refusal's code for a method that is not served here.
+/// The error code for a method that is not served here.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What stands around every line of a protocol.
+/// The fields that a protocol adds to every line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Envelope {
     /// Nothing.
@@ -47,9 +47,9 @@ impl Envelope {
 /// The parts of a line that is read as a tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts {
-    /// Names a request.
+    /// The id of a request or answer.
     pub id: Option<RequestId>,
-    /// What is asked or told.
+    /// The method of a request or notification.
     pub method: Option<String>,
     /// Its parameters.
     pub params: Option<Value>,
@@ -58,8 +58,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Reads a line. `wrong` makes the error of a line that is JSON and lacks what it is given the
-    /// words for; no error holds anything of the line.
+    /// Reads a line. `wrong` turns a description of what is wrong with valid JSON into an error; no
+    /// error contains anything of the line.
     pub fn read(line: &str, wrong: fn(&'static str) -> LineError) -> Result<Self, LineError> {
         let value: Value = serde_json::from_str(line).map_err(|error| LineError {
             code: LineErrorCode::JsonParse,
