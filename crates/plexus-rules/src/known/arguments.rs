@@ -89,6 +89,10 @@ impl Reader<'_> {
 
     fn read_after_dashes(&mut self) -> Result<(), String> {
         let Some(options) = &self.entry.after_dashes else {
+            // `find -- -fprint x` writes x: programs whose options are words need not stop at `--`.
+            if self.entry.style == Style::Words {
+                return Err(self.unknown("--"));
+            }
             self.operands.extend(self.at..self.words.len());
             return Ok(());
         };

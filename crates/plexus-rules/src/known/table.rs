@@ -54,7 +54,7 @@ pub(super) enum Style {
     /// Letters can be combined (`-la`), long options start with two dashes, `--` ends the options.
     Letters,
     /// Every option is a word of its own, whatever it starts with (`find -name`, `npm --silent`,
-    /// `(`).
+    /// `(`). `--` is refused unless the table lists what may follow it.
     Words,
     /// Nothing is an option: every word is text (`echo`).
     Text,

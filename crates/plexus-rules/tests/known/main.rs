@@ -221,6 +221,8 @@ fn programs_that_were_thought_only_to_show_show_only() {
             "fd -l",
             "find -L . -name x",
             "find . -fprintf x y",
+            "find -- -fprint ./evil",
+            "find -- . -delete",
             "find .. -name x",
             "diff src linked",
             "diff -r src linked",
