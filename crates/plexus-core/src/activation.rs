@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::hub::{Hub, HubContext};
 use crate::method::MethodTable;
 
-/// What an activation is called.
+/// The name, version and description of an activation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActivationInfo {
     /// The last part of its path, unique within its hub: letters, digits, `_` and `-`.
@@ -28,7 +28,7 @@ impl ActivationInfo {
     }
 }
 
-/// One kind of handles that an activation makes and resolves.
+/// One kind of handle that an activation makes and resolves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HandleKind {
     /// The `method` of such a handle, for example `chat_event`.
@@ -42,26 +42,26 @@ pub struct HandleKind {
 /// A plugin of a hub.
 #[async_trait]
 pub trait Activation: Send + Sync + 'static {
-    /// Says what it is called.
+    /// Returns its name, version and description.
     fn info(&self) -> ActivationInfo;
 
-    /// Builds its method table. Called once, when it is registered.
+    /// Builds its method table. The hub calls this once, at registration.
     fn methods(self: Arc<Self>) -> MethodTable;
 
-    /// Receives its place in the hub it was registered with: through it the activation calls
+    /// Receives its place in the hub that it was registered with. Through it the activation calls
     /// others, resolves handles and makes its own.
     fn attach(&self, _hub: HubContext) {}
 
-    /// Lists the kinds of handles that it owns. The hub hands it no others.
+    /// Lists the kinds of handles that it owns. The hub passes it no others.
     fn handle_kinds(&self) -> &'static [HandleKind] {
         &[]
     }
 
-    /// Says what `handle` stands for, as an object with a `type`.
+    /// Returns the object that `handle` stands for, with a `type`.
     ///
-    /// The hub has checked that the handle names this activation, is of one of
-    /// [`Activation::handle_kinds`], has its metadata and is of this major version. Who may know
-    /// of the object is for the activation to decide: for everybody else it does not exist.
+    /// The hub has checked that the handle names this activation and this major version, is of one
+    /// of [`Activation::handle_kinds`], and has its metadata. The activation decides who may know
+    /// of the object: for everybody else it does not exist.
     async fn resolve(&self, _caller: &Caller, handle: &Handle) -> Result<Value, CallError> {
         Err(CallError::internal(format_args!(
             "resolve a handle of the kind {}: its owner lists the kind and does not resolve it",
@@ -69,9 +69,9 @@ pub trait Activation: Send + Sync + 'static {
         )))
     }
 
-    /// Writes what `handle` stands for in a few words, for a line of a rendered tree; `None` when
-    /// the kind alone says enough. What a caller may not know is an error here as in
-    /// [`Activation::resolve`].
+    /// Describes in a few words what `handle` stands for, for a line of a rendered tree; `None`
+    /// when the kind alone says enough. As in [`Activation::resolve`], an object that the caller
+    /// may not know is an error.
     async fn summarize(
         &self,
         _caller: &Caller,
@@ -80,7 +80,7 @@ pub trait Activation: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Says how it is, as an object; `None` when it has nothing to say but that it is there.
+    /// Reports its health, as an object; `None` when being there is all it reports.
     async fn health(&self) -> Result<Option<Value>, CallError> {
         Ok(None)
     }
@@ -91,11 +91,10 @@ pub trait Activation: Send + Sync + 'static {
     }
 }
 
-/// Hears of calls that failed, for whoever keeps the record of who tried what. Set with
-/// [`HubContext::watch_failures`].
+/// Is told of calls that failed, to record who tried what. Set with [`HubContext::watch_failures`].
 #[async_trait]
 pub trait FailureWatcher: Send + Sync + 'static {
-    /// `caller` called `method` and got `error`. The caller is answered once this returns, so that
-    /// what it was told is on record.
+    /// Records that `caller` called `method` and got `error`. The caller gets its answer only after
+    /// this returns, so every answer it gets is on record.
     async fn failed(&self, caller: &Caller, method: &str, error: &CallError);
 }

@@ -1,8 +1,8 @@
-//! One answer of a method, and the change that comes with giving it.
+//! One answer of a method, and the change that takes effect when it is given.
 //!
-//! A door may refuse an answer for which it has no room. A method that changed something for the
-//! answer (a reader's position, say) would then have lost it. Such a change is therefore part of
-//! the [`Answer`], and a door makes it only after it has taken the answer.
+//! A door may refuse an answer for which it has no room. A method that had already changed
+//! something (a reader's position, say) would then have lost the answer. Such a change is therefore
+//! part of the [`Answer`], and a door makes it only after it has accepted the answer.
 
 use futures::future::BoxFuture;
 use plexus_wire::CallError;
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::method::raw;
 
-/// The change that comes with giving an answer. When it fails, the caller gets its error instead of
-/// the answer.
+/// The change that takes effect when an answer is given. When it fails, the caller gets its error
+/// instead of the answer.
 pub type OnGiven = BoxFuture<'static, Result<(), CallError>>;
 
 /// An answer that was not given yet.
@@ -28,12 +28,12 @@ impl Answer {
     /// does not.
     ///
     /// # Errors
-    /// `internal` when the result cannot be JSON.
+    /// `internal` when the result cannot be represented as JSON.
     pub fn new(result: &impl Serialize, on_given: Option<OnGiven>) -> Result<Self, CallError> {
         Ok(Self { value: raw(result)?, on_given })
     }
 
-    /// Returns how long the answer is.
+    /// Returns the length of the answer in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.value.get().len()
@@ -43,7 +43,7 @@ impl Answer {
     /// can refuse the answer any more.
     ///
     /// # Errors
-    /// What the change answers; then it was not made.
+    /// The error of the change; then the change was not made.
     pub async fn give(self) -> Result<Box<RawValue>, CallError> {
         if let Some(on_given) = self.on_given {
             on_given.await?;
@@ -53,7 +53,7 @@ impl Answer {
 }
 
 impl From<Box<RawValue>> for Answer {
-    /// An answer that changes nothing when it is given.
+    /// Makes an answer that changes nothing when it is given.
     fn from(value: Box<RawValue>) -> Self {
         Self { value, on_given: None }
     }

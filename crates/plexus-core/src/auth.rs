@@ -4,22 +4,22 @@
 use async_trait::async_trait;
 use plexus_wire::{CallError, Caller, SecretToken};
 
-/// Every token of ours begins with this, so that a child's output can be scrubbed of them.
+/// The prefix of every token of ours, so that tokens can be removed from a child's output.
 pub const TOKEN_PREFIX: &str = "plx_";
 
-/// Takes what comes back from whoever was told something outside. Each answer brings a one-time
+/// Takes answers from receivers of outgoing messages (webhooks). Each answer brings a one-time
 /// token of its own.
 #[async_trait]
 pub trait Answers: Send + Sync + 'static {
-    /// Takes one answer, a JSON object, and says what it did.
+    /// Takes one answer, a JSON object, and returns what it did.
     async fn answer(&self, body: &[u8]) -> Result<serde_json::Value, CallError>;
 }
 
-/// Knows which caller a token stands for.
+/// Maps a token to its caller.
 #[async_trait]
 pub trait Authenticator: Send + Sync + 'static {
-    /// Returns the caller behind `token`, or `unauthorized`. An error of the store is
-    /// `unavailable`, never a caller.
+    /// Returns the caller that `token` stands for, or `unauthorized`. A failure of the store is
+    /// `unavailable` and never yields a caller.
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError>;
 
     /// Takes a one-time code and returns the token it stands for. A code works once and for a short

@@ -1,5 +1,5 @@
-//! Who may call: a [`Caller`] comes from a token and from nothing else, and each method says which
-//! kinds it is for.
+//! Who may call. A [`Caller`] is derived from a token only, and each method names the kinds of
+//! caller it is for.
 
 use plexus_wire::Caller;
 
@@ -8,7 +8,7 @@ use plexus_wire::Caller;
 pub enum Audience {
     /// The operator only.
     Operator,
-    /// The operator and sessions; what a session may touch is decided by the method.
+    /// The operator and sessions; the method decides what a session may touch.
     Parents,
     /// The CLI process of a session only.
     Child,
@@ -17,7 +17,7 @@ pub enum Audience {
 }
 
 impl Audience {
-    /// Says whether `caller` belongs to this audience.
+    /// Returns whether `caller` belongs to this audience.
     #[must_use]
     pub fn admits(self, caller: &Caller) -> bool {
         match (self, caller) {

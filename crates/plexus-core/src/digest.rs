@@ -13,8 +13,8 @@ pub fn input_digest(input: &Value) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes `value` as RFC 8785 wants it: keys by their UTF-16 code units, numbers as ECMAScript
-/// prints them, nothing escaped without need.
+/// Writes `value` in the form of RFC 8785: keys sorted by UTF-16 code units, numbers as ECMAScript
+/// prints them, nothing escaped needlessly.
 pub fn write_canonical(value: &Value, out: &mut String) {
     match value {
         Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
@@ -47,14 +47,14 @@ pub fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// serde_json escapes exactly what RFC 8785 wants escaped, with the same short forms, and writes
-/// the rest as UTF-8.
+/// Writes a string. serde_json escapes exactly what RFC 8785 wants escaped, with the same short
+/// forms, and writes the rest as UTF-8.
 fn write_string(text: &str, out: &mut String) {
     out.push_str(&Value::from(text).to_string());
 }
 
-/// The largest integer that a double holds exactly; beyond it ECMAScript would print another number
-/// than was meant.
+/// The largest integer up to which a double holds every integer exactly. Beyond it ECMAScript would
+/// print another number than was meant.
 const MAX_EXACT: u64 = 1 << 53;
 
 fn write_number(number: &serde_json::Number, out: &mut String) {
@@ -71,7 +71,7 @@ fn write_number(number: &serde_json::Number, out: &mut String) {
     }
 }
 
-/// ECMAScript's Number::toString for a finite double.
+/// Writes a finite double as ECMAScript's Number::toString does.
 fn write_double(n: f64, out: &mut String) {
     if n == 0.0 {
         out.push('0');

@@ -1,11 +1,10 @@
-//! How long something took, counted in buckets: what a store and an activation note, and what the
-//! metrics page shows.
+//! Latency histograms: stores and activations record durations, and the metrics page shows them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The upper ends of the buckets, in microseconds: from a commit on a fast disk to a person who was
-/// away for a day.
+/// The upper bounds of the buckets, in microseconds: from a commit on a fast disk to a person who
+/// was away for a day.
 const BOUNDS_MICROS: [u64; 16] = [
     100,
     500,
@@ -25,16 +24,16 @@ const BOUNDS_MICROS: [u64; 16] = [
     86_400_000_000,
 ];
 
-/// Counts durations. Noting one is two additions, so that it may stand on every path.
+/// Counts durations. Recording one costs two additions, so it is cheap enough for every path.
 #[derive(Debug, Default)]
 pub struct Latency {
-    /// One for each bound, and one for what took longer than all of them.
+    /// One for each bound, and one for everything longer than the last bound.
     buckets: [AtomicU64; BOUNDS_MICROS.len() + 1],
     micros: AtomicU64,
 }
 
 impl Latency {
-    /// Notes that something took this long.
+    /// Records one duration.
     pub fn note(&self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let bucket = BOUNDS_MICROS.partition_point(|bound| *bound < micros);
@@ -44,8 +43,8 @@ impl Latency {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Returns what was noted so far. The numbers are read one by one, so a reading is not of one
-    /// instant.
+    /// Returns the counts so far. They are read one by one, so they may belong to slightly
+    /// different instants.
     #[must_use]
     pub fn read(&self) -> LatencyReading {
         let mut count = 0;

@@ -1,11 +1,11 @@
-//! The vocabulary of the server: activations, hubs, callers and resolution; no I/O. What crosses a
-//! door is `plexus-wire`'s, and what every part of the server names of it is exported here too.
+//! The vocabulary of the server: activations, hubs, callers and resolution; no I/O. The types of
+//! `plexus-wire` that every part of the server names are exported here too.
 //!
 //! In reading order:
 //! - [`caller`]: who may call.
 //! - [`method`]: what a method is: a name, a description, schemas, who may call it, and a typed
 //!   handler.
-//! - [`answer`]: one answer of a method, and the change that comes with giving it.
+//! - [`answer`]: one answer of a method, and the change that takes effect when it is given.
 //! - [`activation`]: a plugin with a namespace, methods, and perhaps handles and children.
 //! - [`hub`]: an activation that routes calls and handles to others.
 //! - [`auth`]: how a door turns a token into a [`Caller`].

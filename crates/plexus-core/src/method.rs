@@ -1,10 +1,10 @@
 //! What a method is: a name, a description, schemas, who may call it, and a typed handler.
 //!
 //! An activation builds its [`MethodTable`] once, one line for each method: a marker of
-//! `plexus-wire` that says its name, its parameters and its result, and an async function. An
-//! activation of somebody else's names its own types instead: a parameter struct
-//! (`Deserialize + JsonSchema`) and a result (`Serialize + JsonSchema`). Doors learn everything
-//! that is special about a method from its [`MethodDescriptor`]; they name no method.
+//! `plexus-wire`, which gives its name, its parameters and its result, and an async function. An
+//! activation that others wrote names its own types instead: a parameter struct (`Deserialize +
+//! JsonSchema`) and a result (`Serialize + JsonSchema`). Doors name no method: they learn whatever
+//! is special about one from its [`MethodDescriptor`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ use crate::caller::Audience;
 /// What a handler knows about the call besides its parameters.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Who calls, by token.
+    /// The caller, as its token says.
     pub caller: Caller,
-    /// Where a long wait may tell that it is still alive. Doors that cannot show progress drop it.
+    /// Where a long wait reports that it is still alive. Doors that cannot show progress drop it.
     pub progress: Progress,
-    /// Whether this door can carry a stream. A method of both shapes streams only when this is so.
+    /// Whether this door can carry a stream. A method of both shapes streams only if it can.
     pub can_stream: bool,
     /// Who reads the answer.
     pub reader: Reader,
@@ -48,15 +48,14 @@ pub enum Reader {
 }
 
 impl Call {
-    /// A call by `caller` through a door that shows no progress and carries no stream.
+    /// Makes a call by `caller` through a door that shows no progress and carries no stream.
     #[must_use]
     pub fn plain(caller: Caller) -> Self {
         Self { caller, progress: Progress::default(), can_stream: false, reader: Reader::Program }
     }
 }
 
-/// A place to report progress to; reports are dropped when the door is slow, since only the newest
-/// matters.
+/// Takes progress reports. A slow door misses some, because only the newest matters.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Option<tokio::sync::watch::Sender<String>>);
 
@@ -68,7 +67,7 @@ impl Progress {
         (Self(Some(sender)), receiver)
     }
 
-    /// Says how far the work is.
+    /// Reports how far the work is.
     pub fn report(&self, message: impl Into<String>) {
         if let Some(sender) = &self.0 {
             sender.send_replace(message.into());
@@ -79,8 +78,8 @@ impl Progress {
 /// One item of a streaming method.
 #[derive(Clone, Debug)]
 pub struct StreamItem {
-    /// The cursor after this item: handed back, the stream goes on behind it. Items that are never
-    /// stored have none.
+    /// The cursor after this item: a caller that hands it back gets the items after this one. Items
+    /// that are never stored have none.
     pub cursor: Option<String>,
     /// The item, serialised once for all its readers.
     pub body: Arc<RawValue>,
@@ -89,7 +88,7 @@ pub struct StreamItem {
 /// The items of a streaming call. Dropping it cancels the work.
 pub type ReplyStream = BoxStream<'static, Result<StreamItem, CallError>>;
 
-/// What a call gives back.
+/// The result of a call.
 pub enum Reply {
     /// One answer.
     Value(Answer),
@@ -110,16 +109,17 @@ impl Reply {
     /// Serialises `value` as the one answer.
     ///
     /// # Errors
-    /// `internal` when the value cannot be JSON (a map with keys that are not strings).
+    /// `internal` when the value cannot be represented as JSON (a map with keys that are not
+    /// strings).
     pub fn of(value: &impl Serialize) -> Result<Self, CallError> {
         Answer::new(value, None).map(Self::Value)
     }
 }
 
-/// Serialises `value` once.
+/// Serialises `value`.
 ///
 /// # Errors
-/// `internal` when the value cannot be JSON.
+/// `internal` when the value cannot be represented as JSON.
 pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, CallError> {
     serde_json::value::to_raw_value(value).map_err(|error| {
         tracing::error!(%error, "a result could not be serialised");
@@ -149,10 +149,10 @@ pub enum WireForm {
     ExactText,
 }
 
-/// How a blocked MCP call is picked up again by another process of the server.
+/// How another process of the server resumes a blocked MCP call.
 ///
-/// Dropping such a call only stops the waiting: a lost connection is not a change of mind. What a
-/// client no longer wants is told to [`MethodDescriptor::on_cancel`].
+/// Dropping such a call only stops the waiting, because a lost connection does not mean that the
+/// client changed its mind. An explicit cancellation calls [`MethodDescriptor::on_cancel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resume {
     /// The parameter that names the work, for example `tool_use_id`. It travels in the stream's
@@ -163,7 +163,7 @@ pub struct Resume {
     pub rejoin: &'static str,
 }
 
-/// What a door serves by way of this method, if anything.
+/// What a door offers through this method, if anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Door {
     /// Listed and called like any other.
@@ -174,8 +174,8 @@ pub enum Door {
     Internal,
 }
 
-/// How a method's answer is offered as something to read and to listen to, at doors that have such
-/// a thing (MCP resources).
+/// How a method's answer is offered for reading and subscribing, at doors that support this (MCP
+/// resources).
 ///
 /// The method may be [`Door::Internal`]: then it is offered in this form only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -183,17 +183,17 @@ pub struct ResourceForm {
     /// Its address, with `{parameter}` where the value of a (text) parameter of the method goes:
     /// `plexus://sessions/{session_id}/events`.
     pub uri: &'static str,
-    /// The streaming method (of the same activation, perhaps listed nowhere) that has an item
-    /// whenever the answer may have changed. It is called with the same parameters, and listens
-    /// before its stream is returned.
+    /// The streaming method (of the same activation, perhaps listed nowhere) that yields an item
+    /// whenever the answer may have changed. It is called with the same parameters, and subscribes
+    /// before it returns its stream.
     pub changes: &'static str,
 }
 
-/// In which lists of tools MCP names a method. It can be called either way.
+/// In which lists of tools MCP names a method. It can be called in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Listing {
-    /// In every list. The default list is short, because a model reads all of it before its first
-    /// turn.
+    /// In every list. The short list is the default, because a model reads all of it before its
+    /// first turn.
     Short,
     /// Only in the list of everything.
     Full,
@@ -201,19 +201,19 @@ pub enum Listing {
     Never,
 }
 
-/// Hints for a model or a person that has to choose.
+/// Hints for a model or a person that chooses a method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hints {
     /// It changes nothing.
     pub read_only: bool,
     /// It ends or removes something.
     pub destructive: bool,
-    /// Twice is the same as once.
+    /// Calling it twice has the effect of calling it once.
     pub idempotent: bool,
-    /// Parameters with any of which twice is the same as once: they say where to read, and move
-    /// nobody. A call that was lost on its way may then be made again.
+    /// Parameters that make a call idempotent when any of them is given: they say where to read,
+    /// and move no position. A call that was lost on its way may then be repeated.
     pub idempotent_with: &'static [&'static str],
-    /// It may wait for long: doors report progress meanwhile.
+    /// It may wait for long; doors report progress meanwhile.
     pub waits: bool,
 }
 
@@ -242,15 +242,15 @@ pub struct MethodDescriptor {
     /// whose client cancelled it, with the key of [`Resume`] as its only parameter.
     pub on_cancel: Option<&'static str>,
     /// Whether it changes nothing before its answer is given, so that a door without room for the
-    /// answer may refuse it and be asked again.
+    /// answer may refuse it and the caller may ask again.
     pub changes_when_given: bool,
     /// How its answer is offered as a resource, if at all.
     pub resource: Option<ResourceForm>,
-    /// What a door serves by way of it.
+    /// What a door offers through it.
     pub door: Door,
     /// In which lists of tools MCP names it.
     pub listing: Listing,
-    /// Hints for whoever chooses.
+    /// Hints for a model or a person that chooses.
     pub hints: Hints,
 }
 
@@ -267,9 +267,9 @@ impl MethodDescriptor {
         format!("{}_{}", self.namespace.replace('.', "_"), self.name)
     }
 
-    /// Writes what the caller of a [`WireForm::ExactText`] method is told when the call failed: a
-    /// denial with the reason. Such a caller reads anything else as an accident of the transport,
-    /// and a failure must never look like consent.
+    /// Returns the answer of a [`WireForm::ExactText`] method whose call failed: a denial with the
+    /// reason. The caller of such a method reads anything else as a failure of the transport, and a
+    /// failure must never look like consent.
     #[must_use]
     pub fn closed_on_failure(&self, error: &CallError) -> String {
         let mut message = format!("Plexus could not {}.", error.message);
@@ -306,7 +306,7 @@ impl MethodTable {
         Self { namespace, methods: BTreeMap::new() }
     }
 
-    /// Has MCP name only these methods in its short list, and the others in the list of everything.
+    /// Puts these methods into MCP's short list, and the others only into the list of everything.
     #[must_use]
     pub fn short_list(mut self, short: &[&str]) -> Self {
         for (name, method) in &mut self.methods {
@@ -317,8 +317,8 @@ impl MethodTable {
         self
     }
 
-    /// Has MCP list none of these methods, as tools or as resources: they are listed under another
-    /// name.
+    /// Removes all methods of this table from MCP's lists of tools and resources, because they are
+    /// listed under another name.
     #[must_use]
     pub fn called_by_name(mut self) -> Self {
         for method in self.methods.values_mut() {
@@ -329,8 +329,8 @@ impl MethodTable {
         self
     }
 
-    /// Adds a method of the wire with one answer. `adjust` sets what differs from the defaults (for
-    /// parents, ordinary, listed).
+    /// Adds a method of `plexus-wire` with one answer. `adjust` sets what differs from the defaults
+    /// (for parents, ordinary, listed).
     #[must_use]
     pub fn serves<M, F, Fut>(
         self,
@@ -346,7 +346,8 @@ impl MethodTable {
         self.unary::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
     }
 
-    /// Adds a method of the wire with one answer, which changes nothing before the answer is given.
+    /// Adds a method of `plexus-wire` with one answer, which changes nothing before the answer is
+    /// given.
     #[must_use]
     pub fn serves_then<M, F, Fut>(
         self,
@@ -380,8 +381,8 @@ impl MethodTable {
         )
     }
 
-    /// Adds a method of the wire whose answer is a stream (or, by `adjust`, either), built by the
-    /// handler itself.
+    /// Adds a method of `plexus-wire` whose answer is a stream (or, by `adjust`, either), built by
+    /// the handler itself.
     #[must_use]
     pub fn streams<M, F, Fut>(
         self,
@@ -397,8 +398,8 @@ impl MethodTable {
         self.streaming::<M::Params, M::Result, F, Fut>(M::NAME, description, adjust, handler)
     }
 
-    /// Adds a method that the wire does not know, with one typed answer. `adjust` sets what differs
-    /// from the defaults (for parents, ordinary, listed).
+    /// Adds a method that `plexus-wire` does not define, with one typed answer. `adjust` sets what
+    /// differs from the defaults (for parents, ordinary, listed).
     #[must_use]
     pub fn unary<P, R, F, Fut>(
         self,
@@ -420,7 +421,7 @@ impl MethodTable {
         })
     }
 
-    /// Adds a method that the wire does not know, whose answer is a stream (or, by `adjust`,
+    /// Adds a method that `plexus-wire` does not define, whose answer is a stream (or, by `adjust`,
     /// either).
     #[must_use]
     pub fn streaming<P, I, F, Fut>(

@@ -20,7 +20,7 @@ fn info(namespace: &'static str) -> ActivationInfo {
     ActivationInfo { namespace, version: (1, 0, 0), description: "for tests" }
 }
 
-/// Owns handles; says what it is told to say, and counts how often it was asked.
+/// Owns handles, answers as configured, and counts how often it was asked.
 struct Owner {
     namespace: &'static str,
     answer: Result<Value, CallError>,
@@ -33,12 +33,12 @@ impl Owner {
         Arc::new(Self { namespace, answer, asked: AtomicUsize::new(0), place: OnceLock::new() })
     }
 
-    /// One that has a thing.
+    /// Makes an owner that has a thing.
     fn plain(namespace: &'static str) -> Arc<Self> {
         Self::new(namespace, Ok(json!({"type": "thing", "of": namespace})))
     }
 
-    /// A handle that it owns, as it would hand it out.
+    /// Returns a handle that it owns, as it would hand it out.
     fn thing(&self) -> Handle {
         self.place.get().unwrap().handle("thing", ["a:b%"]).unwrap()
     }
@@ -199,7 +199,7 @@ async fn a_hub_has_one_place_and_never_within_itself() {
     assert_eq!(c.register(Arc::clone(&a)), refused("a"));
     assert_eq!(a.register(Arc::clone(&a)), refused("a"));
     assert_eq!(a.register(Arc::clone(&c)), refused("c"));
-    // What was refused has left nothing behind, and the rest still works.
+    // The refused registration has left nothing behind, and the rest still works.
     c.register(Owner::plain("deep")).unwrap();
     let found = a.resolve_handle(&Caller::Operator, &handle("b.c.deep")).await;
     assert_eq!(found, Ok(json!({"type": "thing", "of": "deep"})));
@@ -245,7 +245,7 @@ fn names_that_a_door_would_refuse_or_confuse_are_not_registered() {
         let refused = top.register(Arc::new(Named(namespace, method)));
         assert!(matches!(refused, Err(RegisterError::Name { .. })), "{namespace}.{method}");
     }
-    // Each part is short enough, and the tool's name is not.
+    // Each part is short enough, but the tool's name is too long.
     assert!(matches!(team.register(Arc::new(Named(half, half))), Err(RegisterError::Name { .. })));
     // team.notes.echo and team_notes.echo would both be the tool team_notes_echo.
     top.register(Arc::new(Named("team_notes", "echo"))).unwrap();
@@ -257,12 +257,13 @@ fn names_that_a_door_would_refuse_or_confuse_are_not_registered() {
     assert_eq!(tool("team_notes_shout").as_deref(), Some("team.notes.shout"));
 }
 
-/// A hub with `notes` beside a hub `team` with `notes`, and one more of each below.
+/// Builds a hub with `notes` and a hub `team`, which again has `notes` and a hub `core` with
+/// `notes`.
 fn three_levels() -> (Arc<Hub>, [Arc<Owner>; 3]) {
     let [top, team, core] = ["plexus", "team", "core"].map(|name| Hub::new(info(name)));
     let owners = ["one", "two", "three"]
         .map(|of| Owner::new("notes", Ok(json!({"type": "thing", "of": of}))));
-    // Handed out by a hub that is in its place only later.
+    // The owners are registered before their hubs are put into each other.
     for (hub, owner) in [&top, &team, &core].into_iter().zip(&owners) {
         hub.register(Arc::clone(owner)).unwrap();
     }
@@ -362,7 +363,7 @@ async fn every_way_not_to_resolve_has_its_own_words() {
         assert!(error.message.contains(words), "{error}");
         assert!(error.message.len() < 200, "{error}");
     }
-    // Another minor version of ours writes handles that this one reads.
+    // A handle of another minor version can be read.
     let newer = with(|h| h.version = "1.7.0".into());
     assert!(top.resolve_handle(&Caller::Operator, &newer).await.is_ok());
 }
@@ -379,7 +380,7 @@ async fn resolve_handle_takes_the_object_and_the_text() {
     }
 }
 
-/// Says when it is dropped.
+/// Counts its drops.
 struct Guard(Arc<AtomicUsize>);
 
 impl Drop for Guard {

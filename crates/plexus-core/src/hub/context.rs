@@ -1,4 +1,4 @@
-//! What an activation holds of the hub it is registered with.
+//! The link from an activation to the hub that it is registered with.
 
 use std::sync::{Arc, Weak};
 
@@ -10,7 +10,8 @@ use super::Hub;
 use crate::activation::{ActivationInfo, FailureWatcher};
 use crate::method::{Call, Reply};
 
-/// The place of an activation in a hub. Weak: the hub may be gone when it is used.
+/// The place of an activation in a hub. It is a weak reference: the hub may be gone when it is
+/// used.
 #[derive(Clone, Default)]
 pub struct HubContext {
     hub: Weak<Hub>,
@@ -22,7 +23,7 @@ impl HubContext {
         Self { hub, info: Some(info) }
     }
 
-    /// Calls a method by its full name, from the topmost hub.
+    /// Calls a method by its full name, resolved from the topmost hub.
     ///
     /// # Errors
     /// As [`Hub::call`]; `unavailable` when the hub is gone.
@@ -35,7 +36,7 @@ impl HubContext {
         self.top()?.call(call, name, params).await
     }
 
-    /// Calls a method of the wire as `caller`, and waits for its one answer.
+    /// Calls a method of `plexus-wire` as `caller`, and waits for its one answer.
     ///
     /// # Errors
     /// As [`HubContext::call`].
@@ -59,7 +60,7 @@ impl HubContext {
         }
     }
 
-    /// Resolves a handle, wherever in the topmost hub its owner is.
+    /// Resolves a handle, wherever below the topmost hub its owner is.
     ///
     /// # Errors
     /// As [`Hub::resolve_handle`]; `unavailable` when the hub is gone.
@@ -71,7 +72,7 @@ impl HubContext {
         self.top()?.resolve_handle(caller, handle).await
     }
 
-    /// Writes what a handle stands for in a few words, wherever its owner is.
+    /// Describes in a few words what a handle stands for, wherever its owner is.
     ///
     /// # Errors
     /// As [`Hub::summarize`]; `unavailable` when the hub is gone.
@@ -83,7 +84,7 @@ impl HubContext {
         self.top()?.summarize(caller, handle).await
     }
 
-    /// Returns where the activation is: what the full names of its methods begin with.
+    /// Returns the path of the activation, the beginning of its methods' full names.
     ///
     /// # Errors
     /// `unavailable` when the hub is gone.
@@ -92,7 +93,7 @@ impl HubContext {
         Ok(hub.path_of(info.namespace))
     }
 
-    /// Makes a handle that the activation owns. Hubs must be in their places by then: an id
+    /// Makes a handle that the activation owns. All hubs must be registered by then, because an id
     /// depends on the whole path.
     ///
     /// # Errors
@@ -107,8 +108,8 @@ impl HubContext {
         Ok(Handle::new(id, info.version_text(), method).with_meta(meta))
     }
 
-    /// Has `watcher` hear of every call that fails. The topmost hub has one; says whether this is
-    /// it.
+    /// Sets the watcher that is told of every failed call. The topmost hub has at most one; returns
+    /// whether this one was set.
     pub fn watch_failures(&self, watcher: Weak<dyn FailureWatcher>) -> bool {
         self.top().is_ok_and(|hub| hub.failures.set(watcher).is_ok())
     }

@@ -1,4 +1,4 @@
-//! What the topmost hub knows: every method and every activation below it, by their full names.
+//! The index of the topmost hub: every method and every activation below it, by full name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, Weak};
@@ -9,7 +9,7 @@ use super::{Hub, MAX_TOOL_NAME_BYTES, Method, RegisterError, Registered};
 use crate::activation::{Activation, ActivationInfo, HandleKind};
 use crate::method::{Door, MethodDescriptor};
 
-/// Everything below a hub. Built from the registries once after each registration.
+/// Everything below a hub, built from the registries once after each registration.
 #[derive(Default)]
 pub(super) struct Index {
     /// Every method by its full name.
@@ -19,10 +19,10 @@ pub(super) struct Index {
     /// Every activation by its path.
     pub(super) plugins: BTreeMap<String, Arc<Plugin>>,
     pub(super) by_id: HashMap<PluginId, Arc<Plugin>>,
-    /// Activations inside hubs by the id that the first stage gave them, which did not tell two of
-    /// one namespace apart.
+    /// Activations inside hubs, by the id that the first releases gave them. That id ignores the
+    /// path, so several activations of one namespace share it.
     pub(super) by_first_id: HashMap<PluginId, Vec<Arc<Plugin>>>,
-    /// What is wrong with the names, if anything: the registration that caused it is taken back.
+    /// The conflict of names, if any. The registration that caused it is undone.
     pub(super) problem: Option<RegisterError>,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Plugin {
     pub(super) id: PluginId,
     pub(super) info: ActivationInfo,
     pub(super) kinds: &'static [HandleKind],
-    /// Weak, because the topmost hub is one of those that its own index lists.
+    /// Weak, because the index of the topmost hub lists that hub itself.
     pub(super) activation: Weak<dyn Activation>,
 }
 
 impl Index {
-    /// Collects what is below `top`, itself included.
+    /// Collects everything below `top`, and `top` itself.
     pub(super) fn of(top: &Hub) -> Self {
         let mut index = Self::default();
         let this: Weak<dyn Activation> = top.this.clone();
@@ -136,7 +136,7 @@ fn kind_entry(kind: &HandleKind) -> HandleKindEntry {
     }
 }
 
-/// Says whether `path` is `hub` or below it; everything is within the topmost hub.
+/// Returns whether `path` is `hub` or below it; everything is within the topmost hub.
 pub(super) fn lies_within(path: &str, hub: Option<&str>) -> bool {
     let Some(hub) = hub else { return true };
     path.strip_prefix(hub).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

@@ -4,8 +4,8 @@
 //! place in another hub, so hubs form a tree and every activation has one path. The topmost hub
 //! keeps an [`Index`] of everything below it, and every lookup reads that.
 //!
-//! In reading order: `index` is what the topmost hub knows, `resolve` finds the owner of a handle,
-//! `context` is what an activation holds of its hub, `own` are the hub's own methods.
+//! In reading order: `index` lists everything below the topmost hub, `resolve` finds the owner of a
+//! handle, `context` is an activation's link to its hub, `own` holds the hub's own methods.
 
 mod context;
 mod index;
@@ -23,26 +23,26 @@ use self::index::Index;
 use crate::activation::{Activation, ActivationInfo, FailureWatcher};
 use crate::method::{Call, Door, Method, MethodDescriptor, Reply};
 
-/// How many hubs may lie within each other. A path is part of every name below it, and tool names
-/// are short.
+/// How deep hubs may be nested. A path is part of every name below it, and tool names are short.
 pub const MAX_DEPTH: usize = 8;
 
 /// How long a namespace or a method's name may be, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// How long the MCP name of a method may be, in bytes. Models' APIs take 128, and clients put the
-/// server's name before it.
+/// How long the MCP name of a method may be, in bytes. APIs of models accept 128, and clients put
+/// the server's name before it.
 pub const MAX_TOOL_NAME_BYTES: usize = 100;
 
 /// Routes calls and handles to the activations registered with it.
 pub struct Hub {
     info: ActivationInfo,
-    /// The hub that this one is registered with, if any. It is placed once.
+    /// The hub that this one is registered with, if any.
     parent: RwLock<Option<Weak<Hub>>>,
     registry: RwLock<BTreeMap<&'static str, Registered>>,
-    /// Everything below this hub, kept while it is the topmost one. Empty after a registration.
+    /// Everything below this hub, cached while it is the topmost one. A registration clears it.
     index: RwLock<Option<Arc<Index>>>,
-    /// Hears of calls that failed. Weak: a watcher is an activation, and those are the registry's.
+    /// Is told of calls that failed. Weak, because a watcher is an activation and the registry owns
+    /// those.
     failures: OnceLock<Weak<dyn FailureWatcher>>,
     this: Weak<Hub>,
 }
@@ -54,7 +54,7 @@ struct Registered {
     methods: Arc<BTreeMap<&'static str, Method>>,
 }
 
-/// Why an activation was not taken.
+/// Why an activation was not registered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RegisterError {
     /// Another activation is there already: a handle must have one owner.
@@ -63,7 +63,7 @@ pub enum RegisterError {
         /// The path that was refused.
         path: String,
     },
-    /// A namespace or a method's name cannot be part of a name that every door takes.
+    /// A namespace or a method's name contains what some door cannot take, or is too long.
     #[error(
         "register {name:?}: a name has 1 to {MAX_NAME_BYTES} letters, digits, _ and -, and with \
          its path at most {MAX_TOOL_NAME_BYTES}"
@@ -72,15 +72,15 @@ pub enum RegisterError {
         /// The name.
         name: String,
     },
-    /// Two methods would have one name over MCP, where dots are underscores.
+    /// Two methods would have the same name over MCP, where dots become underscores.
     #[error("register {method}: over MCP it would have the name of {other}")]
     Tool {
         /// The full name of the method that was refused.
         method: String,
-        /// The full name of the method that is there.
+        /// The full name of the method that has the name already.
         other: String,
     },
-    /// A hub is registered somewhere already, or would contain itself, or lie too deep.
+    /// A hub is registered already, would contain itself, or would be nested too deep.
     #[error(
         "register the hub {namespace}: a hub has one place, not within itself and at most \
          {MAX_DEPTH} deep"
@@ -94,7 +94,7 @@ pub enum RegisterError {
     Schema {
         /// The full name of the method.
         method: String,
-        /// What and where.
+        /// The problem and its place in the schema.
         problem: String,
     },
 }
@@ -113,11 +113,11 @@ impl Hub {
         })
     }
 
-    /// Adds an activation, and hands it its place in this hub.
+    /// Adds an activation, and gives it its place in this hub.
     ///
     /// # Errors
     /// When its path is taken, a name or a schema of its methods is not acceptable, or it is a hub
-    /// that has a place already. Nothing is changed then.
+    /// that is registered already. Nothing is changed then.
     pub fn register<A: Activation>(&self, activation: Arc<A>) -> Result<(), RegisterError> {
         let info = activation.info();
         let methods = Arc::clone(&activation).methods().methods;
@@ -152,7 +152,7 @@ impl Hub {
             registry.insert(info.namespace, entry.clone());
         }
         self.forget_index();
-        // Names are checked where they are seen: from the topmost hub, which may know others.
+        // Names are checked from the topmost hub, because that is where they must be unique.
         let Some(problem) = self.index().problem.clone() else { return Ok(()) };
         let mut registry = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         registry.remove(info.namespace);
@@ -161,7 +161,7 @@ impl Hub {
         Err(problem)
     }
 
-    /// Makes `parent` the place of this hub.
+    /// Makes `parent` the parent of this hub.
     fn take_place(&self, parent: &Hub) -> Result<(), RegisterError> {
         let refused = RegisterError::Place { namespace: self.info.namespace };
         {
@@ -171,8 +171,8 @@ impl Hub {
             }
             *place = Some(parent.this.clone());
         }
-        // The place is taken before it is looked at: of two hubs that are put into each other at
-        // the same time, both see the cycle.
+        // The parent is set before the check: when two hubs are put into each other at the same
+        // time, both see the cycle.
         let mut above = parent.this.upgrade();
         for _ in 0..MAX_DEPTH {
             match above {
@@ -194,7 +194,7 @@ impl Hub {
         place.as_ref().and_then(Weak::upgrade)
     }
 
-    /// Returns where this hub is registered: `None` for the topmost one.
+    /// Returns the path of this hub; `None` for the topmost one.
     fn path(&self) -> Option<String> {
         self.parent().map(|parent| parent.path_of(self.info.namespace))
     }
@@ -207,20 +207,20 @@ impl Hub {
         }
     }
 
-    /// Returns what the topmost hub knows.
+    /// Returns the index of the topmost hub, and builds it if necessary.
     fn index(&self) -> Arc<Index> {
         if let Some(parent) = self.parent() {
             return parent.index();
         }
         let known = self.index.read().unwrap_or_else(PoisonError::into_inner).clone();
         known.unwrap_or_else(|| {
-            // Built under the lock: what is registered meanwhile empties it again afterwards.
+            // Built under the write lock: a registration in the meantime clears it afterwards.
             let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(index.get_or_insert_with(|| Arc::new(Index::of(self))))
         })
     }
 
-    /// Has the index of this hub and of those above it built anew.
+    /// Clears the index of this hub and of those above it.
     fn forget_index(&self) {
         *self.index.write().unwrap_or_else(PoisonError::into_inner) = None;
         if let Some(parent) = self.parent() {
@@ -231,11 +231,11 @@ impl Hub {
     /// Calls a method by its full name: `namespace.method`, or `hub.namespace.method` for an
     /// activation of a hub inside the topmost one.
     ///
-    /// Dropping the returned future, or the stream it gives, cancels the work it asked for.
+    /// Dropping the returned future, or the stream that it returns, cancels the work.
     ///
     /// # Errors
-    /// What the method answers; `-32601` for one that does not exist; `forbidden` for one that is
-    /// not for this caller.
+    /// The method's own errors; `-32601` for a method that does not exist; `forbidden` for one that
+    /// is not for this caller.
     pub async fn call(
         &self,
         call: Call,
@@ -252,7 +252,7 @@ impl Hub {
         answer
     }
 
-    /// Who hears of failed calls: the watcher of the topmost hub.
+    /// Returns the watcher of the topmost hub, which is told of failed calls.
     fn watcher(&self) -> Option<Arc<dyn FailureWatcher>> {
         match self.parent() {
             Some(parent) => parent.watcher(),
@@ -280,7 +280,7 @@ impl Hub {
     }
 
     /// Calls a method that doors do not offer, for example the rejoin half of a resumable one. Its
-    /// audience is checked all the same.
+    /// audience is still checked.
     ///
     /// # Errors
     /// As [`Hub::call`].
@@ -308,8 +308,8 @@ impl Hub {
         method.descriptor.audience.admits(caller).then_some(method.descriptor)
     }
 
-    /// Returns the method whose name over MCP is `tool`, whoever may call it. Internal ones have
-    /// no such name.
+    /// Returns the method whose name over MCP is `tool`, whatever its audience. Internal methods
+    /// have no such name.
     #[must_use]
     pub fn tool(&self, tool: &str) -> Option<Arc<MethodDescriptor>> {
         let index = self.index();

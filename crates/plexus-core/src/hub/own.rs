@@ -20,11 +20,11 @@ use crate::activation::{Activation, ActivationInfo, HandleKind};
 use crate::caller::Audience;
 use crate::method::{Call, MethodDescriptor, MethodTable, Shape};
 
-/// What a handle with a hub's own plugin id stands for.
+/// The kinds of handles with a hub's own plugin id.
 const KINDS: &[HandleKind] =
     &[HandleKind { method: "hub", meta: &[], description: "The hub itself." }];
 
-/// What stands in the place of an activation that could not say how it is.
+/// Takes the place of the report of an activation whose health check failed.
 #[derive(Serialize)]
 struct FailedHealth {
     error: CallError,
@@ -40,7 +40,7 @@ fn alive(hub: &Weak<Hub>) -> Result<Arc<Hub>, CallError> {
 }
 
 impl Hub {
-    /// The hub's own methods, which see what is within this hub.
+    /// Returns the hub's own methods, which cover everything within this hub.
     pub(super) fn own_methods(&self) -> BTreeMap<&'static str, Method> {
         let everybody: fn(&mut MethodDescriptor) = |d| {
             d.hints.read_only = true;
@@ -140,18 +140,18 @@ impl Hub {
         Ok(MethodList { methods })
     }
 
-    /// Lists the activations within this hub of which `caller` may call something.
+    /// Lists the activations within this hub that have a method for `caller`, or handles.
     fn plugins(&self, caller: &Caller) -> PluginList {
         let (index, within) = (self.index(), self.path());
         let here = index.plugins.values().filter(|p| lies_within(&p.path, within.as_deref()));
         let mut plugins: Vec<_> = here.map(|plugin| index.entry(plugin, caller)).collect();
-        // One without methods may still own handles.
+        // An activation without methods may still own handles.
         plugins.retain(|plugin| !plugin.methods.is_empty() || !plugin.handles.is_empty());
         PluginList { plugins }
     }
 
-    /// Asks every activation within this hub how it is. One that fails says so in its place; the
-    /// others are still heard.
+    /// Asks every activation within this hub for its health. A failure is reported in its place,
+    /// and the others are still asked.
     async fn report(&self) -> HealthReport {
         let (index, within) = (self.index(), self.path());
         let mut activations = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Resolution: from a handle to its owner, and what can be wrong on the way. Each failure has words
-//! of its own, and none repeats more of a handle than its kind.
+//! Resolution: from a handle to its owner, and what can go wrong on the way. Each failure has its
+//! own message, and none repeats more of a handle than its kind.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::index::{Index, Plugin, lies_within};
 use crate::activation::Activation;
 
 impl Hub {
-    /// Says what `handle` stands for, by asking its owner within this hub.
+    /// Returns what `handle` stands for, by asking its owner within this hub.
     ///
     /// # Errors
-    /// `not_found` for a plugin that is not here, a kind of handles that it does not have, and an
+    /// `not_found` for a plugin that is not here, a kind of handle that it does not have, and an
     /// object that does not exist for this caller; `invalid` for a handle of another major version
     /// or without its metadata; the owner's own error when the owner failed.
     pub async fn resolve_handle(
@@ -32,7 +32,7 @@ impl Hub {
         answer
     }
 
-    /// Writes what `handle` stands for in a few words; `None` when its owner has none.
+    /// Describes in a few words what `handle` stands for; `None` when its owner has no description.
     ///
     /// # Errors
     /// As [`Hub::resolve_handle`].
@@ -51,8 +51,9 @@ impl Hub {
         answer
     }
 
-    /// Returns who may own a handle and can be asked: at least one. An id of the first stage may be
-    /// that of several activations of one namespace: whichever knows the object owns it.
+    /// Returns the possible owners of a handle that can be asked, at least one. Several activations
+    /// of one namespace may share an id of the first releases: the one that knows the object owns
+    /// it.
     fn owners(&self, handle: &Handle) -> Result<Vec<Arc<dyn Activation>>, CallError> {
         let (index, hub) = (self.index(), self.path());
         let named = match index.by_id.get(&handle.plugin_id) {
@@ -94,7 +95,7 @@ fn checked(owner: &Plugin, handle: &Handle) -> Result<Arc<dyn Activation>, CallE
     })
 }
 
-/// Why nobody owns a handle: its plugin is here in another major version, or not at all.
+/// Returns why a handle has no owner: its plugin is here in another major version, or not at all.
 fn nobody(index: &Index, handle: &Handle) -> CallError {
     let same_path = handle.major().and_then(|major| {
         index.plugins.values().find(|plugin| PluginId::of(&plugin.path, major) == handle.plugin_id)
@@ -120,7 +121,7 @@ fn other_version(path: &str, major: u64, handle: &Handle) -> CallError {
     .with_field("handle")
 }
 
-/// What an error repeats of a text from outside.
+/// Shortens a text from outside for an error message.
 fn shortened(text: &str) -> &str {
     const CHARS: usize = 40;
     text.char_indices().nth(CHARS).map_or(text, |(end, _)| text.get(..end).unwrap_or_default())
