@@ -54,12 +54,12 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The answer carries the digest of the input that was looked at here, so it cannot count for
-/// another.
+/// Decides an approval. The answer carries the digest of the input that was judged here, so it
+/// cannot count for another input.
 fn decide(approval: &Approval, directory: &Path) -> RespondParams {
     let input: Object = approval.input.read().unwrap_or_default();
     let path = input.get("file_path").and_then(|path| path.as_str()).unwrap_or("/");
-    // The folder is looked up on the disk: `..` and links lead where they lead.
+    // The folder is looked up on the disk, so that `..` and links are resolved.
     let folder = directory.join(path).parent().and_then(|folder| folder.canonicalize().ok());
     if approval.tool_name == "Write" && folder.is_some_and(|folder| folder.starts_with(directory)) {
         return RespondParams::allow(approval);

@@ -12,10 +12,10 @@ use crate::endpoint::{Address, Endpoint};
 use crate::error::ClientError;
 use crate::follow::Follow;
 
-/// The longest a call may take: the longest wait of a method is a minute.
+/// The longest a call may take: the longest wait of any method is a minute.
 const CALL_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long it may take to reach a server.
+/// How long connecting to a server may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A client of one server. Cheap to clone.
@@ -26,13 +26,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the server at `url`, such as `http://127.0.0.1:4445`, who signs in with `token`.
+    /// Makes a client of the server at `url`, such as `http://127.0.0.1:4445`, which signs in with
+    /// `token`.
     pub fn connect(url: impl AsRef<str>, token: SecretToken) -> Self {
         Self::new(Endpoint::Fixed(Address::new(url.as_ref(), token)))
     }
 
-    /// A client of whichever server has its data in `dir`, as its operator. A server that comes
-    /// back at another address is found again.
+    /// Makes a client of the server whose data directory is `dir`, as its operator. The server is
+    /// found again when it comes back at another address.
     pub fn from_data_dir(dir: impl Into<PathBuf>) -> Self {
         Self::new(Endpoint::DataDir(dir.into()))
     }
@@ -40,8 +41,8 @@ impl Client {
     fn new(endpoint: Endpoint) -> Self {
         let builder =
             reqwest::Client::builder().timeout(CALL_TIMEOUT).connect_timeout(CONNECT_TIMEOUT);
-        // The server is on this machine or was named outright; a proxy of the environment is not on
-        // the way.
+        // The server is on this machine or its address was given, so a proxy from the environment
+        // is not used.
         let http = builder.no_proxy().build().unwrap_or_else(|error| {
             tracing::warn!(%error, "a plain HTTP client takes the place of ours");
             reqwest::Client::new()
@@ -49,10 +50,10 @@ impl Client {
         Self { endpoint: Arc::new(endpoint), http }
     }
 
-    /// Returns where the server is now.
+    /// Returns the server's current address.
     ///
     /// # Errors
-    /// When the data directory names none.
+    /// When no server has announced itself in the data directory.
     pub fn url(&self) -> Result<String, ClientError> {
         self.endpoint.address().map(|address| address.url)
     }
@@ -61,18 +62,18 @@ impl Client {
         &self.endpoint
     }
 
-    /// Calls a method by its marker, such as [`plexus_wire::method::agents::Create`]. The
-    /// functions of the namespaces do this; an activation of somebody else can bring markers of
-    /// its own.
+    /// Calls a method by its marker, such as [`plexus_wire::method::agents::Create`]. The functions
+    /// of the namespaces use this; an activation that others wrote can bring its own markers.
     ///
     /// # Errors
-    /// [`ClientError::Call`] when the server said no; the others when there was no answer.
+    /// [`ClientError::Call`] when the server refused; the other variants when there was no valid
+    /// answer.
     pub async fn call<M: Method>(&self, params: &M::Params) -> Result<M::Result, ClientError> {
         self.call_by_name(M::FULL_NAME, params).await
     }
 
-    /// Calls a method that has no marker: one of somebody else's activation, or one whose name
-    /// comes from elsewhere. Everything of ours has a typed function.
+    /// Calls a method that has no marker: one of an activation that others wrote, or one whose name
+    /// is known only at run time. Every method of ours has a typed function.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -120,7 +121,7 @@ impl Client {
     }
 }
 
-/// The innermost cause is the one that a person can act on ("connection refused").
+/// Returns the innermost cause, which a person can act on ("connection refused").
 fn innermost(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(cause) => innermost(cause),
@@ -128,7 +129,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// A JSON-RPC error object of ours.
+/// A JSON-RPC error object.
 #[derive(Deserialize)]
 pub(crate) struct ErrorObject {
     message: String,

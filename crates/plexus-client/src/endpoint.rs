@@ -1,4 +1,4 @@
-//! Where the server is: an address with its token, or a data directory that says both.
+//! Where the server is: an address with its token, or a data directory that holds both.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::error::ClientError;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct Announcement {
-    /// Where it listens.
+    /// The address it listens on.
     pub url: String,
     /// Its process.
     pub pid: u32,
@@ -19,7 +19,7 @@ pub struct Announcement {
     pub version: String,
 }
 
-/// Reads what the server of a data directory has announced; `None` when none has.
+/// Reads the announcement of the server of a data directory; `None` when there is none.
 #[must_use]
 pub fn read_announcement(data_dir: &Path) -> Option<Announcement> {
     serde_json::from_slice(&std::fs::read(data_dir.join("server.json")).ok()?).ok()
@@ -34,7 +34,7 @@ pub(crate) enum Endpoint {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
-    /// Without a slash at its end.
+    /// The address, without a trailing slash.
     pub(crate) url: String,
     pub(crate) token: SecretToken,
 }

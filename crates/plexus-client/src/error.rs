@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use plexus_wire::{CallError, ErrorKind};
 
-/// Why there is no answer, or which answer it was.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server answered, and this is the answer.
+    /// The server answered with this error.
     #[error(transparent)]
     Call(#[from] CallError),
     /// No server has announced itself in this data directory.
@@ -22,15 +22,15 @@ pub enum ClientError {
         /// Why.
         source: std::io::Error,
     },
-    /// Nobody answers there.
+    /// No server answers at the address.
     #[error("reach the server at {url}: {problem}")]
     Unreachable {
-        /// Where.
+        /// The address.
         url: String,
         /// Why.
         problem: String,
     },
-    /// What answered does not speak as we do.
+    /// The answer is not one that this client understands.
     #[error("read the server's answer to {method}: {problem}")]
     BadAnswer {
         /// What was called.
@@ -41,7 +41,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns the kind of the failure, as a method would say it.
+    /// Returns the kind of the failure, in the terms of a method's error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -78,7 +78,7 @@ impl ClientError {
         }
     }
 
-    /// Says whether a later try may work although nothing else changes: the server is away or
+    /// Returns whether a retry may work although nothing else changes: the server is away or
     /// starting.
     #[must_use]
     pub fn is_absence(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Events as they happen, across reconnects.
 //!
-//! Each item carries the position behind it. After a lost connection the next one starts behind
-//! the last item that was received, so that nothing is lost and nothing comes twice, however often
-//! the server restarts and wherever it then listens.
+//! Each item carries the cursor after it. After a lost connection the next one starts after the
+//! last item that was received. So nothing is lost or repeated, however often the server restarts
+//! and at whatever address it then listens.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -17,14 +17,14 @@ use crate::client::Client;
 use crate::error::ClientError;
 use crate::socket::{Heard, Socket};
 
-/// Items that wait for a slow reader; behind them the connection itself waits.
+/// How many items wait for a slow reader; beyond that, back-pressure reaches the connection.
 const QUEUE: usize = 256;
 
-/// The first pause before connecting again, and the longest one.
+/// The first pause before reconnecting, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// One thing that a follower hears.
+/// One item of a followed stream.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum FollowItem {
@@ -32,13 +32,13 @@ pub enum FollowItem {
     Event(Box<Event>),
     /// A live piece of text; the whole text comes as an event later.
     Live(LiveText),
-    /// The connection is lost; it is tried again until it works.
+    /// The connection is lost; the client retries until it works.
     Lost,
-    /// The connection is back; what was missed follows.
+    /// The connection is back; the missed events follow.
     Back,
 }
 
-/// An event that was read, where it belongs, and the position behind it.
+/// An event, where it belongs, and the cursor after it.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Event {
@@ -46,12 +46,12 @@ pub struct Event {
     pub at: FollowedEvent,
     /// What happened.
     pub event: ChatEvent,
-    /// The position behind it, for [`FollowParams::after`].
+    /// The cursor after it, for [`FollowParams::after`].
     pub cursor: String,
 }
 
-/// A stream of events that reconnects by itself. It ends only with an error that another try does
-/// not heal. Dropping it ends it.
+/// A stream of events that reconnects by itself. It ends only with an error that a retry cannot
+/// fix. Dropping it stops following.
 #[derive(Debug)]
 pub struct Follow {
     items: mpsc::Receiver<Result<FollowItem, ClientError>>,
@@ -82,24 +82,24 @@ impl Drop for Follow {
 
 struct Follower {
     client: Client,
-    /// Where the next connection goes on.
+    /// The parameters of the next connection; the cursor moves with each event.
     params: FollowParams,
     sender: mpsc::Sender<Result<FollowItem, ClientError>>,
 }
 
-/// The reader has gone.
+/// The reader has dropped the stream.
 struct NobodyListens;
 
 impl Follower {
     async fn run(mut self) {
         if let Err(Some(error)) = self.follow_on().await {
-            // Whether somebody still listens does not matter: this is the last word.
+            // It does not matter whether the reader is still there: this is the last item.
             let _gone = self.sender.send(Err(error)).await;
         }
     }
 
-    /// Connects again and again; ends with an error that another try does not heal, or with none
-    /// when the reader has gone.
+    /// Reconnects until the reader has gone, which is `None`, or until an error that a retry cannot
+    /// fix.
     async fn follow_on(&mut self) -> Result<(), Option<ClientError>> {
         let mut pause = FIRST_PAUSE;
         let mut lost = false;
@@ -125,7 +125,8 @@ impl Follower {
     ) -> Result<NobodyListens, ClientError> {
         let address = self.client.endpoint().address()?;
         if self.params.session_id.is_none() && self.params.cursor.is_none() {
-            // "From now on" is fixed before the first connection: a reconnect must not move it.
+            // The start of "from now on" is fixed before the first connection: a reconnect must not
+            // move it.
             self.params.cursor = Some(self.newest_position().await?);
         }
         let mut socket = Socket::open(&address).await?;
@@ -144,7 +145,8 @@ impl Follower {
                 Heard::Live(text) => FollowItem::Live(text),
                 Heard::Event(event) => {
                     self.params.cursor = Some(event.cursor.clone());
-                    // The position of a named reader was where to begin; a stream has one position.
+                    // The position of a named consumer was only the start; from here on the cursor
+                    // counts.
                     self.params.consumer = None;
                     FollowItem::Event(event)
                 }
@@ -155,11 +157,11 @@ impl Follower {
         }
     }
 
-    /// Returns the position behind everything that the caller can see.
+    /// Returns the cursor after everything that the caller can see.
     async fn newest_position(&self) -> Result<String, ClientError> {
         match self.client.health().state().await {
             Ok(state) => return Ok(state.counts.commits.to_string()),
-            // Only the operator is told how much there is.
+            // Only the operator may read the number of commits.
             Err(ClientError::Call(error))
                 if error.kind == ErrorKind::Forbidden || error.kind == ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -34,7 +34,8 @@
 //! In reading order:
 //! - [`client`]: the connection, [`Client::call`] for a method with a marker, and
 //!   [`Client::call_by_name`] for methods of activations that others wrote.
-//! - [`methods`]: each method as one function, by namespace; [`wire`]: what they take and give.
+//! - [`methods`]: each method as one function, by namespace; [`wire`]: their parameters and
+//!   results.
 //! - [`pages`]: lists that are read to their end.
 //! - [`follow`]: events as they happen, across reconnects; [`socket`]: one connection of it.
 //! - [`endpoint`]: where the server is; [`error`]: what can go wrong.

@@ -1,4 +1,4 @@
-//! Lists that are read page by page until their end, and the one session that everybody asks for.
+//! Lists that are read page by page to their end, and a lookup of one session.
 
 use plexus_wire::{
     Approval, ApprovalPageParams, ListParams, PendingApprovals, Rule, RulesParams, Session,
@@ -21,7 +21,7 @@ impl Client {
         .await
     }
 
-    /// Returns the permission requests that wait, of one session or of all, oldest first.
+    /// Returns the pending permission requests, of one session or of all, oldest first.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -31,7 +31,7 @@ impl Client {
             params.session_id = session;
             match self.loopback().pending(&params).await? {
                 PendingApprovals::Ok { approvals, cursor, .. } => Ok((approvals, cursor)),
-                // Only `wait_for_approval` has other answers.
+                // Only `wait_for_approval` gives other answers.
                 _ => Ok((Vec::new(), None)),
             }
         })
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// Reads page after page until one says that none follows.
+/// Reads page after page until the last one.
 async fn every_page<T>(
     read: impl AsyncFn(Option<String>) -> Result<(Vec<T>, Option<String>), ClientError>,
 ) -> Result<Vec<T>, ClientError> {

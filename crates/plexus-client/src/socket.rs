@@ -18,21 +18,21 @@ use crate::endpoint::Address;
 use crate::error::ClientError;
 use crate::follow::Event;
 
-/// How long it may take to open a socket.
+/// How long opening a socket may take.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the other side is asked whether it lives.
+/// How often the client pings the server.
 const PING_EVERY: Duration = Duration::from_secs(15);
 
-/// How long it may stay silent; two pings go unanswered then.
+/// How long the server may stay silent: two pings go unanswered in this time.
 const SILENCE: Duration = Duration::from_secs(40);
 
-/// The largest message: an event of 17 MiB and what is around it.
+/// The largest message: an event of 17 MiB and its envelope.
 const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
 
-/// What came over the socket.
+/// What arrived on the socket.
 pub(crate) enum Heard {
-    /// Something that only says that the server is there.
+    /// A message that only shows that the server is there.
     Alive,
     Event(Box<Event>),
     Live(LiveText),
@@ -97,7 +97,7 @@ impl Socket {
         self.stream.send(message).await.map_err(|error| self.lost(&error.to_string()))
     }
 
-    /// Returns what comes next; an error when the connection or the stream has ended.
+    /// Returns the next message; an error when the connection or the stream has ended.
     pub(crate) async fn next(&mut self) -> Result<Heard, ClientError> {
         let deadline = tokio::time::Instant::now() + SILENCE;
         loop {
@@ -144,8 +144,8 @@ impl Socket {
                 let event = at.event.read().map_err(unreadable)?;
                 Ok(Heard::Event(Box::new(Event { at, event, cursor })))
             }
-            // What has no position was never stored: live text, or something that only a later
-            // server shows live and this client does not know.
+            // An item without a cursor was never stored: live text, or a live item of a later
+            // server that this client does not know.
             (Some(Item { event, cursor: None }), None) => {
                 Ok(serde_json::from_str(event.get()).map_or(Heard::Alive, Heard::Live))
             }
@@ -161,7 +161,7 @@ fn unreadable(error: serde_json::Error) -> ClientError {
     ClientError::BadAnswer { method: FOLLOW.to_owned(), problem: error.to_string() }
 }
 
-/// Reads the answer to a socket that was refused.
+/// Reads the answer of a server that refused the socket.
 fn refused(status: StatusCode, body: Option<&[u8]>, url: &str) -> ClientError {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,5 +1,5 @@
-//! A server of a later version: it says words, events and errors that this client does not know.
-//! The client reads the rest, and keeps what came.
+//! A server of a later version sends enum values, events and errors that this client does not know.
+//! The client reads the rest, and keeps the unknown parts.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use axum::Json;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const ID: &str = "01a1de6b-3b15-70ca-afc7-c3f165592f7c";
 
-/// Answers every method with words of tomorrow, and fields that nobody knows yet.
+/// Starts a server that answers every method with unknown enum values and fields.
 async fn newer_server() -> Client {
     async fn answer(Json(call): Json<Value>) -> Json<Value> {
         let position = json!({"tree_id": ID, "node_id": ID});

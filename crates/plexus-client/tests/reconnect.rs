@@ -1,4 +1,4 @@
-//! Followers across restarts of the server and across a network that cuts connections: they hear
+//! Followers across restarts of the server and across a network that cuts connections: they receive
 //! every event once and in order.
 #![allow(
     clippy::unwrap_used,
@@ -18,13 +18,13 @@ use plexus_client::{Client, Event, Follow, FollowItem};
 use testkit::proxy::{Proxy, Weather};
 use testkit::server::{ServerOptions, TestServer, lasting_address};
 
-/// How long anything may take on a loaded machine before a test says what did not come.
+/// How long anything may take on a loaded machine before a test reports what did not happen.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// A chat of more than 150 events with two pauses, in which a connection can be lost.
+/// A chat of more than 150 events with two pauses, during which a connection can be lost.
 const LONG: &str = "sim:\nburst 50 10\nsleep 300\nburst 50 10\nsleep 300\nburst 50 10\nsay end";
 
-/// A follower and what it has heard.
+/// A follower and the items it has received.
 struct Heard {
     follow: Follow,
     events: Vec<Event>,
@@ -37,7 +37,7 @@ impl Heard {
         Self { follow: client.follow(params), events: Vec::new(), lost: 0, back: 0 }
     }
 
-    /// Listens until `enough` says so of the newest event.
+    /// Receives items until `enough` holds.
     async fn until(&mut self, what: &str, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
             let next = tokio::time::timeout(DEADLINE, self.follow.next()).await;
@@ -61,7 +61,7 @@ impl Heard {
         self.events.iter().map(|event| event.at.event.seq).collect()
     }
 
-    /// Every event once and in order, from `first` on.
+    /// Checks that every event came once and in order, from `first` on.
     fn assert_whole_from(&self, first: u32) {
         let last = self.events.last().expect("events").at.event.seq;
         assert_eq!(self.seqs(), (first..=last).collect::<Vec<_>>());
@@ -72,7 +72,8 @@ fn is_end(event: &ChatEvent) -> bool {
     matches!(event, ChatEvent::Complete { .. })
 }
 
-/// A server behind a network that can be cut, and that takes requests which name the proxy.
+/// Starts a server with a proxy before it that can cut connections; the server accepts requests
+/// which name the proxy.
 async fn server_and_proxy() -> (TestServer, Proxy) {
     let listen = lasting_address().unwrap();
     let proxy = Proxy::start(listen.parse().unwrap()).await.unwrap();
@@ -96,7 +97,7 @@ async fn chat(client: &Client, session: SessionId, prompt: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_and_restarted_server_repeats_and_skips_nothing() {
     let mut server = TestServer::start().await.unwrap();
-    // It listens on another port after the restart; the data directory says which.
+    // The server listens on another port after the restart; the data directory says which.
     let client = Client::from_data_dir(server.data_dir());
     let session = session(&client, &server, "killed").await;
     let mut heard = Heard::by(&client, FollowParams::of(session));
@@ -108,7 +109,7 @@ async fn a_killed_and_restarted_server_repeats_and_skips_nothing() {
     assert!(heard.events.len() > 150, "{}", heard.events.len());
     assert!(heard.lost >= 1 && heard.back == heard.lost, "{} {}", heard.lost, heard.back);
 
-    // What a poll shows is the same, typed.
+    // A poll shows the same events, typed.
     let mut params = PollParams::new(session);
     params.from_seq = Some(0);
     params.limit = Some(PageLimit::MAX);
@@ -130,7 +131,7 @@ async fn a_network_that_cuts_again_and_again_repeats_and_skips_nothing() {
     for cut in 1..=4 {
         heard.until("more events", |heard| heard.events.len() >= cut * 15).await;
         match cut {
-            // Away for a while, and then back.
+            // The network is away for a while, and then back.
             2 => {
                 proxy.set(Weather::Cut);
                 heard.until("the loss", |heard| heard.lost > heard.back).await;
@@ -158,7 +159,7 @@ async fn a_follower_of_all_sessions_keeps_its_start_across_a_loss() {
     let child = session(&near, &server, "child").await;
     chat(&near, child, "sim:\nsay before").await;
     Heard::by(&client, FollowParams::of(child)).until_complete().await;
-    // That stream is not counted with the two below.
+    // That stream must not count with the two below.
     testkit::eventually_async("the end of the first stream", DEADLINE, || async {
         (metric(&server, "plexus_streams").await == 0).then_some(())
     })
@@ -168,7 +169,8 @@ async fn a_follower_of_all_sessions_keeps_its_start_across_a_loss() {
         Heard::by(&as_parent, FollowParams::default()),
         Heard::by(&as_operator, FollowParams::default()),
     ];
-    // Both have their position and a connection before anything happens, and then lose it.
+    // Both have their position and a connection before anything happens, and then lose the
+    // connection.
     both_follow(&server).await;
     proxy.set(Weather::Cut);
     for heard in &mut followers {
@@ -188,11 +190,11 @@ async fn a_follower_of_all_sessions_keeps_its_start_across_a_loss() {
     }
 }
 
-/// How many looks in a row must see the same.
+/// How many looks in a row must see the same numbers.
 const STEADY_LOOKS: u32 = 20;
 
-/// Waits until two streams are open and nothing is called any more: a follower's question for its
-/// first position is a long call, which counts like a stream for as long as it takes.
+/// Waits until two streams are open and no call runs any more: a follower asks for its first
+/// position with a long call, which counts as a stream while it lasts.
 async fn both_follow(server: &TestServer) {
     let (mut seen, mut steady) = (0, 0);
     let began = std::time::Instant::now();
@@ -206,7 +208,7 @@ async fn both_follow(server: &TestServer) {
     }
 }
 
-/// Asks the server for one of its numbers.
+/// Reads one metric of the server.
 async fn metric(server: &TestServer, name: &str) -> u64 {
     let url = format!("{}/metrics", server.url().unwrap());
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
